@@ -16,6 +16,7 @@ from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_findin
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
@@ -40,7 +41,7 @@ class LevelContext:
     """Context of one level: its number from 0, the relative noise of a lap, the longest unit in bytes
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
     costs at most; entries of the first TLB if it has one set (0: else); ways, and bytes of a way, of the levels before, as far
-    as they are known."""
+    as they are known; and the set of the only nearer level, where its policy is known."""
 
     number: int
     noise: float
@@ -51,6 +52,7 @@ class LevelContext:
     entries: int = 0
     nearer_ways: int = USUAL_WAYS
     nearer_way_bytes: int = 0
+    nearer_set: NearerSet | None = None
 
 
 def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[CacheLevel]:
@@ -202,7 +204,7 @@ def _with_eviction_sets(
     )
     level = LevelBeyondStrides(
         _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
-        unit, _miss_is_known(curve, around.number), misses,
+        unit, _miss_is_known(curve, around.number), misses, around.nearer_set if nearer else None,
     )  # fmt: skip
     return (yield from findings_by_eviction(level, probe.chase, findings))
 
@@ -210,14 +212,27 @@ def _with_eviction_sets(
 def _policy(
     probe: LevelProbe, known: LevelGeometry, curve: LatencyCurve, around: LevelContext
 ) -> Inquiry[Mapping[str, Finding]]:
-    """The replacement policy, where a set can be overflowed on purpose and a miss's cost is known."""
-    miss_known = _miss_is_known(curve, around.number)
+    """The replacement policy, where a set can be overflowed on purpose."""
     sets = known.sets
-    if sets is not None and sets.ways is not None and known.agrees() and miss_known:
-        nearer = around.strides.nearer if probe.chase.space == "global" else 0.0
-        return (yield from probe_policy(_without_blocks(probe), sets.ways, sets.way_bytes, known.unit, nearer))
-    why = "its sets are unknown, so no set can be overflowed on purpose" if miss_known else "the cost of a miss is unknown"
-    return {"policy": undetermined_finding("policy", why)}
+    if sets is None or sets.ways is None or not known.agrees():
+        reason = "its sets are unknown, so no set can be overflowed on purpose"
+        return {"policy": undetermined_finding("policy", reason)}
+    passed = 0 if probe.chase.space == "global" else 1  # levels that this path leaves out
+    nearer = around.strides.nearer if around.number > passed else 0.0
+    before = around.nearer_set if nearer else None
+    lines = _lines_of_set(sets.ways, sets.way_bytes, before, around.nearer_way_bytes)
+    of_set = SetOfLevel(sets.ways, lines, known.unit, nearer, before, _miss_is_known(curve, around.number))
+    return (yield from probe_policy(_without_blocks(probe), of_set))
+
+
+def _lines_of_set(ways: int, way_bytes: int, before: NearerSet | None, nearer_way_bytes: int) -> SetLines:
+    """Lines of one set; behind a nearer set with so many lines of other sets that it is given twice as many as it has ways."""
+    count = ways + EXTRA_LINES
+    if before is None or not nearer_way_bytes or way_bytes % nearer_way_bytes:
+        return SetLines(count, way_bytes)
+    filler = min(max(0, 2 * before.ways - count), way_bytes // nearer_way_bytes - 1)
+    own = tuple(line * way_bytes for line in range(count))
+    return SetLines(count, own=own, filler=tuple((1 + number) * nearer_way_bytes for number in range(filler)))
 
 
 def _finest_capacity(

@@ -12,6 +12,7 @@ from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint,
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.set_lines import NearerSet
 from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
@@ -147,10 +148,15 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
     """The context of what is behind a level, with what is known of its sets."""
     ways, sets, line = (_number(level, name) for name in ("ways", "sets", "line_bytes"))
     way_bytes = 1 << (sets * line - 1).bit_length() if sets and line else 0
+    policy = level.findings["policy"].value if "policy" in level.findings else None
+    # nothing stands before the first level that is passed, so that its set sees all accesses
+    alone = number == 0 or (number == 1 and level.space != "global")
+    nearer_set = NearerSet.of(ways, str(policy)) if alone and ways and way_bytes and policy else None
     return replace(
         around,
         nearer_ways=max(ways or USUAL_WAYS, around.nearer_ways if number else 0),
         nearer_way_bytes=max(way_bytes, around.nearer_way_bytes),
+        nearer_set=nearer_set,
     )
 
 

@@ -10,10 +10,11 @@ from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, ways_by_crowds
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
-from clmembench.infer.hierarchy.line_probe import LineProbe, listed
+from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
-from clmembench.infer.hierarchy.policy_probe import probe_policy
-from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
     MAX_RELATIVE_DIFFERENCE,
@@ -36,6 +37,7 @@ STEEP_METHOD = "largest working set without misses, most of which miss soon afte
 MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
 MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
+MAX_SERVED_SHARE = 0.03  # of misses: as many lines as there are ways differ from hits by no more if no nearer cache serves some
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
 MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
 MAX_EARLY_MISS_RATIO = 5  # times as many as random sets would miss: pages are few, and their frames unevenly spread
@@ -46,8 +48,8 @@ MIN_WAYS_WITHOUT_POLICY = 8  # from there on the last bytes used tell the capaci
 class LevelBeyondStrides:
     """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
     of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
-    laps that turn round, the unit that a miss brings in, whether what a
-    miss costs is known, and the share of misses over growing working sets."""
+    laps that turn round, the unit that a miss brings in, whether what a miss costs is known, the share of misses over growing
+    working sets, and the set of the only nearer level, where its policy is known."""
 
     probe: LevelProbe
     lines: LineProbe
@@ -61,6 +63,7 @@ class LevelBeyondStrides:
     unit: int
     miss_is_known: bool = True
     misses: tuple[tuple[int, float], ...] = ()
+    before: NearerSet | None = None
 
 
 def findings_by_eviction(
@@ -99,7 +102,7 @@ def findings_by_eviction(
         count = None
     if count is None and (exact or level.number == 0):
         return findings  # sets of a first cache may be uneven
-    found = {**findings, **{name: f for name, f in policy.items() if f.status == "ok" or name not in findings}}
+    found = {**findings, **policy}
     found["ways"] = measured_finding("ways", sets.ways, WAYS_METHOD, evidence)
     found["line_bytes"] = measured_finding("line_bytes", line, LINE_METHOD, evidence)
     if count is not None:
@@ -207,11 +210,17 @@ def _policy(
         why = "no further line of an eviction set's set was found"
         return {"policy": undetermined_finding("policy", why)}, frozenset()
     probe, nearer = level.probe, level.lines.nearer
-    found = yield from probe_policy(probe, sets.ways, 0, level.unit, nearer, listed(more.more), more.fillers[0])
-    policy = found["policy"]
-    if policy.status == "ok" or not nearer or not level.miss_is_known:
-        return found, frozenset({str(policy.value)} if policy.status == "ok" else ())
+    of_lines = SetLines(len(more.more), own=more.more, filler=more.fillers[0])
+    of_set = SetOfLevel(sets.ways, of_lines, level.unit, nearer, level.before, level.miss_is_known)
+    found, likely = yield from probe_possible_policies(probe, of_set)
+    if likely or not nearer or not level.miss_is_known:
+        return found, likely
     lines = replace(more.probe, filler=more.fillers[0], miss=level.step.miss)
+    missed = yield from lines.misses(more.more[: sets.ways], 0)
+    if missed is None or abs(missed) > MAX_SERVED_SHARE * sets.ways + LAP_NOISE_SIGMAS * lines.deviation(
+        sets.ways + len(lines.filler)
+    ):
+        return found, frozenset()  # the nearer cache serves some of them
     observations = []
     for seed in range(CYCLIC_ORDERS):
         misses = yield from lines.misses(more.more, seed)

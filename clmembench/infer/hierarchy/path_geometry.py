@@ -13,6 +13,7 @@ from clmembench.infer.hierarchy.fill_unit import find_fill_unit
 from clmembench.infer.hierarchy.level_geometry import SIZE_METHOD, LevelGeometry, unit_finding
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import CapacityBound, LevelProbe
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.strides import StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
 from clmembench.model import CacheLevel, Finding, Inquiry, Space
@@ -99,12 +100,14 @@ def _strides(level: PathLevel, begun: LevelGeometry, dense_from: tuple[str, ...]
 
 
 def _policy(level: PathLevel, known: LevelGeometry) -> Inquiry[Mapping[str, Finding]]:
-    """The replacement policy, where a set can be overflowed on purpose and a miss's cost is known."""
+    """The replacement policy, where a set can be overflowed on purpose."""
     sets = known.sets
-    if sets is not None and sets.ways is not None and known.agrees() and level.miss_is_known:
-        return (yield from probe_policy(level.probe, sets.ways, sets.way_bytes, known.unit, 0.0))
-    unknown_sets = "its sets are unknown, so no set can be overflowed on purpose"
-    return {"policy": undetermined_finding("policy", unknown_sets if level.miss_is_known else "the cost of a miss is unknown")}
+    if sets is None or sets.ways is None or not known.agrees():
+        reason = "its sets are unknown, so no set can be overflowed on purpose"
+        return {"policy": undetermined_finding("policy", reason)}
+    lines = SetLines(sets.ways + EXTRA_LINES, sets.way_bytes, level.probe.chase.shift_bytes)
+    of_set = SetOfLevel(sets.ways, lines, known.unit, miss_is_known=level.miss_is_known)
+    return (yield from probe_policy(level.probe, of_set))
 
 
 def _dense_capacity(level: PathLevel, unit: int, like: Finding | None) -> Inquiry[CapacityBound]:

@@ -1,179 +1,189 @@
-"""Which line a full set gives up: random walks over two lines more than it holds, as whole laps or access by access. Pure."""
+"""Which line a full set gives up, by walks over its lines that are chosen so that policies differ. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 import numpy as np
 
 from clmembench.infer.findings import undetermined_finding
-from clmembench.infer.hierarchy.probing import HitMissModel, LevelProbe
-from clmembench.infer.replacement.policies import policy_and_victims
-from clmembench.infer.replacement.policy_rates import policy_from_rates
-from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
-from clmembench.model.address_patterns import pattern_offsets
+from clmembench.infer.hierarchy.policy_trace import TracedPolicy, policy_by_trace
+from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetOfLevel
+from clmembench.infer.hierarchy.set_walks import SetWalks
+from clmembench.infer.replacement.lap_likelihood import LapFit
+from clmembench.infer.replacement.policy_forms import is_age_based
+from clmembench.infer.replacement.policy_rates import (
+    DRAWN,
+    LAP_DEVIATION,
+    PathToSet,
+    fit_candidates,
+    latencies_under,
+    likely_names,
+    policy_of_ranking,
+    rank_policies,
+)
+from clmembench.infer.replacement.walk_choice import choose_laps
+from clmembench.model import Finding, Inquiry, Pattern
 
 # Thresholds and limits, each with its reason
-WALK_COUNT = 16  # random walks, on whose miss rates the policies are compared
-EXTRA_LINES = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
-MAX_MISS_RELATIVE_EXCESS = 0.04  # relative: a slower lap means that the cost of a miss is not the one taken for it
-TRACED_LAPS = 12  # of a walk that are recorded access by access
+FIRST_WALKS, MORE_WALKS, MAX_WALKS = 6, 4, 18  # random walks that are asked first, each time that more are, and in all
+MORE_OF_AGES = 12  # walks more, where none of the usual policies explains them, to tell variants of age-based ones apart
+USUAL_WALKS = 16  # that runs stored before have, over EXTRA_LINES more than the ways
+USUAL_EXCESS_OF_HITS = 0.015  # of what a miss adds, besides noise: where hits cost more, translation is measured
+MAX_EXCESS_OF_HITS = 0.03  # of the same: beyond, something else than this level's hits and misses costs
+MIN_DEARER_RATIO, MAX_DEARER_RATIO = 0.8, 3.0  # of what a miss adds in one set to that in all: beyond it is another level's
+NOISE_SIGMAS = 3.0  # of a lap's noise
+POSSIBLE_LOG_LIKELIHOOD = 16.0  # behind the likeliest candidate: from there on a candidate needs no more evidence
+IMITATED = (["NRU"], ["tree-PLRU"])  # policies that some age-based one resembles
 MAX_WAYS = 128  # sets of more ways are not probed
-MAX_WAYS_OF_UNEVEN_VICTIMS = 4  # up to that many ways unequal victim probabilities are distinguishable from equal ones
-TRACED_WALKS = 4  # that are recorded access by access
-MAX_TRACE_RELATIVE_DIFFERENCE = (
-    0.25  # relative difference between a trace's mean and the same lap's: beyond, the trace is not believed
-)
 NEARER_CACHE_ANSWERS = (
     "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
     "kernel"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SetLines:
-    """Lines of one set, EXTRA_LINES more than it has ways: at multiples of `way_bytes`, or those `listed`, as segments of a
-    pattern. `filler`: lines of other sets, visited among them so that no nearer cache holds them."""
+def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[dict[str, Finding]]:
+    """The policy of a set, and its victims' probabilities.
 
-    count: int
-    way_bytes: int = 0
-    listed: str = ""
-    filler: tuple[int, ...] = ()
-
-    def pattern(self, order: Literal["walk", "random"], shift_bytes: int, visits: int = 1, seed: int = 0) -> Pattern:
-        """A lap over them."""
-        more = [f"{line}:0:1:1" for line in self.filler]
-        segments = ";".join([self.listed, *more]) if more else self.listed
-        return Pattern(order, self.count + len(more), self.way_bytes, shift_bytes, 0, visits, segments, seed)
-
-    def numbers(self, walk: Pattern) -> list[int]:
-        """The lines that a walk visits, by number; those of the filler have numbers below 0."""
-        offsets = pattern_offsets(walk)
-        if not self.listed:
-            return [int(offset) // self.way_bytes for offset in offsets]
-        own = pattern_offsets(Pattern("segments", segments=self.listed))
-        places = np.sort([*own, *self.filler])
-        visited = places[np.searchsorted(places, offsets, side="right") - 1]
-        number = {int(place): i for i, place in enumerate(np.sort(own))}
-        return [number.get(int(place), -1) for place in visited]
-
-
-def probe_policy(
-    probe: LevelProbe,
-    ways: int,
-    way_bytes: int,
-    unit: int,
-    nearer: float = 0.0,
-    listed: str = "",
-    filler: tuple[int, ...] = (),
-) -> Inquiry[dict[str, Finding]]:
-    """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, or `listed`, and its victims'
-    probabilities. `filler`: see SetLines.
-
-    `unit`: bytes that a miss brings in, within which a line can be visited again. `nearer`: a hit's latency in a level that
-    stands before this one and answers some accesses itself: then only single accesses can tell.
+    Behind a nearer cache whose policy is not known only single accesses can tell.
     """
-    asked, chase, contrast = probe.asked, probe.chase, probe.contrast
-    if ways < 2 or ways > MAX_WAYS:
-        reason = "a set of one way has no choice" if ways < 2 else f"sets of over {MAX_WAYS} ways are not probed"
-        return {"policy": undetermined_finding("policy", reason)}
-    asked.cited()
-    visits = max(1, min(8, unit // 8))
-    of_set = SetLines(ways + EXTRA_LINES, way_bytes, listed, filler)
-    walks = [of_set.pattern("walk", chase.shift_bytes, visits, seed) for seed in range(1, 1 + WALK_COUNT)]
-    laps = [of_set.numbers(walk) for walk in walks]
-    answers = yield from asked.all([Probe(walk, chase.space) for walk in walks])
-    base = [0.0] * WALK_COUNT
-    if chase.control_bytes:  # the same walks where this level cannot matter
-        controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
-        base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
-    crowd = yield from asked.one(Probe(of_set.pattern("random", chase.shift_bytes), chase.space))
-    missing = next((a.reason for a in answers if a.value is None), "")
-    if missing:
-        return {"policy": undetermined_finding("policy", missing)}
-    if crowd.value is None or crowd.value - base[0] > (1 + MAX_MISS_RELATIVE_EXCESS) * contrast.miss:
-        reason = (
-            f"{ways + EXTRA_LINES} lines of one set take {crowd.value:.4g} on average, more than the "
-            f"{contrast.miss:.4g} of a miss"
-        )
-        return {"policy": undetermined_finding("policy", reason)}
-    rates = [_miss_rate(lap, answer, less, contrast) for lap, answer, less in zip(laps, answers, base, strict=True)]
-    evidence = asked.cited()
-    found = (
-        undetermined_finding("policy", NEARER_CACHE_ANSWERS, evidence=evidence)
-        if nearer
-        else policy_from_rates(ways, rates, evidence)
-    )
-    recorded = [_SetWalk(walk, lap, answer.value) for walk, lap, answer in zip(walks, laps, answers, strict=True)]
-    traced = yield from _policy_by_trace(probe, ways, recorded[:TRACED_WALKS], nearer)
-    return {"policy": found} if traced is None else _combined_policy(found, *traced, ways)
+    return (yield from probe_possible_policies(probe, of_set))[0]
 
 
-def _combined_policy(found: Finding, named: Finding, victims: tuple[float, ...], empty: bool, ways: int) -> dict[str, Finding]:
-    """The policy by whole laps (`found`) and by single accesses (`named`), whose traces began in an empty cache or did not."""
+def probe_possible_policies(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
+    """As `probe_policy`, and the policies that are possible; none where nothing is known of them."""
+    if of_set.ways < 2 or of_set.ways > MAX_WAYS:
+        reason = "a set of one way has no choice" if of_set.ways < 2 else f"sets of over {MAX_WAYS} ways are not probed"
+        return {"policy": undetermined_finding("policy", reason)}, frozenset()
+    probe.asked.cited()
+    possible: Sequence[str] | None = None
+    if of_set.nearer and of_set.before is None:
+        found = undetermined_finding("policy", NEARER_CACHE_ANSWERS)
+    else:
+        found, possible = yield from _policy_by_laps(SetWalks(probe, of_set))
+    if found.status == "ok" and found.value not in DRAWN:
+        return {"policy": found}, frozenset({str(found.value)})
+    traced = yield from policy_by_trace(probe, of_set)
+    findings = {"policy": found}
+    # latencies of single accesses that no lap confirms are not those of this level's hits and misses
+    if traced is not None and (possible is None or traced.finding.value in possible):
+        findings = _combined_policy(found, traced)
+    value = findings["policy"].value
+    return findings, frozenset(possible or ()) if value is None else frozenset({str(value)})
+
+
+def _policy_by_laps(walks: SetWalks) -> Inquiry[tuple[Finding, Sequence[str] | None]]:
+    """The policy by the mean latencies of whole laps, in which candidates that are still possible differ, and the policies
+    that are possible; None where laps say nothing."""
+    ways, lines = walks.of_set.ways, walks.of_set.lines
+    excess = yield from _excess_of_hits(walks)
+    if excess is None:
+        return undetermined_finding("policy", "laps over lines of one set got no answer"), None
+    if abs(excess) > MAX_EXCESS_OF_HITS + NOISE_SIGMAS * walks.noise:
+        reason = f"as many lines of one set as it holds cost {excess:+.2g} of a miss more than expected of hits"
+        return undetermined_finding("policy", reason, evidence=walks.probe.asked.cited()), None
+    if (yield from walks.ask([lines.pattern("random", ways + EXTRA_LINES)])):
+        every = ways + EXTRA_LINES + len(lines.filler)
+        missing = (walks.laps[-1].latency - walks.laps[0].latency) * every / (ways + EXTRA_LINES)
+        walks.miss = walks.probe.contrast.hit + missing
+    known = walks.of_set.miss_is_known
+    path = walks.path(known)
+    fits = yield from _ask_until_decided(walks, path, None, MAX_WALKS)
+    if fits is None:
+        return undetermined_finding("policy", "no lap over lines of one set tells policies apart"), None
+    names = likely_names(rank_policies(path, fits))
+    if not names and known:  # misses of one set may cost more than those of all, where the next level has few ways
+        dearer = walks.path(miss_is_known=False)
+        free = fit_candidates(dearer, walks.laps)
+        best = max(free, key=lambda fit: fit.loglik)
+        if MIN_DEARER_RATIO <= best.contrast / path.costs.contrast <= MAX_DEARER_RATIO:
+            path, fits = dearer, free
+        names = likely_names(rank_policies(path, fits))
+    # none of the six, or one that age-based ones imitate: NRU is a policy of ages itself, of one bit
+    if (all(is_age_based(name) for name in names) or names in IMITATED) and walks.may_be_aged:
+        path = walks.path(path.costs.miss_is_known, all_ages=True)
+        aged, most = fit_candidates(path, walks.laps), MAX_WALKS + (0 if names in IMITATED else MORE_OF_AGES)
+        fits = (yield from _ask_until_decided(walks, path, aged, most)) or aged
+    ranked = rank_policies(path, fits)
+    return policy_of_ranking(ranked, len(walks.laps), ways, walks.probe.asked.cited()), likely_names(ranked)
+
+
+def _excess_of_hits(walks: SetWalks) -> Inquiry[float | None]:
+    """What laps over as many lines as the set holds cost more than hits, as a share of what a miss adds: translation is
+    subtracted where it matters; None where there is no answer. The laps stay among the walks'."""
+    excess: float | None = None
+    for translated, seed in ((False, 0), (False, 1), (True, 0), (True, 1)):
+        if translated and walks.probe.chase.control_bytes:
+            break
+        walks.translated = translated
+        walks.laps.clear()
+        if not (yield from walks.ask([walks.of_set.lines.pattern("walk", walks.of_set.ways, walks.visits, seed)])):
+            continue
+        path, lap = walks.path(), walks.laps[0]
+        expected = latencies_under(path, path.candidates(), [lap.lap])[0][:, 0]
+        differences = (lap.latency - expected) / path.costs.contrast
+        excess = float(differences[np.argmin(np.abs(differences))])
+        if abs(excess) <= USUAL_EXCESS_OF_HITS + NOISE_SIGMAS * walks.noise:
+            break
+    return excess
+
+
+def _ask_until_decided(walks: SetWalks, path: PathToSet, fits: list[LapFit] | None, most: int) -> Inquiry[list[LapFit] | None]:
+    """How well the candidates explain the laps, once one policy is ahead, no lap tells more, or there are `most` laps."""
+    while len(walks.laps) < most:
+        if fits is not None and len(likely_names(rank_policies(path, fits))) == 1:
+            break
+        chosen = _telling_walks(walks, path, fits)
+        if not chosen:
+            break
+        if not (yield from walks.ask(chosen)):
+            if fits is not None:
+                break
+            # a run that was stored before has other walks
+            usual = max(1, min(8, walks.of_set.unit // 8))
+            seeds = range(1, 1 + USUAL_WALKS)
+            old = [walks.of_set.lines.pattern("walk", walks.of_set.ways + EXTRA_LINES, usual, seed) for seed in seeds]
+            if not (yield from walks.ask(old)):
+                break
+        fits = fit_candidates(path, walks.laps)
+    return fits
+
+
+def _telling_walks(walks: SetWalks, path: PathToSet, fits: Sequence[LapFit] | None) -> list[Pattern]:
+    """The walks of a pool in which the policies that are possible differ most; all policies if none has been fitted."""
+    best = max(fit.loglik for fit in fits) if fits else 0.0
+    candidates = [
+        candidate
+        for number, candidate in enumerate(path.candidates())
+        if candidate[1].ratio == 1
+        and (fits is None or fits[number].possible or fits[number].loglik > best - POSSIBLE_LOG_LIKELIHOOD)
+    ]
+    names = [own.name for _, own in candidates]
+    if not all(is_age_based(name) for name in names):
+        names = ["age-based" if is_age_based(name) else name for name in names]
+    if len(set(names)) < 2:
+        return []
+    pool = walks.pool(len(candidates))
+    laps = [walks.of_set.lines.numbers(pattern) for pattern in pool]
+    expected, spread = latencies_under(path, candidates, laps)
+    noise = walks.probe.contrast.noise + MIN_RELATIVE_LAP_NOISE * path.costs.means[2]
+    sigma = float((noise**2 + (LAP_DEVIATION * path.costs.contrast) ** 2) ** 0.5)
+    chosen = choose_laps(names, expected, spread, sigma, FIRST_WALKS if fits is None else MORE_WALKS)
+    return [pool[number] for number in chosen]
+
+
+def _combined_policy(found: Finding, traced: TracedPolicy) -> dict[str, Finding]:
+    """The policy by whole laps (`found`) and by single accesses."""
+    named = traced.finding
     if found.status == "ok" and named.status == "ok" and found.value != named.value:
         reason = f"whole laps say {found.value}, single accesses say {named.value}"
         ids = tuple(dict.fromkeys((*found.evidence, *named.evidence)))
         return {"policy": Finding("policy", None, None, None, "", "inconsistent", found.method, ids, reason)}
-    if named.value == "random" and ways > MAX_WAYS_OF_UNEVEN_VICTIMS:
-        named = _without_value(named, f"equally and unequally likely victims are not distinguishable for {ways} ways")
-    if named.value == "random" and not empty:
-        named = _without_value(named, "equally and unequally likely victims are distinguishable only from an empty cache on")
     if named.status != "ok":
         return {"policy": found}
-    chances = ", ".join(f"{v:.3f}" for v in victims)
-    more = {"victim_probabilities": replace(named, name="victim_probabilities", value=chances)}
-    return {"policy": named, **(more if victims else {})}
-
-
-def _without_value(named: Finding, reason: str) -> Finding:
-    """The finding without its value, for a reason."""
-    return replace(named, value=None, status="undetermined", reason=reason)
-
-
-def _miss_rate(lap: list[int], answer: Answer, less: float, contrast: HitMissModel) -> tuple[list[int], float, float, float]:
-    """A lap's miss rate with its interval, from its mean latency less the control's."""
-
-    def rate(latency: float) -> float:
-        return (latency - less - contrast.hit) / (contrast.miss - contrast.hit)
-
-    assert answer.value is not None
-    ends = (answer.low if answer.low is not None else answer.value, answer.high if answer.high is not None else answer.value)
-    return lap, rate(answer.value), rate(ends[0]), rate(ends[1])
-
-
-@dataclass(frozen=True, slots=True)
-class _SetWalk:
-    """A random walk over a set's lines, the lines of one lap, and the lap's mean latency."""
-
-    pattern: Pattern
-    lap: list[int]
-    mean: float | None
-
-
-def _policy_by_trace(
-    probe: LevelProbe, ways: int, walks: Sequence[_SetWalk], nearer: float
-) -> Inquiry[tuple[Finding, tuple[float, ...], bool] | None]:
-    """The policy and its victims from the latency of each access, and whether the traces began in an empty cache; None where
-    there is no clock, or where it does not agree with the whole laps."""
-    contrast, record = probe.contrast, TRACED_LAPS * len(walks[0].lap)
-    answers = yield from probe.asked.all([Probe(w.pattern, probe.chase.space, "trace", 0, record) for w in walks])
-    observations = []
-    middle = (contrast.hit + contrast.miss) / 2
-    for walk, answer in zip(walks, answers, strict=True):
-        if answer.latencies is None or walk.mean is None:
-            return None
-        steady = float(answer.latencies[:, record // 2 :].mean())
-        if abs(steady - walk.mean) > MAX_TRACE_RELATIVE_DIFFERENCE * walk.mean:
-            return None
-        for row in answer.latencies[:1]:
-            reached = [
-                (line, bool(v < middle))
-                for line, v in zip(walk.lap * TRACED_LAPS, row, strict=True)
-                if line >= 0 and v > (nearer + contrast.hit) / 2 * bool(nearer)
-            ]
-            observations.append(([line for line, _ in reached], [hit for _, hit in reached]))
-    empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))
-    return *policy_and_victims(ways, observations, probe.asked.cited()), empty
+    if not traced.victims:
+        return {"policy": named}
+    chances = ", ".join(f"{v:.3f}" for v in traced.victims)
+    return {"policy": named, "victim_probabilities": replace(named, name="victim_probabilities", value=chances)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.tlb import TlbGeometry, sets_agree
 from clmembench.model import Finding, Inquiry, TlbLevel
 
@@ -65,7 +66,8 @@ def infer_tlb_level(
         assert page is not None
         stride = max(page, tlb.sets.way_bytes)
         if _every_access_missed(tlb):
-            findings |= yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), tlb.sets.ways, stride, 64)
+            lines = SetLines(tlb.sets.ways + EXTRA_LINES, stride, chase.shift_bytes)
+            findings |= yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), SetOfLevel(tlb.sets.ways, lines, 64))
         else:
             findings["policy"] = undetermined_finding("policy", "the cost of a miss is unknown")
     else:

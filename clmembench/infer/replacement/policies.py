@@ -78,9 +78,12 @@ def policy_and_victims(
     return decision.finding, decision.victims
 
 
-def decide_policy(ways: int, observations: Sequence[SetObservation], evidence: Sequence[str]) -> PolicyDecision:
-    """As `infer_policy`, with the victims' probabilities, and whether any known policy explains the flags."""
-    choice = _choose(ways, observations)
+def decide_policy(
+    ways: int, observations: Sequence[SetObservation], evidence: Sequence[str], uneven: bool = True
+) -> PolicyDecision:
+    """As `infer_policy`, with the victims' probabilities, and whether any known policy explains the flags. Without `uneven`
+    victims are taken to be drawn evenly, if they are drawn: `preferred_way` tells that in less time."""
+    choice = _choose(ways, observations, uneven)
     finding = policy_finding(choice.name, choice.method, choice.reason, evidence)
     return PolicyDecision(finding, choice.victims, choice.explained)
 
@@ -91,7 +94,7 @@ def policy_finding(name: str | None, method: str, reason: str, evidence: Sequenc
     return Finding("policy", name, None, None, "", status, method, tuple(dict.fromkeys(evidence)), reason)
 
 
-def _choose(ways: int, observations: Sequence[SetObservation]) -> _Choice:
+def _choose(ways: int, observations: Sequence[SetObservation], uneven: bool) -> _Choice:
     """The policy's name or why there is none, and its victims' probabilities."""
     telling = distinct_observations([o for o in observations if len(set(o[0])) > ways], set())
     count = sum(len(lines) for lines, _ in telling)
@@ -107,7 +110,7 @@ def _choose(ways: int, observations: Sequence[SetObservation]) -> _Choice:
     for most in (MAX_FILTERED_ACCESSES // 8, MAX_FILTERED_ACCESSES // 2, MAX_FILTERED_ACCESSES):
         few = _first_accesses(telling, most)
         drawn = _stochastic_candidates(
-            ways, few, ESTIMATION_ROUNDS if most == MAX_FILTERED_ACCESSES else ESTIMATION_ROUNDS // 2, known
+            ways, few, ESTIMATION_ROUNDS if most == MAX_FILTERED_ACCESSES else ESTIMATION_ROUNDS // 2, known, uneven
         )
         # more accesses can only make drawn victims less likely than they are of a few
         if best.explains and best.loglik >= max(c.loglik for c in drawn) + MIN_LOG_LIKELIHOOD_MARGIN:
@@ -149,12 +152,12 @@ def _deterministic_candidate(name: str, ways: int, observations: Sequence[SetObs
 
 
 def _stochastic_candidates(
-    ways: int, observations: Sequence[SetObservation], rounds: int, known: VictimStates
+    ways: int, observations: Sequence[SetObservation], rounds: int, known: VictimStates, uneven_too: bool
 ) -> list[PolicyCandidate]:
     """Random and way-weighted victims; the latter only where there are few enough ways to tell them apart."""
     even = fit_victims([1 / ways] * ways, observations, known=known)
     found = [PolicyCandidate("random", even.loglik, abs(even.surprise) <= MAX_SURPRISE_SIGMAS)]
-    if ways > MAX_WEIGHTED_WAYS:
+    if ways > MAX_WEIGHTED_WAYS or not uneven_too:
         return found
     weights = [1 / ways + 1e-6 * way for way in range(ways)]  # slightly unequal, so that the filter distinguishes ways
     for _ in range(rounds):

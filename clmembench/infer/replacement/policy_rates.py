@@ -1,29 +1,181 @@
-"""Which replacement policy explains the mean miss rates of laps repeated for ever, where single accesses were not seen."""
+"""Which replacement policy explains the latencies of laps repeated for ever, where single accesses were not seen. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, policy_forms
-from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN, policy_finding, simulation_generator
-from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
+from clmembench.infer.replacement.lap_likelihood import AccessCosts, LapFit, fit_laps
+from clmembench.infer.replacement.policies import MIN_LOG_LIKELIHOOD_MARGIN, policy_finding
+from clmembench.infer.replacement.policy_forms import Lap, PolicyForm, accesses_let_through, is_age_based, known_forms
 from clmembench.model import Array, Finding
 
 # Thresholds and limits, each with its reason
-SYSTEMATIC_MISS_RATE_ERROR = (
-    0.02  # of a miss rate from a mean latency: the latencies of hits and misses are known to about that
-)
-SIMULATED_LAPS = 64  # simulated, of which the first half is warm-up
-SIMULATED_SETS = 64  # sets simulated for each assignment of probabilities
-MAX_SIMULATED_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
-CACHED = 1024  # rates: levels and TLBs that have as many ways are asked the same laps
-RATE_METHOD = "miss rates of {} laps against six policies simulated"
-TRIED_VICTIM_RATIOS = (1.5, 2.0, 3.0, 5.0, 10.0)  # how much more often one way is the victim than each other
+LAP_DEVIATION = 0.01  # of what a miss adds: what single laps differ by besides noise, as draws of victims and queues
+HIT_DEVIATION = 0.01  # of what a miss adds, by which a hit in a lap over one set may differ from one over all sets
+MISS_DEVIATION = 0.03  # of what a miss adds, by which a miss may differ from what was taken for it
+MIN_CONTRAST_SHARE = 0.02  # of what a miss was taken to add, that it adds at least
+UNKNOWN_MISS_DEVIATION = 0.5  # of that, where it was read from a lap in which some lines may hit: half of it to nearly twice
+MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps
+MIN_SURE_LAPS = 3  # laps that a policy has to explain, which miss and hardly depend on what the set held before
+OTHER_STARTS_SHARE = 0.2  # of the difference between starts that were simulated, by which others may differ from the closest
+SURE_SPREAD = 0.03  # of accesses, by which they depend on that at most
+RATE_METHOD = "latencies of {} laps against six policies simulated"
+UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
+MISSING_LAPS = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
+NONE_OF_SIX = "none of LRU, FIFO, tree-PLRU, NRU, random, way-weighted"
+MAX_NAMED = 4  # of policies that behave alike, that are named
+DRAWN = frozenset({"random", "way-weighted"})
+DRAWN_ALIKE = "one way drawn twice or three times as often changes the miss rate of no lap by more than 1.5%"
+ALIKE_WITH_TWO_WAYS = frozenset({"LRU", "tree-PLRU", "NRU"})
 
 RateObservation = tuple[Sequence[int], float, float, float]
+Candidate = tuple[PolicyForm | None, PolicyForm]  # the form of a nearer cache's policy, and of this one's
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLap:
+    """A lap's lines by number, below 0 where they are of other sets, which this level holds; the mean latency of its accesses
+    and that mean's standard deviation."""
+
+    lap: Lap
+    latency: float
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
+class PathToSet:
+    """The ways of the set that is asked with the forms that its policy may have, what its accesses cost, and the ways of the
+    one set of a nearer cache that all its lines pass with the forms of its policy (none: no cache is nearer)."""
+
+    ways: int
+    forms: tuple[PolicyForm, ...]
+    costs: AccessCosts
+    nearer_ways: int = 0
+    nearer: tuple[PolicyForm, ...] = ()
+
+    def candidates(self) -> list[Candidate]:
+        """The forms of the nearer cache's policy and of this one's, all pairs."""
+        return [(before, own) for before in self.nearer or (None,) for own in self.forms]
+
+    def shares(self, candidate: Candidate, lap: Lap) -> tuple[tuple[float, float, float], ...]:
+        """The shares of a lap's accesses that the nearer cache serves, that hit here and that miss; several where they depend
+        on what the sets held before."""
+        before, own = candidate
+        streams: tuple[tuple[Lap, int], ...] = ((lap, len(lap)),)
+        if before is not None and before.maker is not None:
+            streams = accesses_let_through(before.maker, self.nearer_ways, lap)
+        found = []
+        for seen, count in streams:
+            members = tuple(line for line in seen if line >= 0)
+            for rate in own.miss_rates(self.ways, members) if members else (0.0,):
+                missed = rate * len(members) / count
+                found.append((1 - len(seen) / count, len(seen) / count - missed, missed))
+        return tuple(dict.fromkeys(found))
+
+
+def level_costs(nearer: float, hit: float, miss: float, miss_is_known: bool = True) -> AccessCosts:
+    """Costs of accesses to a level with how well they are known; `nearer`: of an access that a nearer cache serves, 0: none."""
+    contrast = miss - hit
+    miss_deviation = MISS_DEVIATION if miss_is_known else UNKNOWN_MISS_DEVIATION
+    deviations = (HIT_DEVIATION * nearer, HIT_DEVIATION * contrast, miss_deviation * contrast)
+    return AccessCosts((nearer, hit, miss), deviations, miss_is_known)
+
+
+def fit_candidates(path: PathToSet, laps: Sequence[MeasuredLap]) -> list[LapFit]:
+    """How well each of the path's candidates explains the laps, in their order. Unevenly drawn victims are simulated only where
+    evenly drawn ones are not far from the likeliest."""
+    candidates = path.candidates()
+    found = {candidate: _fit_candidate(path, candidate, laps) for candidate in candidates if candidate[1].ratio == 1}
+    best = max(found, key=lambda candidate: found[candidate].loglik)
+    for candidate in candidates:
+        if candidate not in found:
+            even = found[candidate[0], PolicyForm("random")]
+            far = even.loglik < found[best].loglik - MAX_UNEVEN_GAIN
+            found[candidate] = LapFit(even.loglik, False) if far else _fit_candidate(path, candidate, laps)
+    return [replace(found[one], possible=_is_possible(path, one, best, laps)) for one in candidates]
+
+
+def _fit_candidate(path: PathToSet, candidate: Candidate, laps: Sequence[MeasuredLap]) -> LapFit:
+    """How well a candidate explains the laps."""
+    latencies, deviations = np.array([lap.latency for lap in laps]), np.array([lap.deviation for lap in laps])
+    ranges, means = [np.array(path.shares(candidate, lap.lap)) for lap in laps], np.asarray(path.costs.means)
+    # of what a lap may come to, by what the sets held before, that which it is closest to
+    shares = np.array([one[np.argmin(np.abs(one @ means - lap.latency))] for one, lap in zip(ranges, laps, strict=True)])
+    starts = np.array([np.ptp(one[:, 2]) for one in ranges])
+    spread = np.hypot(LAP_DEVIATION, OTHER_STARTS_SHARE * starts)
+    sure = int(((starts <= SURE_SPREAD) & (shares[:, 2] > SURE_SPREAD)).sum()) >= MIN_SURE_LAPS
+    chosen = float(np.log([len(one) for one in ranges]).sum())
+    sigmas = np.hypot(deviations, spread * path.costs.contrast)
+    found = fit_laps(shares, latencies, sigmas, path.costs)
+    if not path.costs.miss_is_known:  # laps differ by as much of what a miss costs as that is found to be
+        sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
+        found = fit_laps(shares, latencies, sigmas, path.costs)
+    return replace(found, loglik=found.loglik - chosen, explains=found.explains and sure)
+
+
+def _is_possible(path: PathToSet, candidate: Candidate, best: Candidate, laps: Sequence[MeasuredLap]) -> bool:
+    """True if only laps speak against a candidate, compared with the best, that depend on what the sets held at first."""
+    if is_age_based(candidate[1].name) or candidate[1].maker is None:
+        return False
+    sure = [lap for lap in laps if np.ptp(np.array(path.shares(candidate, lap.lap))[:, 2]) <= SURE_SPREAD]
+    if len(sure) == len(laps):
+        return False
+    if not sure:
+        return True
+    return _fit_candidate(path, candidate, sure).loglik > _fit_candidate(path, best, sure).loglik - MIN_LOG_LIKELIHOOD_MARGIN
+
+
+def rank_policies(path: PathToSet, fits: Sequence[LapFit]) -> dict[str, LapFit]:
+    """How well each policy explains the laps, in the likeliest of its forms; the likeliest first."""
+    found: dict[str, LapFit] = {}
+    for (_, own), fit in zip(path.candidates(), fits, strict=True):
+        known = found.get(own.name, fit)
+        possible = fit.possible or known.possible
+        found[own.name] = replace(fit if fit.loglik > known.loglik else known, possible=possible)
+    return dict(sorted(found.items(), key=lambda item: -item[1].loglik))
+
+
+def likely_names(ranked: dict[str, LapFit]) -> list[str]:
+    """The policies within the margin of the likeliest, that one first, and those that only laps speak against which depend on
+    what the sets held at first; none where the likeliest does not explain the laps."""
+    best = next(iter(ranked.values()))
+    if not best.explains:
+        return []
+    least = best.loglik - MIN_LOG_LIKELIHOOD_MARGIN
+    return [name for name, fit in ranked.items() if fit.loglik > least or fit.possible]
+
+
+def policy_of_ranking(ranked: dict[str, LapFit], count: int, ways: int, evidence: Sequence[str]) -> Finding:
+    """The policy that explains so many laps by a margin over every other; undetermined with what is missing otherwise.
+
+    An age-based one that no lap tells from one of the six does not compete with it: it is the less usual of the two.
+    """
+    method = RATE_METHOD.format(count)
+    likely = likely_names(ranked)
+    close = [name for name in likely if not is_age_based(name)] or likely
+    if likely and is_age_based(likely[0]) and ranked[close[0]].loglik < ranked[likely[0]].loglik - MIN_LOG_LIKELIHOOD_MARGIN:
+        close = likely  # one of the six is possible, but it is not the likeliest
+    if not close:
+        return policy_finding(None, method, UNEXPLAINED, evidence)
+    if len(close) > 1:
+        reason = f"{' or '.join(close[:MAX_NAMED])} explain the miss rates equally well; {_missing(close, ways)}"
+        if is_age_based(close[0]):
+            reason = f"{NONE_OF_SIX}: behaves most like {' or '.join(close[:MAX_NAMED])}"
+            reason += f" or {len(close) - MAX_NAMED} others" if len(close) > MAX_NAMED else ""
+        return policy_finding(None, method, reason, evidence)
+    rivals = [fit.loglik for name, fit in ranked.items() if name not in likely or name == close[0]]
+    ahead = f"ahead by {rivals[0] - rivals[1]:.0f}" if len(rivals) > 1 else "alone"
+    return policy_finding(close[0], f"{method}, {ahead}", "", evidence)
+
+
+def _missing(close: Sequence[str], ways: int) -> str:
+    """Evidence that would tell these policies apart."""
+    if set(close) <= DRAWN:
+        return f"{DRAWN_ALIKE}, so that only each access's latency tells"
+    return "with two ways they keep the same lines" if ways == 2 and set(close) <= ALIKE_WITH_TWO_WAYS else MISSING_LAPS
 
 
 def policy_from_rates(ways: int, observations: Sequence[RateObservation], evidence: Sequence[str]) -> Finding:
@@ -39,8 +191,7 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
     if not telling:
         why = "no lap had more lines of a set than it has ways: chase random laps over ways + 2 lines"
         return policy_finding(None, RATE_METHOD.format(0), why, evidence)
-    logliks = _logliks_of_policies(ways, telling)
-    return policy_finding(*_likeliest_policy(logliks, len(telling)), evidence)
+    return policy_of_ranking(_ranked_by_rates(ways, telling), len(telling), ways, evidence)
 
 
 def likely_policies(ways: int, observations: Sequence[RateObservation]) -> frozenset[str]:
@@ -49,78 +200,19 @@ def likely_policies(ways: int, observations: Sequence[RateObservation]) -> froze
     telling = [o for o in observations if len(set(o[0])) > ways]
     if ways < 2 or not telling:
         return frozenset()
-    logliks = _logliks_of_policies(ways, telling)
-    best = max(logliks.values())
-    if not _explains(best, len(telling)):
-        return frozenset()
-    return frozenset(name for name, loglik in logliks.items() if loglik > best - MIN_LOG_LIKELIHOOD_MARGIN)
+    return frozenset(likely_names(_ranked_by_rates(ways, telling)))
 
 
-def _logliks_of_policies(ways: int, telling: Sequence[RateObservation]) -> dict[str, float]:
-    """Log-likelihood of miss rates under each policy."""
-    seen = np.array([[rate, max((high - low) / 3.92, 0.0)] for _, rate, low, high in telling])
-    sigma = np.hypot(seen[:, 1], SYSTEMATIC_MISS_RATE_ERROR)
-    logliks: dict[str, float] = {}
-    for name in DETERMINISTIC_POLICIES:
-        if not policy_forms(name, ways):
-            continue
-        forms = np.array([_steady_rates(name, ways, tuple(lap)) for lap, *_ in telling]).T
-        logliks[name] = max(_loglik(seen[:, 0], rates, sigma) for rates in forms)
-    weights = _victim_assignments(ways)
-    drawn = np.array([_stochastic_miss_rates(ways, tuple(lap)) for lap, *_ in telling])
-    each = [_loglik(seen[:, 0], rates, sigma) for rates in drawn.T]
-    logliks["random"] = each[0]
-    clearly = [value for value, row in zip(each, weights, strict=True) if row.max() >= 2 * row.min()]
-    logliks["way-weighted"] = max(clearly)
-    return logliks
+def _ranked_by_rates(ways: int, observations: Sequence[RateObservation]) -> dict[str, LapFit]:
+    laps = [MeasuredLap(tuple(lap), rate, max((high - low) / 3.92, 0.0)) for lap, rate, low, high in observations]
+    path = PathToSet(ways, known_forms(ways), level_costs(0.0, 0.0, 1.0))
+    return rank_policies(path, fit_candidates(path, laps))
 
 
-def _explains(loglik: float, count: int) -> bool:
-    """True if so many rates are no less likely than noise makes them."""
-    return bool(-2 * loglik <= count + 4 * np.sqrt(2 * count) + 4)
-
-
-def _loglik(seen: Array, said: Array, sigma: Array) -> float:
-    """Log-likelihood under Gaussian errors, up to a constant: 0 is a perfect fit."""
-    return float(-0.5 * (((seen - said) / sigma) ** 2).sum())
-
-
-def _victim_assignments(ways: int) -> Array:
-    """Probabilities of victims that are tried, shape (tries, ways): all alike first, then some ways more often than others.
-    In the steady state only how often matters, not which."""
-    rows = [np.ones(ways)]
-    for often in TRIED_VICTIM_RATIOS:
-        for number in sorted({1, ways // 2} - {0}):
-            rows.append(np.where(np.arange(ways) < number, often, 1.0))
-    table = np.stack(rows)
-    shares: Array = table / table.sum(axis=1, keepdims=True)
-    return shares
-
-
-@lru_cache(maxsize=CACHED)
-def _steady_rates(name: str, ways: int, lap: tuple[int, ...]) -> tuple[float, ...]:
-    """Steady-state miss rate under each form of a deterministic policy."""
-    return tuple(steady_miss_rate(make, ways, lap, SIMULATED_LAPS) for make in policy_forms(name, ways))
-
-
-@lru_cache(maxsize=CACHED)
-def _stochastic_miss_rates(ways: int, lap: tuple[int, ...]) -> tuple[float, ...]:
-    """Steady-state miss rate of each assignment of probabilities."""
-    weights = _victim_assignments(ways)
-    laps = max(8, min(SIMULATED_LAPS, MAX_SIMULATED_STEPS // len(lap)))
-    rates = sampled_miss_rates(np.repeat(weights, SIMULATED_SETS, axis=0), lap, laps, simulation_generator(ways))
-    return tuple(rates.reshape(len(weights), SIMULATED_SETS).mean(axis=1).tolist())
-
-
-def _likeliest_policy(logliks: dict[str, float], count: int) -> tuple[str | None, str, str]:
-    """The policy or None, the method, and why there is none."""
-    ranked = sorted(logliks, key=lambda name: -logliks[name])
-    best = ranked[0]
-    close = [name for name in ranked[1:] if logliks[name] > logliks[best] - MIN_LOG_LIKELIHOOD_MARGIN]
-    if not _explains(logliks[best], count):
-        return None, RATE_METHOD.format(count), "no policy that is known explains the miss rates of these laps"
-    if close:
-        names = " or ".join([best, *close])
-        missing = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
-        return None, RATE_METHOD.format(count), f"{names} explain the miss rates equally well; {missing}"
-    return best, f"{RATE_METHOD.format(count)}, ahead by {logliks[best] - logliks[ranked[1]]:.0f}", ""
+def latencies_under(path: PathToSet, candidates: Sequence[Candidate], laps: Sequence[Lap]) -> tuple[Array, Array]:
+    """The latency of each lap under each candidate, shape (candidates, laps), and by how much it depends on what the sets held
+    before."""
+    means = np.asarray(path.costs.means)
+    found = [[np.array(path.shares(candidate, lap)) @ means for lap in laps] for candidate in candidates]
+    middle = np.array([[(one.max() + one.min()) / 2 for one in row] for row in found])
+    return middle, np.array([[np.ptp(one) for one in row] for row in found])

@@ -1,0 +1,108 @@
+"""Which line a full set gives up, access by access: walks whose latencies a clock in the kernel records one by one. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clmembench.infer.hierarchy.probing import LevelProbe
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetOfLevel
+from clmembench.infer.replacement.policies import (
+    MAX_SURPRISE_SIGMAS,
+    MIN_LOG_LIKELIHOOD_MARGIN,
+    VictimProbabilities,
+    decide_policy,
+    policy_and_victims,
+    policy_finding,
+)
+from clmembench.infer.replacement.preferred_way import MAX_PREFERRED_WAYS, fit_ratios
+from clmembench.infer.replacement.random_victims import SetObservation
+from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
+
+# Thresholds and limits, each with its reason
+TRACED_LAPS = 12  # of a walk that are recorded access by access
+TRACED_WALKS, MORE_TRACED_WALKS = 4, 4  # walks that are recorded access by access; and more, where victims are drawn
+MIN_BELIEVED_TRACES = 2  # of these, whose mean is that of the same lap
+MAX_TRACE_RELATIVE_DIFFERENCE = 0.25  # between a trace's mean and the same lap's: beyond, one of them is disturbed
+TRACED_VISITS = 8  # of each line in a lap
+MAX_WAYS_OF_PROBABILITIES = 4  # up to that many ways the victims' probabilities can be estimated one by one
+DRAWN_METHOD = "likelihood of {} accesses with one way drawn as often as each other, or 2, 3, 5 times as often; ahead by {:.0f}"
+
+
+@dataclass(frozen=True, slots=True)
+class TracedPolicy:
+    """The policy by single accesses; each way's probability of being the victim where it is known."""
+
+    finding: Finding
+    victims: VictimProbabilities = ()
+
+
+def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPolicy | None]:
+    """The policy by the latency of each access; None where there is no clock, or where it does not agree with the whole
+    laps."""
+    observations = yield from _observed(probe, of_set, range(1, 1 + TRACED_WALKS), check=True)
+    if observations is None:
+        return None
+    decision = decide_policy(of_set.ways, observations, probe.asked.cited(), uneven=False)
+    drawn = decision.finding.value == "random" or not decision.explained
+    if not drawn or of_set.ways > MAX_PREFERRED_WAYS:
+        return TracedPolicy(decision.finding)
+    seeds = range(1 + TRACED_WALKS, 1 + TRACED_WALKS + MORE_TRACED_WALKS)
+    more = yield from _observed(probe, of_set, seeds, check=False)
+    return _drawn_policy(of_set.ways, [*observations, *(more or ())], decision.finding, probe.asked.cited())
+
+
+def _observed(probe: LevelProbe, of_set: SetOfLevel, seeds: Sequence[int], check: bool) -> Inquiry[list[SetObservation] | None]:
+    """The lines of the set that were visited and reached this level, and which of them hit, of each of some walks. `check`:
+    only walks whose mean is that of the same lap."""
+    visits = max(1, min(TRACED_VISITS, of_set.unit // 8))
+    walks = [of_set.lines.pattern("walk", of_set.ways + EXTRA_LINES, visits, seed) for seed in seeds]
+    record, space = TRACED_LAPS * len(of_set.lines.numbers(walks[0])), probe.chase.space
+    answers = yield from probe.asked.all([Probe(walk, space, "trace", 0, record) for walk in walks])
+    if any(answer.latencies is None for answer in answers):
+        return None
+    means = (yield from probe.asked.all([Probe(walk, space) for walk in walks])) if check else answers
+    believed = [(w, a) for w, a, mean in zip(walks, answers, means, strict=True) if not check or _agrees(a, mean)]
+    if len(believed) < MIN_BELIEVED_TRACES:
+        return None
+    return [_observation(probe, of_set, walk, answer) for walk, answer in believed]
+
+
+def _agrees(answer: Answer, mean: Answer) -> bool:
+    """True if the second half of a trace has the mean of the same lap."""
+    if answer.latencies is None or mean.value is None:
+        return False
+    steady = float(answer.latencies[:, answer.latencies.shape[1] // 2 :].mean())
+    return abs(steady - mean.value) <= MAX_TRACE_RELATIVE_DIFFERENCE * mean.value
+
+
+def _observation(probe: LevelProbe, of_set: SetOfLevel, walk: Pattern, answer: Answer) -> SetObservation:
+    """The lines of the set that a walk visits where no nearer cache serves them, and which of them hit."""
+    assert answer.latencies is not None
+    contrast, nearer = probe.contrast, of_set.nearer
+    middle, nearest = (contrast.hit + contrast.miss) / 2, (nearer + contrast.hit) / 2 if nearer else 0.0
+    visited = of_set.lines.numbers(walk) * TRACED_LAPS
+    reached = [(n, bool(v < middle)) for n, v in zip(visited, answer.latencies[0], strict=True) if n >= 0 and v > nearest]
+    return [line for line, _ in reached], [hit for _, hit in reached]
+
+
+def _drawn_policy(ways: int, observations: Sequence[SetObservation], named: Finding, evidence: tuple[str, ...]) -> TracedPolicy:
+    """Whether drawn victims are drawn evenly; `named`: what evenly drawn ones explain."""
+    fits = fit_ratios(ways, observations)
+    if fits is None:
+        return TracedPolicy(named)
+    even, uneven = fits[1.0], max((fit for ratio, fit in fits.items() if ratio > 1), key=lambda fit: fit.loglik)
+    ids = tuple(dict.fromkeys((*named.evidence, *evidence)))
+    ahead = even.loglik - uneven.loglik
+    method = DRAWN_METHOD.format(sum(len(lines) for lines, _ in observations), abs(ahead))
+    if named.value == "random" and ahead > MIN_LOG_LIKELIHOOD_MARGIN:
+        return TracedPolicy(policy_finding("random", method, "", ids))
+    if ahead > -MIN_LOG_LIKELIHOOD_MARGIN or abs(uneven.surprise) > MAX_SURPRISE_SIGMAS:
+        reason = "victims are drawn, but more accesses are needed to tell whether one way is drawn more often"
+        return TracedPolicy(policy_finding(None, method, reason if named.value else named.reason, ids))
+    found = policy_finding("way-weighted", method, "", ids)
+    victims: VictimProbabilities = ()
+    empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))
+    if ways <= MAX_WAYS_OF_PROBABILITIES and empty:
+        _, victims = policy_and_victims(ways, observations, ids)
+    return TracedPolicy(found, victims)

@@ -1,0 +1,90 @@
+"""The walks over one set: which are asked, what each cost, and what else its laps cost than hits and misses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetOfLevel
+from clmembench.infer.replacement.policy_forms import age_forms, known_forms
+from clmembench.infer.replacement.policy_rates import MeasuredLap, PathToSet, level_costs
+from clmembench.model import Inquiry, Pattern, Probe
+
+# Thresholds and limits, each with its reason
+MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies, and no sector has room for fewer
+POOL_ACCESSES = 20_000  # of the walks in all, times candidates, from among which those are chosen in which policies differ
+MIN_POOL, MAX_POOL = 6, 48  # walks among which is chosen
+MAX_AGED_WAYS = 24  # sets of more ways, and TLBs, are not known to have any of the hundreds of age-based policies
+
+
+@dataclass(slots=True)
+class SetWalks:
+    """The walks of one set so far; `translated`: what translation adds is measured with each and subtracted; `miss`: what one
+    costs if all lines of a lap in random order miss."""
+
+    probe: LevelProbe
+    of_set: SetOfLevel
+    laps: list[MeasuredLap] = field(default_factory=list)
+    seed: int = 0
+    translated: bool = False
+    miss: float = 0.0
+
+    def path(self, miss_is_known: bool = True, all_ages: bool = False) -> PathToSet:
+        """How the set's lines are reached, at what cost, and what its policy may be; `all_ages`: one of all age-based ones."""
+        contrast, own = self.probe.contrast, self.of_set
+        miss = contrast.miss if miss_is_known else max(contrast.miss, self.miss)
+        costs = level_costs(own.nearer, contrast.hit, miss, miss_is_known)
+        before = own.before or NearerSet(0, ())
+        forms = known_forms(own.ways)
+        if self.may_be_aged:
+            forms = (*forms, *age_forms(established=not all_ages))
+        return PathToSet(own.ways, forms, costs, before.ways, before.forms)
+
+    def ask(self, patterns: Sequence[Pattern]) -> Inquiry[int]:
+        """Asks laps of these walks; how many got an answer."""
+        chase, asked = self.probe.chase, self.probe.asked
+        answers = yield from asked.all([Probe(pattern, chase.space) for pattern in patterns])
+        less: list[float | None] = [0.0] * len(answers)
+        if chase.control_bytes:  # the same walks where this level cannot matter
+            controls = [replace(pattern, stride_bytes=chase.control_bytes, shift_bytes=0) for pattern in patterns]
+            few = [next(c for c in controls if c.visits == control.visits) for control in controls]
+            less = [a.value for a in (yield from asked.all([Probe(control, chase.space) for control in few]))]
+        elif self.translated:
+            base = self.of_set.nearer or self.probe.contrast.hit
+            controls = [self.of_set.lines.control(pattern) for pattern in patterns]
+            costs = yield from asked.all([Probe(control, chase.space) for control in controls])
+            less = [None if a.value is None else max(0.0, a.value - base) for a in costs]
+        known = [(p, a, c) for p, a, c in zip(patterns, answers, less, strict=True) if a.value is not None and c is not None]
+        for pattern, answer, control in known:
+            assert answer.value is not None
+            spread = ((answer.high or answer.value) - (answer.low or answer.value)) / 3.92
+            deviation = max(spread, MIN_RELATIVE_LAP_NOISE * answer.value)
+            self.laps.append(MeasuredLap(self.of_set.lines.numbers(pattern), answer.value - control, deviation))
+        return len(known)
+
+    def pool(self, candidates: int) -> list[Pattern]:
+        """Further walks over one and two lines more than the ways, the fewer the more candidates are to be simulated."""
+        lines, ways, most = self.of_set.lines, self.of_set.ways, self.visits
+        count = POOL_ACCESSES // (candidates * (ways + len(lines.filler) + EXTRA_LINES))
+        count = max(MIN_POOL, min(MAX_POOL, count))
+        found = []
+        for _ in range(count):
+            self.seed += 1
+            more = 1 + self.seed % EXTRA_LINES
+            found.append(lines.pattern("walk", ways + more, 1 + self.seed // EXTRA_LINES % most, self.seed))
+        return found
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of the first lap, as a share of what a miss adds."""
+        return self.laps[0].deviation / (self.probe.contrast.miss - self.probe.contrast.hit)
+
+    @property
+    def visits(self) -> int:
+        return max(1, min(MAX_VISITS, self.of_set.unit // 8))
+
+    @property
+    def may_be_aged(self) -> bool:
+        """True if age-based policies are candidates."""
+        return 2 < self.of_set.ways <= MAX_AGED_WAYS and not self.probe.chase.control_bytes

@@ -1,0 +1,88 @@
+"""Age-based policies: simulated as their names say, and never taken for one of the six or the reverse."""
+
+import numpy as np
+import pytest
+
+from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
+from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
+from clmembench.infer.replacement.policy_forms import is_age_based
+from clmembench.plan.hierarchy import replay
+from tests.aged_sets import OneSet, QuadAgeSet
+from tests.simulated import Cache, Machine, Noise, Path, plain
+
+HIT, MISS, WAY_BYTES = 10.0, 90.0, 4096
+SIX = ("LRU", "FIFO", "tree-PLRU", "NRU", "random", "way-weighted")
+
+
+def policy_of(answer, ways, noise=0.002):
+    """What laps over one set say of its policy."""
+    asked, lines = ProbeCache(), SetLines(ways + EXTRA_LINES, WAY_BYTES)
+    probe = LevelProbe(asked, ChaseLayout(), HitMissModel(HIT, MISS, noise * HIT))
+    inquiry = probe_policy(probe, SetOfLevel(ways, lines, 32))
+    found = replay(inquiry, lambda probes: [answer(one) for one in probes])["policy"]
+    return found, len(asked.answers)
+
+
+def aged_set(name, ways, seed, disturbed=0.0):
+    return OneSet(lambda: QuadAgeSet(name, ways), WAY_BYTES, HIT, MISS, 0.002, seed, disturbed).answer
+
+
+def simulated_set(policy, ways, seed, late=False):
+    victims = tuple(3.0 if way == 1 else 1.0 for way in range(ways)) if policy == "way-weighted" else ()
+    cache = Cache(plain(WAY_BYTES // 64, ways, 64), 64, HIT, policy, victims=victims, nru_at_miss=late)
+    noise = Noise(lap_relative=0.002, disturbed=0.01)
+    return Machine("one", {"global": Path((cache,), MISS)}, noise, seed, no_clock="none").answer
+
+
+@pytest.mark.parametrize("ways", [2, 4, 7])
+def test_every_variant_is_simulated_as_its_name_says(ways):
+    for number, name in enumerate(AGE_POLICIES):
+        lines = np.random.default_rng(number).integers(0, ways + 2, 120).tolist()
+        mine, theirs = AgedSet(ways, AgeRules.of(name)), QuadAgeSet(name, ways)
+        assert [mine.access(line) for line in lines] == [theirs.access(line) for line in lines], name
+
+
+@pytest.mark.parametrize("name", ESTABLISHED_AGE_POLICIES)
+@pytest.mark.parametrize("ways", [4, 8, pytest.param(16, marks=pytest.mark.slow)])
+def test_an_established_variant_is_named_or_described(name, ways):
+    found, probes = policy_of(aged_set(name, ways, 3), ways)
+    assert found.value in (name, None)
+    assert found.value == name or name in found.reason or "others" in found.reason
+    assert found.value == name or found.reason.startswith("none of LRU, FIFO, tree-PLRU, NRU, random")
+    assert probes < 40
+
+
+def test_variants_are_named_by_some_laps():
+    values = [policy_of(aged_set(name, 8, 5), 8)[0].value for name in ESTABLISHED_AGE_POLICIES]
+    assert sum(value is not None for value in values) >= 3
+
+
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 200), marks=pytest.mark.slow)])
+def test_none_of_the_six_is_taken_for_an_age_based_one_nor_the_reverse(seeds):
+    named = {True: 0, False: 0}
+    for seed in seeds:
+        dice = np.random.default_rng([17, seed])
+        ways = int(dice.choice([4, 4, 8, 8, 16]))
+        if aged := bool(dice.random() < 0.4):
+            name = str(dice.choice(ESTABLISHED_AGE_POLICIES if dice.random() < 0.7 else AGE_POLICIES))
+            if name not in ESTABLISHED_AGE_POLICIES:  # QLRU_H21_M0_R0_U0 is taken for FIFO: no cache is known to have it
+                continue
+            answer = aged_set(name, ways, seed, 0.01)
+        else:
+            name = str(dice.choice(SIX))
+            ways = min(ways, 8) if name == "way-weighted" else ways  # more are not told from random
+            answer = simulated_set(name, ways, seed, late=bool(dice.random() < 0.5))
+        value = policy_of(answer, ways)[0].value
+        if value is not None:
+            assert is_age_based(str(value)) == aged or _is_nru(name, str(value)), (seed, name, value)
+            assert aged or value == name, (seed, name, value)
+            named[aged] += 1
+    assert named[False] > len(seeds) / 4
+    assert named[True] > 0
+
+
+def _is_nru(name, value):
+    """True of the variants that are forms of NRU: ages are 0 or 3 alone."""
+    return value == "NRU" and "_M0_" in name and "H00" in name
