@@ -73,7 +73,7 @@ def true_cache(cache: Cache, bias: float) -> dict[str, Any]:
 
 
 def true_tlbs(path: Path) -> list[dict[str, Any]]:
-    """Ground truth of a path's TLBs, by the names of findings; the penalty is that of data in the first cache that asks them."""
+    """Ground truth of a path's TLBs, by the names of findings; penalties of data in the first cache that asks them."""
     return [
         {
             "entries": tlb.entries, "page_bytes": tlb.page_bytes, "reach_bytes": tlb.entries * tlb.page_bytes,

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
-from clmembench.infer.hierarchy.curve_steps import MAX_PLATEAU_RELATIVE_DRIFT, CurveStep
+from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, free_of_prefetching
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
 from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
@@ -136,15 +137,12 @@ def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
 
 def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[bool]:
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
-    fall into by chance; at its end where there is no answer. Where the plateau is only approached there, with the curve."""
+    fall into by chance; at its end where there is no answer."""
     step = curve.steps[around.number]
+    translation = BlockTranslation(around.strides.reach_bytes, around.penalty)
     for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
-        near, value = max(pair for pair in zip(curve.sizes, curve.values, strict=True) if pair[0] <= max(size, curve.sizes[0]))
-        if value < step.hit * (1 - MAX_PLATEAU_RELATIVE_DRIFT):
-            point = PlateauPoint(near, around.node_bytes, value, step.noise)
-        else:
-            point = PlateauPoint(size, around.node_bytes, step.hit, step.noise)
-        free = yield from free_of_prefetching(asked, chase, point, around.strides.reach_bytes)
+        point = PlateauPoint(curve.size_below(size), around.node_bytes, step.noise)
+        free = yield from free_of_prefetching(asked, chase, point, translation)
         if free is not None:
             return free
     return False

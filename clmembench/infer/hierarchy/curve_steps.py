@@ -13,7 +13,9 @@ from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE
 
 # Thresholds of a step. Why this is not the detector of `infer.plateaus`: see `infer.curve_noise`.
 MAX_VALLEY_SLOPE_RATIO = 0.3  # of the lower of two rises: a slope below that between them parts two levels
+MAX_VALLEY_SPREAD = 0.05  # between page frames, relative: where latency depends more on them, a valley is chance
 MIN_VALLEY_SLOPES = 2  # slopes in a row that make a valley: a single one may be chance
+USUAL_POINT_OCTAVES, MIN_POINT_OCTAVES = 0.25, 0.01  # between points; sizes are whole numbers of nodes
 MIN_SLOPE_SIGMAS = 4  # of the curve's noise: what rises less between two points counts as flat
 MIN_SLOPE = 0.004  # relative: the least rise between two points that counts, however quiet the curve is
 MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
@@ -46,16 +48,19 @@ class CurveStep:
     noise: float = 0.0
 
 
-def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[CurveStep, ...]:
+def find_steps(
+    sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float, spreads: Sequence[float] = ()
+) -> tuple[CurveStep, ...]:
     """The levels that a curve rises through; `values` and `ns` are latencies at `sizes` bytes, `noise` is relative, of one lap.
+    `spreads`: by how much, relative, latency depends on which page frames a working set has; 0 on a plateau.
 
     A curve rises from one level to the next in one hump of its slope, steeply or softly; where the slope falls to a fraction of
     two humps between them, there is a level.
     """
     rising = pooled_rising(values)
-    slopes = [math.log(b / a) for a, b in pairwise(rising)]
     dim = max(MIN_SLOPE_SIGMAS * noise, MIN_SLOPE)
-    humps = _rise_ranges([s if s > dim else 0.0 for s in slopes])
+    spreads = spreads or [0.0] * len(sizes)
+    humps = _rise_ranges(_slopes(sizes, rising, dim), [min(pair) > MAX_VALLEY_SPREAD for pair in pairwise(spreads)])
     found: list[CurveStep] = []
     before, start = 0, None
     for number, (first, stop) in enumerate(humps):
@@ -65,7 +70,7 @@ def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float
         around = min(relative_noise(values[before : start + 1]), relative_noise(values[stop : after + 1]))
         if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
             continue  # a part of the next hump's rise, or noise
-        flat = _is_flat(values, rising, before, start)
+        flat = _is_flat(values, rising, before, start) and statistics.median(spreads[before : start + 1]) == 0
         rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
         if rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and not flat:
             continue
@@ -80,6 +85,13 @@ def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float
         found.append(CurveStep(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
     return tuple(found)
+
+
+def _slopes(sizes: Sequence[int], rising: Sequence[float], dim: float) -> list[float]:
+    """The slopes between points, as of points a quarter of an octave apart; 0 where a curve rises by no more than `dim`."""
+    rises = [math.log(b / a) for a, b in pairwise(rising)]
+    widths = [max(MIN_POINT_OCTAVES, math.log2(b / a)) for a, b in pairwise(sizes)]
+    return [rise * USUAL_POINT_OCTAVES / width if rise > dim else 0.0 for rise, width in zip(rises, widths, strict=True)]
 
 
 def _gone(rising: Sequence[float], first: int, hit: float, miss: float) -> int:
@@ -142,28 +154,31 @@ def _plateau_latency(values: Sequence[float], first: int, last: int) -> float:
     return part[len(part) // 2]
 
 
-def _rise_ranges(rises: Sequence[float]) -> list[tuple[int, int]]:
+def _rise_ranges(rises: Sequence[float], shaky: Sequence[bool]) -> list[tuple[int, int]]:
     """(first, last) points of each rise: runs of slopes, which fewer than MIN_VALLEY_SLOPES flat ones in a row do not end,
-    parted at their valleys."""
+    parted at their valleys. A slope where page frames matter (`shaky`) is a part of a rise, however flat it is."""
     runs: list[list[int]] = []
     for i, rise in enumerate(rises):
-        if rise <= 0:
+        if rise <= 0 and not shaky[i]:
             continue
         if runs and i - runs[-1][1] < MIN_VALLEY_SLOPES:
             runs[-1][1] = i + 1
         else:
             runs.append([i, i + 1])
-    return [part for start, stop in runs for part in _split_at_valleys(rises, start, stop)]
+    return [part for start, stop in runs for part in _split_at_valleys(rises, shaky, start, stop)]
 
 
-def _split_at_valleys(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, int]]:
+def _split_at_valleys(rises: Sequence[float], shaky: Sequence[bool], start: int, stop: int) -> list[tuple[int, int]]:
     """A run of slopes, parted at its deepest valley, and each part again."""
     best: tuple[float, int] | None = None
     for i in range(start + 1, stop - MIN_VALLEY_SLOPES):
+        if any(shaky[i : i + MIN_VALLEY_SLOPES]):
+            continue
         lower = min(max(rises[start:i]), max(rises[i + MIN_VALLEY_SLOPES : stop]))
         depth = max(rises[i : i + MIN_VALLEY_SLOPES]) / lower if lower > 0 else 1.0
         if depth < MAX_VALLEY_SLOPE_RATIO and (best is None or depth < best[0]):
             best = (depth, i)
     if best is None:
         return [(start, stop)]
-    return [*_split_at_valleys(rises, start, best[1]), *_split_at_valleys(rises, best[1] + MIN_VALLEY_SLOPES, stop)]
+    first, second = (start, best[1]), (best[1] + MIN_VALLEY_SLOPES, stop)
+    return [part for ends in (first, second) for part in _split_at_valleys(rises, shaky, *ends)]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from clmembench.infer.curve_noise import undisturbed_values
 from clmembench.infer.hierarchy.curve_steps import (
     MAX_PLATEAU_RELATIVE_DRIFT,
     MIN_RELATIVE_STEP,
+    SHORT_PLATEAU_POINTS,
     CurveStep,
     find_steps,
     pooled_rising,
     relative_noise,
     same_latency,
 )
+from clmembench.infer.hierarchy.page_frames import averaged_over_frames
 from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.infer.plateaus import MIN_SETTLED_OCTAVES
 from clmembench.model import Answer, Inquiry
@@ -27,10 +30,8 @@ LARGE_SET_REMEASURE_RELATIVE_EXCESS = 0.1  # the same for large sets
 MAX_REMEASUREMENTS = 3  # of one point, each in another order
 MAX_TAIL_RELATIVE_RISE = 0.06  # of the octaves that end a curve, which still count as flat
 NOISE_TAIL_OCTAVES = 3.0  # at the end of a curve, whose noise is that of memory
+POINTS_BETWEEN = 3  # more working sets between two of a short plateau: so many that a plateau is told from a chance
 MAX_CITED_RECORDS = 8  # that a finding names: the largest working sets tell most
-BLOCK_SIZE_FACTOR = 4  # between the two block sizes of which laps are compared
-MIN_BLOCK_BYTES = 16 << 10  # in smaller blocks prefetchers of single lines begin to guess right
-MAX_BLOCK_RELATIVE_DIFFERENCE = 0.035  # between laps in blocks of two sizes where no prefetcher helps
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,10 @@ class LatencyCurve:
         ratios = sorted(v / n for v, n in zip(self.values, self.ns, strict=True) if n)
         return ratios[len(ratios) // 2]
 
+    def size_below(self, size: float) -> int:
+        """The largest measured working set of at most `size` bytes; the smallest where none is."""
+        return max(own for own in self.sizes if own <= max(size, self.sizes[0]))
+
     def cited(self, first_bytes: float, last_bytes: float) -> tuple[str, ...]:
         """Ids of the records of working sets between two sizes, both inclusive: those of the largest sets, eight at most."""
         inside = [of for size, of in zip(self.sizes, self.records, strict=False) if first_bytes <= size <= last_bytes]
@@ -104,7 +109,69 @@ def measure_curve(asked: ProbeCache, chase: ChaseLayout, sets: WorkingSets) -> I
         best.update(kept)
         sizes += [size for size, _ in kept]
         yield from _remeasure_disturbed(asked, chase, sets.stride_bytes, sizes, best)
-    return None if len(sizes) < 2 * sets.per_octave else _analysed_curve(sizes, best, sets)
+    if len(sizes) < 2 * sets.per_octave:
+        return None
+    spreads = yield from _average_over_frames(asked, chase, sets, sizes, best)
+    return _analysed_curve(sizes, best, sets, spreads)
+
+
+def _average_over_frames(
+    asked: ProbeCache, chase: ChaseLayout, sets: WorkingSets, sizes: list[int], best: dict[int, Answer]
+) -> Inquiry[Mapping[int, float]]:
+    """Average the curve's rises over places of the buffer, and measure more of short plateaus between them. Returns by how much
+    places differ, relative, by size in bytes."""
+    stride, noise = sets.stride_bytes, _curve_noise(sizes, best)
+    soft = _rising_sizes(sizes, best)
+    found = yield from averaged_over_frames(asked, chase, stride, {s: best[s] for s in soft}, noise)
+    best.update(found.answers)
+    more = _between_short_plateaus([s for s in soft if s not in found.spreads], sizes, best, stride)
+    answers = yield from asked.all([chase.lap(size // stride, stride) for size in more])
+    first = {size: answer for size, answer in zip(more, answers, strict=True) if answer.value is not None}
+    if not first:
+        return found.spreads
+    if not found.compared:
+        best.update(first)
+        sizes[:] = sorted(best)
+        yield from _remeasure_disturbed(asked, chase, stride, sizes, best)
+        return found.spreads
+    finer = yield from averaged_over_frames(asked, chase, stride, first, noise, is_soft=True)
+    best.update(finer.answers)
+    sizes[:] = sorted(best)
+    return {**found.spreads, **finer.spreads}
+
+
+def _between_short_plateaus(steady: Sequence[int], sizes: Sequence[int], best: Mapping[int, Answer], stride: int) -> list[int]:
+    """Working sets between those of plateaus of few points."""
+    runs: list[list[int]] = []
+    for size, after in pairwise(sizes):
+        if size not in steady or after not in steady:
+            continue
+        if abs(_latency_or_infinity(best[after]) / _latency_or_infinity(best[size]) - 1) > MAX_PLATEAU_RELATIVE_DRIFT:
+            continue
+        if runs and runs[-1][-1] == size:
+            runs[-1].append(after)
+        else:
+            runs.append([size, after])
+    more = []
+    for run in runs:
+        if len(run) < SHORT_PLATEAU_POINTS:
+            for size, after in pairwise(run):
+                step = (after - size) / (1 + POINTS_BETWEEN)
+                more += [int(size + i * step) // stride * stride for i in range(1, 1 + POINTS_BETWEEN)]
+    return [size for size in dict.fromkeys(more) if size not in best]
+
+
+def _rising_sizes(sizes: Sequence[int], best: Mapping[int, Answer]) -> list[int]:
+    """Working sets beyond the first level, up to where nearly all accesses are of memory, as far as their laps take little."""
+    smooth = pooled_rising([_latency_or_infinity(best[s]) for s in sizes])
+    first, last = smooth[0] * (1 + MIN_RELATIVE_STEP), smooth[-1] / (1 + MAX_TAIL_RELATIVE_RISE / 2)
+    return [s for s, v in zip(sizes, smooth, strict=True) if first < v < last and s < LARGE_SET_BYTES]
+
+
+def _curve_noise(sizes: Sequence[int], best: Mapping[int, Answer]) -> float:
+    """The relative noise of one lap."""
+    values = [_latency_or_infinity(best[s]) for s in sizes]
+    return min(sorted(_lap_noise(best[s]) for s in sizes)[len(sizes) // 2], relative_noise(values))
 
 
 def _next_octave(sizes: Sequence[int], sets: WorkingSets) -> list[int]:
@@ -115,10 +182,12 @@ def _next_octave(sizes: Sequence[int], sets: WorkingSets) -> list[int]:
     return [size for size in dict.fromkeys(more) if size <= sets.last_bytes]
 
 
-def _analysed_curve(sizes: Sequence[int], best: dict[int, Answer], sets: WorkingSets) -> LatencyCurve:
+def _analysed_curve(
+    sizes: Sequence[int], best: Mapping[int, Answer], sets: WorkingSets, spreads: Mapping[int, float]
+) -> LatencyCurve:
     """The curve with its noise, its steps and the latency it ends at."""
     values, ns = [_latency_or_infinity(best[s]) for s in sizes], [best[s].ns or 0.0 for s in sizes]
-    noise = min(sorted(_lap_noise(a) for a in best.values())[len(best) // 2], relative_noise(values))
+    noise = _curve_noise(sizes, best)
     beyond = [v for s, v in zip(sizes, values, strict=True) if s >= sizes[-1] / 2**NOISE_TAIL_OCTAVES]
     tail = max(noise, relative_noise(beyond)) if len(beyond) > sets.per_octave else noise
     smooth, slack = pooled_rising(values), max(MAX_PLATEAU_RELATIVE_DRIFT, 2 * tail)
@@ -130,7 +199,7 @@ def _analysed_curve(sizes: Sequence[int], best: dict[int, Answer], sets: Working
         tuple(sizes),
         tuple(values),
         tuple(ns),
-        find_steps(sizes, values, ns, noise),
+        find_steps(sizes, values, ns, noise, [spreads.get(size, 0.0) for size in sizes]),
         end,
         None if end is None else end * ns[-1] / values[-1],
         noise,
@@ -181,42 +250,3 @@ def _lap_noise(answer: Answer) -> float:
     if not answer.value or answer.low is None or answer.high is None:
         return 0.0
     return (answer.high - answer.low) / 2 / 1.96 / answer.value
-
-
-@dataclass(frozen=True, slots=True)
-class PlateauPoint:
-    """A working set on a plateau, its nodes `stride_bytes` apart, and the plateau's latency with its relative noise."""
-
-    array_bytes: int
-    stride_bytes: int
-    latency: float
-    noise: float = 0.0
-
-
-def free_of_prefetching(
-    asked: ProbeCache, chase: ChaseLayout, point: PlateauPoint, reach_bytes: int = 0
-) -> Inquiry[bool | None]:
-    """True if laps in blocks of another size take as long; None: no answer.
-
-    In larger blocks, or in none at all where a TLB's reach (`reach_bytes`) allows it, a prefetcher that looks at neighbours
-    finds fewer lines to fetch; in smaller blocks, where there are no larger ones, it finds more.
-    """
-    size = point.array_bytes
-    if not chase.block_bytes:
-        return True
-    others = [0] if chase.block_bytes < size <= reach_bytes else []
-    if size >= 2 * BLOCK_SIZE_FACTOR * chase.block_bytes:
-        others.append(BLOCK_SIZE_FACTOR * chase.block_bytes)
-    smaller = max(MIN_BLOCK_BYTES, 1 << (min(chase.block_bytes, size) // BLOCK_SIZE_FACTOR).bit_length() - 1)
-    if not others and size >= BLOCK_SIZE_FACTOR * smaller:
-        others.append(smaller)
-    for other in others:
-        probe = replace(chase, block_bytes=other).lap(size // point.stride_bytes, point.stride_bytes)
-        answer = yield from asked.one(probe)
-        if answer.value is None:
-            return None
-        own = (answer.high - answer.low) / 2 if answer.high is not None and answer.low is not None else 0.0
-        allowed = max(MAX_BLOCK_RELATIVE_DIFFERENCE * point.latency, 2 * point.noise * point.latency, own)
-        if abs(answer.value - point.latency) > allowed:
-            return False
-    return True
