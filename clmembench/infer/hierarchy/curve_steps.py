@@ -9,11 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from clmembench.infer.curve_noise import noise_of_deviations
-from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE
 
 # Thresholds of a step. Why this is not the detector of `infer.plateaus`: see `infer.curve_noise`.
 MAX_VALLEY_SLOPE_RATIO = 0.3  # of the lower of two rises: a slope below that between them parts two levels
 MAX_VALLEY_SPREAD = 0.05  # between page frames, relative: where latency depends more on them, a valley is chance
+MAX_SHARED_RELATIVE_RISE = 0.1  # between two flat stretches of one plateau, up to which the level before serves some
+MAX_SHARED_RATIO = 4  # times what the level before holds: there it serves no more, whatever its policy
+MAX_PLATEAU_SCATTER = 0.03  # of the points of a plateau, relative
 MIN_VALLEY_SLOPES = 2  # slopes in a row that make a valley: a single one may be chance
 USUAL_POINT_OCTAVES, MIN_POINT_OCTAVES = 0.25, 0.01  # between points; sizes are whole numbers of nodes
 MIN_SLOPE_SIGMAS = 4  # of the curve's noise: what rises less between two points counts as flat
@@ -25,6 +28,9 @@ SHORT_PLATEAU_POINTS = 6  # in a shorter one between two such small steps a few 
 MAX_PLATEAU_RELATIVE_DRIFT = 0.025  # two parts of one plateau differ by no more
 APPROACH_RISE_RATIOS = (0.5, 0.75)  # at most, of rises over two points to those before them: the curve approaches a plateau
 MAX_APPROACH_RELATIVE_RISE = 0.1  # over the two points before the last two: what rises more is a ramp
+APPROACH_SHARES = (0.6, 0.8)  # of the last working set on a plateau: where two stretches begin that tell what it approaches
+MIN_APPROACH_RISE = 0.004  # relative, of the last stretch: what rises less is flat
+MAX_APPROACH_LEFT = 0.05  # relative: more is not extrapolated
 LEFT_RELATIVE_EXCESS = 0.02  # over a hit: a working set this much slower has surely left the level
 GONE_MISS_SHARE = 0.75  # of accesses that miss, lap after lap: no level that could hold the set lets that happen
 
@@ -69,8 +75,14 @@ def find_steps(
         hit, miss = _plateau_latency(rising, before, start), _plateau_latency(rising, stop, after)
         around = min(relative_noise(values[before : start + 1]), relative_noise(values[stop : after + 1]))
         if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
+            shared = found and sizes[stop] <= MAX_SHARED_RATIO * found[-1].fits_bytes
+            if shared and miss / hit - 1 < MAX_SHARED_RELATIVE_RISE and _is_steady(spreads, stop, after):
+                start = None  # up to here the level before served some accesses
             continue  # a part of the next hump's rise, or noise
+        scatter = relative_noise(values[before : start + 1])
         flat = _is_flat(values, rising, before, start) and statistics.median(spreads[before : start + 1]) == 0
+        if math.isfinite(scatter) and scatter > max(MAX_PLATEAU_SCATTER, MIN_SLOPE_SIGMAS * noise):
+            flat = False  # laps in other orders take other times: some of their lines are prefetched
         rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
         if rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and not flat:
             continue
@@ -79,12 +91,21 @@ def find_steps(
             before, start = stop, None
             continue
         own = max(MIN_RELATIVE_LAP_NOISE, min(noise, relative_noise(values[before : start + 1])))
+        approached = _approached_latency(sizes, rising, spreads, found[-1].gone_bytes, start) if found else None
+        if approached is not None:
+            own = max(own, (approached / rising[start] - 1) / LAP_NOISE_SIGMAS)  # laps take that much less than hits
+            hit, flat, found[-1] = approached, True, replace(found[-1], miss=approached)
         middle = start // 2 if before == 0 else start - (start - before) // 3 // 2
         over = next(i for i in range(start + 1, len(rising)) if rising[i] > hit * (1 + max(dim, LEFT_RELATIVE_EXCESS)))
         gone = _gone(rising, over, hit, miss)
         found.append(CurveStep(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
     return tuple(found)
+
+
+def _is_steady(spreads: Sequence[float], first: int, last: int) -> bool:
+    """True if a stretch of some length depends on no page frames."""
+    return last - first > MIN_VALLEY_SLOPES and not any(spreads[first : last + 1])
 
 
 def _slopes(sizes: Sequence[int], rising: Sequence[float], dim: float) -> list[float]:
@@ -152,6 +173,25 @@ def _plateau_latency(values: Sequence[float], first: int, last: int) -> float:
     """The latency of a level between two humps: of its last third, since random replacement approaches it slowly."""
     part = sorted(values[first + (last - first) * 2 // 3 : last + 1])
     return part[len(part) // 2]
+
+
+def _approached_latency(
+    sizes: Sequence[int], rising: Sequence[float], spreads: Sequence[float], gone_bytes: int, last: int
+) -> float | None:
+    """The latency that a plateau, which ends at point `last`, approaches; None where it is flat, or what is left to rise is not
+    little. Where victims are drawn at random the level before, of which three quarters miss at `gone_bytes`, serves ever fewer
+    accesses: what is left falls exponentially with the working set, since a line is as likely to survive each further miss.
+    Two stretches of the plateau's end tell it."""
+    first, middle = (min(range(last), key=lambda i: abs(sizes[i] - share * sizes[last])) for share in APPROACH_SHARES)
+    widths = sizes[middle] - sizes[first], sizes[last] - sizes[middle]
+    if min(widths) <= 0 or sizes[first] < gone_bytes or any(spreads[first : last + 1]):
+        return None
+    early, late = ((rising[b] - rising[a]) / width for a, b, width in zip((first, middle), (middle, last), widths, strict=True))
+    if late * widths[1] <= MIN_APPROACH_RISE * rising[last] or early <= late:
+        return None
+    rate = math.log(early / late) / (sum(widths) / 2)
+    left = late * math.exp(-rate * widths[1] / 2) / rate
+    return rising[last] + left if left <= MAX_APPROACH_LEFT * rising[last] else None
 
 
 def _rise_ranges(rises: Sequence[float], shaky: Sequence[bool]) -> list[tuple[int, int]]:

@@ -11,7 +11,12 @@ from clmembench.infer.hierarchy.curve_findings import memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
-from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
+from clmembench.infer.hierarchy.prefetch_control import (
+    MAX_BLOCK_REACH_SHARE,
+    BlockTranslation,
+    PlateauPoint,
+    free_of_prefetching,
+)
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
@@ -29,7 +34,6 @@ LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss bri
 MIN_LINE_DISTANCE_BYTES = 64  # of lines of a page; where a miss brings in more, that
 FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 FIRST_CACHE_OVERFLOW = 3  # times the first cache, whose lines miss it whatever is replaced
-MAX_BLOCK_REACH_SHARE = 0.9  # of the first TLB's reach: with more some of its sets may overflow
 MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
@@ -76,8 +80,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     sure = False
     if curve.memory is not None:
         point = PlateauPoint(curve.sizes[-1], node, curve.memory_noise)
-        dearest = max((tlb.dearest for tlb in found), default=0.0)
-        sure = bool((yield from free_of_prefetching(asked, chase, point, BlockTranslation(penalty=dearest))))
+        sure = bool((yield from free_of_prefetching(asked, chase, point, _block_translation(found))))
     translations: list[TlbLevel] = []
     for number, one in enumerate(found):
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
@@ -115,13 +118,21 @@ def _suitable_block(asked: ProbeCache, curve: LatencyCurve, node: int, found: Se
     largest = 1 << reach.bit_length() - 1 if 0 < reach < LARGEST_BLOCK_BYTES else LARGEST_BLOCK_BYTES
     if largest == BLOCK_BYTES:
         return BLOCK_BYTES
-    translation = BlockTranslation(penalty=max((tlb.dearest for tlb in found), default=0.0))
-    chase = ChaseLayout(block_bytes=BLOCK_BYTES)
+    if curve.memory is None:
+        return largest
+    translation, chase = _block_translation(found), ChaseLayout(block_bytes=BLOCK_BYTES)
     for size, noise in ((curve.sizes[-1], curve.memory_noise), *((s.fits_bytes // 2, s.noise) for s in curve.steps[1:])):
         point = PlateauPoint(curve.size_below(size), node, noise)
         if (yield from free_of_prefetching(asked, chase, point, translation)) is False:
             return largest
     return BLOCK_BYTES
+
+
+def _block_translation(found: Sequence[tlb.TlbGeometry]) -> BlockTranslation:
+    """What translation adds to laps in larger blocks."""
+    if not found:
+        return BlockTranslation()
+    return BlockTranslation(found[0].pages.fits * found[0].stride_bytes, max(tlb.dearest for tlb in found))
 
 
 def _has_two_orders(asked: ProbeCache, chase: ChaseLayout) -> Inquiry[bool]:

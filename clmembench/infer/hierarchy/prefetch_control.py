@@ -11,6 +11,7 @@ from clmembench.model import Inquiry
 BLOCK_SIZE_FACTOR = 4  # between the two block sizes of which laps are compared
 MIN_BLOCK_BYTES = 16 << 10  # in smaller blocks prefetchers of single lines begin to guess right
 MAX_BLOCK_RELATIVE_DIFFERENCE = 0.035  # between laps in blocks of two sizes where no prefetcher helps
+MAX_BLOCK_REACH_SHARE = 0.9  # of the first TLB's reach: with more some of its sets may overflow
 MAX_COMPARED_ORDERS = 3  # of each size of blocks: a disturbance lengthens one lap, seldom two
 
 
@@ -50,7 +51,8 @@ def free_of_prefetching(
         slower = yield from _excess(asked, chase, point, larger)
         if slower is None or slower == 0.0:
             return None if slower is None else True
-        if not 0 < slower <= known.penalty:
+        beyond = known.penalty if (larger or size) > MAX_BLOCK_REACH_SHARE * known.reach_bytes else 0.0
+        if not 0 < slower <= beyond:
             return False
     if size < BLOCK_SIZE_FACTOR * smaller:
         return True
