@@ -14,12 +14,13 @@ from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LA
 # Thresholds of a step. Why this is not the detector of `infer.plateaus`: see `infer.curve_noise`.
 MAX_VALLEY_SLOPE_RATIO = 0.3  # of the lower of two rises: a slope below that between them parts two levels
 MAX_VALLEY_SPREAD = 0.05  # between page frames, relative: where latency depends more on them, a valley is chance
-MAX_SHARED_RELATIVE_RISE = 0.1  # between two flat stretches of one plateau, up to which the level before serves some
-MAX_SHARED_RATIO = 4  # times what the level before holds: there it serves no more, whatever its policy
+MAX_PLATEAU_RELATIVE_FALL = 0.02  # from the first half of a plateau to the second
 MAX_PLATEAU_SCATTER = 0.03  # of the points of a plateau, relative
 MIN_VALLEY_SLOPES = 2  # slopes in a row that make a valley: a single one may be chance
 USUAL_POINT_OCTAVES, MIN_POINT_OCTAVES = 0.25, 0.01  # between points; sizes are whole numbers of nodes
 MIN_SLOPE_SIGMAS = 4  # of the curve's noise: what rises less between two points counts as flat
+LARGE_SET_BYTES = 24 << 20  # laps from there on are slow, so that few are measured, and depend on where lines lie
+MIN_LARGE_SLOPE_SIGMAS, MAX_LARGE_SLOPE = 2.5, 0.03  # of the noise of such laps; a rise between two that is none of it
 MIN_SLOPE = 0.004  # relative: the least rise between two points that counts, however quiet the curve is
 MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
@@ -55,32 +56,42 @@ class CurveStep:
 
 
 def find_steps(
-    sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float, spreads: Sequence[float] = ()
+    sizes: Sequence[int],
+    values: Sequence[float],
+    ns: Sequence[float],
+    noise: float,
+    spreads: Sequence[float] = (),
+    large_noise: float = 0.0,
 ) -> tuple[CurveStep, ...]:
     """The levels that a curve rises through; `values` and `ns` are latencies at `sizes` bytes, `noise` is relative, of one lap.
     `spreads`: by how much, relative, latency depends on which page frames a working set has; 0 on a plateau.
+    `large_noise`: that of laps over sets of at least 24 MiB.
 
     A curve rises from one level to the next in one hump of its slope, steeply or softly; where the slope falls to a fraction of
     two humps between them, there is a level.
     """
     rising = pooled_rising(values)
     dim = max(MIN_SLOPE_SIGMAS * noise, MIN_SLOPE)
+    dims = [
+        dim if size < LARGE_SET_BYTES else max(dim, min(MIN_LARGE_SLOPE_SIGMAS * large_noise, MAX_LARGE_SLOPE))
+        for size in sizes
+    ]
     spreads = spreads or [0.0] * len(sizes)
-    humps = _rise_ranges(_slopes(sizes, rising, dim), [min(pair) > MAX_VALLEY_SPREAD for pair in pairwise(spreads)])
+    humps = _rise_ranges(_slopes(sizes, rising, dims), [min(pair) > MAX_VALLEY_SPREAD for pair in pairwise(spreads)])
     found: list[CurveStep] = []
     before, start = 0, None
     for number, (first, stop) in enumerate(humps):
         start = first if start is None else start
         after = humps[number + 1][0] if number + 1 < len(humps) else len(rising) - 1
+        if sizes[before] >= LARGE_SET_BYTES:
+            start = _flat_until(rising, before, start)
         hit, miss = _plateau_latency(rising, before, start), _plateau_latency(rising, stop, after)
         around = min(relative_noise(values[before : start + 1]), relative_noise(values[stop : after + 1]))
         if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
-            shared = found and sizes[stop] <= MAX_SHARED_RATIO * found[-1].fits_bytes
-            if shared and miss / hit - 1 < MAX_SHARED_RELATIVE_RISE and _is_steady(spreads, stop, after):
-                start = None  # up to here the level before served some accesses
             continue  # a part of the next hump's rise, or noise
         scatter = relative_noise(values[before : start + 1])
         flat = _is_flat(values, rising, before, start) and statistics.median(spreads[before : start + 1]) == 0
+        flat = flat and not _falls(values[before : start + 1], noise)
         if math.isfinite(scatter) and scatter > max(MAX_PLATEAU_SCATTER, MIN_SLOPE_SIGMAS * noise):
             flat = False  # laps in other orders take other times: some of their lines are prefetched
         rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
@@ -100,19 +111,40 @@ def find_steps(
         gone = _gone(rising, over, hit, miss)
         found.append(CurveStep(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
-    return tuple(found)
+    return tuple(found if start is None else _with_last_miss(found, sizes, rising, humps[-1][1]))
 
 
-def _is_steady(spreads: Sequence[float], first: int, last: int) -> bool:
-    """True if a stretch of some length depends on no page frames."""
-    return last - first > MIN_VALLEY_SLOPES and not any(spreads[first : last + 1])
+def _with_last_miss(
+    found: Sequence[CurveStep], sizes: Sequence[int], rising: Sequence[float], last: int
+) -> Sequence[CurveStep]:
+    """The steps with the end of the curve as what the last one misses, where the rises after it, up to point `last`, left no
+    further level."""
+    miss = _plateau_latency(rising, last, len(rising) - 1)
+    if not found or miss / found[-1].miss - 1 < MIN_RELATIVE_STEP:
+        return found
+    return [*found[:-1], replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, 0, found[-1].hit, miss)])]
 
 
-def _slopes(sizes: Sequence[int], rising: Sequence[float], dim: float) -> list[float]:
-    """The slopes between points, as of points a quarter of an octave apart; 0 where a curve rises by no more than `dim`."""
+def _falls(values: Sequence[float], noise: float) -> bool:
+    """True if a stretch of a curve falls, as where a replacement policy happens to suit a working set: no plateau does."""
+    half = len(values) // 2
+    least = 1 - max(MAX_PLATEAU_RELATIVE_FALL, LAP_NOISE_SIGMAS * noise)
+    return half > 1 and statistics.median(values[-half:]) < least * statistics.median(values[:half])
+
+
+def _flat_until(rising: Sequence[float], first: int, last: int) -> int:
+    """The last point of a plateau from point `first` on, where noise hides slow rises: the curve must not drift until there."""
+    flat = [i for i in range(first, last + 1) if rising[i] / rising[first] - 1 <= MAX_PLATEAU_RELATIVE_DRIFT]
+    return flat[-1] if len(flat) > MIN_VALLEY_SLOPES else last
+
+
+def _slopes(sizes: Sequence[int], rising: Sequence[float], dims: Sequence[float]) -> list[float]:
+    """The slopes between points, as of points a quarter of an octave apart; 0 where a curve rises by no more than `dims`."""
     rises = [math.log(b / a) for a, b in pairwise(rising)]
     widths = [max(MIN_POINT_OCTAVES, math.log2(b / a)) for a, b in pairwise(sizes)]
-    return [rise * USUAL_POINT_OCTAVES / width if rise > dim else 0.0 for rise, width in zip(rises, widths, strict=True)]
+    return [
+        rise * USUAL_POINT_OCTAVES / width if rise > dim else 0.0 for rise, width, dim in zip(rises, widths, dims, strict=False)
+    ]
 
 
 def _gone(rising: Sequence[float], first: int, hit: float, miss: float) -> int:

@@ -28,6 +28,9 @@ KIB = 1 << 10
 FIRST_SET_NODES = 16  # of the smallest working set
 MAX_CURVE_FLOOR_RATIO, MIN_CURVE_FLOOR_RATIO = 4, 2  # times the floor: where the curve ends, flat or not; the latter
 LARGE_CURVE_BYTES = 256 << 20  # from there on a lap takes seconds: the curve ends at the lesser ratio
+FAR_PARTITION_BYTES = (
+    128 << 20
+)  # larger last caches of GPUs, whose far parts are slower, are not known; CPUs have no such parts
 OTHER_PATHS_FIRST_CACHE_RATIO = 8  # times the first cache: how far other paths to memory are followed
 MIN_FIRST_CACHE_BYTES = 64 * KIB  # taken for the first cache where that is smaller or not known
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
@@ -66,7 +69,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     enough = limits.enough_bytes
     node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes)
     farthest = max(MIN_CURVE_FLOOR_RATIO * enough, min(MAX_CURVE_FLOOR_RATIO * enough, LARGE_CURVE_BYTES))
-    sets = WorkingSets(node, FIRST_SET_NODES * node, min(limits.most_bytes, farthest), enough)
+    dense_to = FAR_PARTITION_BYTES if enough > FAR_PARTITION_BYTES else 0
+    sets = WorkingSets(node, FIRST_SET_NODES * node, min(limits.most_bytes, farthest), enough, dense_to_bytes=dense_to)
     curve = yield from measure_curve(asked, ChaseLayout(block_bytes=BLOCK_BYTES), sets)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
