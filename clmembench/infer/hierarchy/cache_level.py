@@ -17,6 +17,7 @@ from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
+from clmembench.infer.hierarchy.size_by_turning import confirmed_size
 from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
@@ -92,8 +93,12 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0), around
     )
     policy = yield from _policy(probe, known, curve, around)
+    size = known.size(dense_from)
+    if _miss_is_known(curve, around.number):
+        held, most_bytes = _turning_limits(probe.chase, curve, around)
+        size = yield from confirmed_size(asked, chase, step, around.node_bytes, held, most_bytes, size)
     findings = {
-        "size_bytes": known.size(dense_from),
+        "size_bytes": size,
         "line_bytes": known.line(sources[0]),
         "sector_bytes": sector,
         **known.sets_findings(sources[1]),
@@ -175,6 +180,16 @@ def _miss_is_known(curve: LatencyCurve, number: int) -> bool:
     return following[0].flat if following else curve.memory is not None
 
 
+def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> tuple[tuple[float, float], int]:
+    """Bytes and latency of the level before, 0 where a chase reaches none, and the largest working set that does not reach the
+    next level."""
+    first = 0 if chase.space == "global" else 1
+    before = curve.steps[around.number - 1] if around.number > first else None
+    following = curve.steps[around.number + 1 :]
+    most_bytes = min([around.strides.most_bytes, *(int(MAX_NEXT_SHARE * s.fits_bytes) for s in following[:1])])
+    return (before.fits_bytes, before.hit) if before is not None else (0.0, 0.0), most_bytes
+
+
 def _with_eviction_sets(
     probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int
 ) -> Inquiry[dict[str, Finding]]:
@@ -189,10 +204,7 @@ def _with_eviction_sets(
         probe.asked, probe.chase.space, step.hit, miss, nearer, step.noise or around.noise, around.node_bytes, first.hit,
         4 * first.fits_bytes // around.node_bytes // 5, around.entries, around.page_bytes,
     )  # fmt: skip
-    before = curve.steps[around.number - 1] if nearer else None
-    following = curve.steps[around.number + 1 :]
-    most_bytes = min([limits.most_bytes, *(int(MAX_NEXT_SHARE * s.fits_bytes) for s in following[:1])])
-    held = (before.fits_bytes, before.hit) if before is not None else (0.0, 0.0)
+    held, most_bytes = _turning_limits(probe.chase, curve, around)
     way_bytes = around.nearer_way_bytes if nearer else 0
     misses = tuple(
         (size, (value - step.hit) / (step.miss - step.hit)) for size, value in zip(curve.sizes, curve.values, strict=True)

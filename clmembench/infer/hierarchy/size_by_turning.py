@@ -1,0 +1,40 @@
+"""A size that two methods agree on: where misses begin, and how much of a lap that turns round still hits. Pure."""
+
+from __future__ import annotations
+
+from clmembench.infer.findings import measured_finding
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.turning import turn_round
+from clmembench.model import Finding, Inquiry
+
+MAX_DIFFERENCE = 0.01  # between the two, relative: laps that turn round hold all but half a percent
+AGREEING_METHOD = "largest working set without misses; laps that turn round hold as much"
+MAX_STEEP_GONE_RATIO = 1.6  # times the size: by then three quarters miss, unless lines fall into sets by chance
+
+
+def confirmed_size(
+    asked: ProbeCache,
+    chase: ChaseLayout,
+    step: CurveStep,
+    node: int,
+    nearer: tuple[float, float],
+    most_bytes: int,
+    size: Finding,
+) -> Inquiry[Finding]:
+    """A size of which only the largest working set that fits is known, if laps that turn round hold as much.
+
+    Both are at most the capacity: fewer lines fit where they fall unevenly into sets; after a turn LRU, FIFO and tree-PLRU hold
+    all of it, NRU a part that the ways tell, and random victims leave hits in plain laps, which exclude them. That both lack
+    the same part of the capacity would be chance. `nearer`: bytes and latency of the level before; `most_bytes`: the largest
+    working set that does not reach the next level.
+    """
+    low = size.low or 0.0
+    if size.status != "undetermined" or not low or step.gone_bytes > MAX_STEEP_GONE_RATIO * low:
+        return size
+    turned = yield from turn_round(asked, chase, step, node, nearer, most_bytes)
+    held = turned.recent_bytes() if turned is not None and turned.misses_all else None
+    if turned is None or held is None or abs(held - low) > MAX_DIFFERENCE * max(held, low):
+        return size
+    evidence = tuple(dict.fromkeys((*size.evidence, *turned.evidence)))
+    return measured_finding("size_bytes", max(low, held), AGREEING_METHOD, evidence, min(low, held), max(low, held))
