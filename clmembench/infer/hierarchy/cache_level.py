@@ -12,7 +12,7 @@ from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
-from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding
+from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding, without_contradiction
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
@@ -213,7 +213,7 @@ def _with_eviction_sets(
         _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
         unit, _miss_is_known(curve, around.number), misses,
     )  # fmt: skip
-    return (yield from findings_by_eviction(level, probe.chase, findings))
+    return without_contradiction((yield from findings_by_eviction(level, probe.chase, findings)))
 
 
 def _policy(

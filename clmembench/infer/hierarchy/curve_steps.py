@@ -213,7 +213,7 @@ def _approached_latency(
     """The latency that a plateau, which ends at point `last`, approaches; None where it is flat, or what is left to rise is not
     little. Where victims are drawn at random the level before, of which three quarters miss at `gone_bytes`, serves ever fewer
     accesses: what is left falls exponentially with the working set, since a line is as likely to survive each further miss.
-    Two stretches of the plateau's end tell it."""
+    Two stretches of the plateau's end tell it. What frames decide ends sooner, so that the middle between both is returned."""
     first, middle = (min(range(last), key=lambda i: abs(sizes[i] - share * sizes[last])) for share in APPROACH_SHARES)
     widths = sizes[middle] - sizes[first], sizes[last] - sizes[middle]
     if min(widths) <= 0 or sizes[first] < gone_bytes or any(spreads[first : last + 1]):
@@ -223,7 +223,7 @@ def _approached_latency(
         return None
     rate = math.log(early / late) / (sum(widths) / 2)
     left = late * math.exp(-rate * widths[1] / 2) / rate
-    return rising[last] + left if left <= MAX_APPROACH_LEFT * rising[last] else None
+    return rising[last] + left / 2 if left <= MAX_APPROACH_LEFT * rising[last] else None
 
 
 def _rise_ranges(rises: Sequence[float], shaky: Sequence[bool]) -> list[tuple[int, int]]:
