@@ -88,17 +88,14 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             "sector_bytes": sector,
             **latencies,
         }
+        soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"])
         return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, soft, curve, around, least)))
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0), around
     )
     policy = yield from _policy(probe, known, curve, around)
-    size = known.size(dense_from)
-    if _miss_is_known(curve, around.number):
-        held, most_bytes = _turning_limits(probe.chase, curve, around)
-        size = yield from confirmed_size(asked, chase, step, around.node_bytes, held, most_bytes, size)
     findings = {
-        "size_bytes": size,
+        "size_bytes": (yield from _confirmed_size(probe, curve, around, known.size(dense_from))),
         "line_bytes": known.line(sources[0]),
         "sector_bytes": sector,
         **known.sets_findings(sources[1]),
@@ -178,6 +175,15 @@ def _miss_is_known(curve: LatencyCurve, number: int) -> bool:
     """True if what is beyond a level has a plateau of its own."""
     following = curve.steps[number + 1 :]
     return following[0].flat if following else curve.memory is not None
+
+
+def _confirmed_size(probe: LevelProbe, curve: LatencyCurve, around: LevelContext, size: Finding) -> Inquiry[Finding]:
+    """The size, which laps that turn round may confirm where the cost of a miss is known."""
+    if not _miss_is_known(curve, around.number):
+        return size
+    held, most_bytes = _turning_limits(probe.chase, curve, around)
+    step = curve.steps[around.number]
+    return (yield from confirmed_size(probe.asked, probe.chase, step, around.node_bytes, held, most_bytes, size))
 
 
 def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> tuple[tuple[float, float], int]:
