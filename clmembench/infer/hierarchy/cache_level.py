@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
+from clmembench.infer.hierarchy.curve_findings import PLATEAU_METHOD, UNKNOWN_LEVEL_NUMBER, latency_findings, plateau_latency
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
@@ -25,9 +25,7 @@ from clmembench.infer.hierarchy.turning import MAX_NEXT_SHARE
 from clmembench.model import CacheLevel, Finding, Inquiry
 
 GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
-PLATEAU_METHOD = "plateau of whole laps over growing working sets"
 PREFETCHER_HELPS = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
-UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 # Thresholds
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
@@ -59,7 +57,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
     reason = yield from _why_not_own_latency(asked, chase, curve, around)
-    latencies = latency_findings(curve, _plateau_latency(curve, around.number, reason))
+    latencies = latency_findings(curve, plateau_latency(curve, around.number, reason))
     if reason:
         plateau = curve.plateau(around.number)
         # where a plateau is in doubt so is what most misses are: no upper bound
@@ -117,16 +115,6 @@ def _why_not_own_latency(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCu
     if not (yield from _free_of_prefetching(asked, chase, curve, around)):
         return PREFETCHER_HELPS
     return "" if all(before.flat for before in curve.steps[: around.number]) else UNKNOWN_LEVEL_NUMBER
-
-
-def _plateau_latency(curve: LatencyCurve, number: int, doubt: str) -> LevelLatency:
-    """The latency of a step's plateau; a bound where only the level's number is in doubt."""
-    step, plateau = curve.steps[number], curve.plateau(number)
-    if not doubt:
-        return LevelLatency(PLATEAU_METHOD, plateau, step.hit, step.hit_ns, noise=step.noise)
-    if doubt == UNKNOWN_LEVEL_NUMBER:
-        return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, least=step.hit, least_ns=step.hit_ns)
-    return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, noise=step.noise)
 
 
 def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
