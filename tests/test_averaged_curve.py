@@ -16,7 +16,7 @@ from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.size_by_turning import confirmed_size
 from clmembench.model import Answer, Probe
 from clmembench.plan.hierarchy import replay
-from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 from tests.truths import hashed
 
 BLOCK = 128 * KIB
@@ -82,20 +82,30 @@ def test_a_prefetcher_shows_in_blocks_of_other_sizes(cycles: Callable[[int, int]
     assert replay(asked, blocks_answer(cycles)) is free
 
 
-@pytest.mark.parametrize(("policy", "low", "status"), [
-    ("LRU", 1.0, "ok"), ("FIFO", 1.0, "ok"), ("tree-PLRU", 1.0, "ok"), ("LRU", 0.8, "undetermined"),
-    ("NRU", 1.0, "undetermined"), ("random", 1.0, "undetermined"),
-])  # fmt: skip
-def test_two_lower_bounds_that_agree_are_the_size(policy: str, low: float, status: str) -> None:
-    """Laps that turn round hold as much as fits: of a policy that keeps what was used last, if all that fits was found."""
-    device = Machine("turning", {"global": Path((Cache(plain(256, 8, 64), 64, 10.0, policy),), 100.0)}, Noise(), 5)
-    step = CurveStep(10.0, 10.0, 100.0, 100 * KIB, 140 * KIB, 160 * KIB, noise=0.001)
-    size = undetermined_finding("size_bytes", "only a lower bound", low=low * 128 * KIB)
+@pytest.mark.parametrize(
+    ("policy", "sets", "low", "status"),
+    [
+        ("LRU", 192, 1.0, "ok"),
+        ("FIFO", 192, 1.0, "ok"),
+        ("tree-PLRU", 192, 1.0, "ok"),
+        ("LRU", 256, 0.6, "ok"),
+        ("LRU", 192, 0.8, "undetermined"),
+        ("NRU", 192, 1.0, "undetermined"),
+        ("NRU", 256, 1.0, "undetermined"),
+        ("random", 256, 1.0, "undetermined"),
+    ],
+)
+def test_two_lower_bounds_that_agree_are_the_size(policy: str, sets: int, low: float, status: str) -> None:
+    """Laps that turn round hold as much as fits, or a power of two: of a policy that keeps what was used last."""
+    device = Machine("turning", {"global": Path((Cache(Sets((8,) * sets), 64, 10.0, policy),), 100.0)}, Noise(), 5)
+    true = sets * 8 * 64
+    step = CurveStep(10.0, 10.0, 100.0, 4 * true // 5, 11 * true // 10, 5 * true // 4, noise=0.001)
+    size = undetermined_finding("size_bytes", "only a lower bound", low=low * true)
     asked = confirmed_size(ProbeCache(), ChaseLayout(), step, 64, (0.0, 0.0), 8 * MIB, size)
     found = replay(asked, lambda probes: [device.answer(probe) for probe in probes])
     assert found.status == status
     if status == "ok":
-        assert found.value == pytest.approx(128 * KIB, rel=0.01)
+        assert found.value == pytest.approx(true, rel=0.01)
 
 
 def test_no_line_is_shorter_than_what_a_miss_brings_in() -> None:
