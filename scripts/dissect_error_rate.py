@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.model import Answer, Hierarchy, Probe
 from clmembench.plan.hierarchy import replay
-from scripts.trace_error_rate import Row, outcomes, print_wrong, table, true_cache, true_tlb, try_seed
+from scripts.trace_error_rate import Row, outcomes, print_wrong, table, true_cache, true_tlbs, try_seed
 from tests.hierarchies import random_hierarchy
 from tests.published import PUBLISHED
 from tests.simulated import Machine
@@ -69,7 +69,7 @@ def judge_hierarchy(name: int | str, machine: Machine, found: Hierarchy) -> list
     """The outcomes of every property of global memory's levels and TLBs."""
     path = machine.paths["global"]
     rows: list[Row] = []
-    caches, tlbs = [true_cache(cache, 0.0) for cache in path.caches], [true_tlb(tlb) for tlb in path.tlbs]
+    caches, tlbs = [true_cache(cache, 0.0) for cache in path.caches], true_tlbs(path)
     levels = [level.findings for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
     for own, true in zip_longest(levels, caches):
         rows += judge_level(name, "", own or {}, true, machine.ghz)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import pathlib
 import signal
 import sys
 import time
@@ -18,15 +19,14 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses, Finding
 from tests.hierarchies import random_trace_set
-from tests.simulated import Cache, Tlb
+from tests.simulated import Cache, Path, Tlb, tlbs_of
 
 EXACT_PARAMETERS = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
 UNJUDGED = ("set_bits", "victim_probabilities", "prefetch_bytes")
@@ -72,12 +72,15 @@ def true_cache(cache: Cache, bias: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def true_tlb(tlb: Tlb) -> dict[str, Any]:
-    """Ground truth of a TLB, by the names of findings."""
-    return {
-        "entries": tlb.entries, "page_bytes": tlb.page_bytes, "reach_bytes": tlb.entries * tlb.page_bytes, "ways": ways_of(tlb),
-        "sets": len(tlb.sets.ways), "policy": tlb.policy, "penalty_cycles": tlb.penalty_cycles,
-    }  # fmt: skip
+def true_tlbs(path: Path) -> list[dict[str, Any]]:
+    """Ground truth of a path's TLBs, by the names of findings; penalties of data in the first cache that asks them."""
+    return [
+        {
+            "entries": tlb.entries, "page_bytes": tlb.page_bytes, "reach_bytes": tlb.entries * tlb.page_bytes,
+            "ways": ways_of(tlb), "sets": len(tlb.sets.ways), "policy": tlb.policy, "penalty_cycles": level["penalty_cycles"],
+        }
+        for tlb, level in zip(path.tlbs, tlbs_of(path, 1.0), strict=True)
+    ]  # fmt: skip
 
 
 def is_right(name: str, finding: Finding, true: dict[str, Any] | None) -> bool:
@@ -108,9 +111,10 @@ def judge_hierarchy(seed: int) -> tuple[list[Row], float]:
         rows += outcomes(seed, "", findings, caches[number] if number < len(caches) else None, scale)
     memory = {n: f for level in found.levels[len(levels) :] for n, f in level.findings.items() if n == "latency_cycles"}
     rows += outcomes(seed, "", memory, {"latency_cycles": path.memory_cycles + bias}, scale)
-    for number in range(max(len(found.tlb), len(path.tlbs))):
+    tlbs = true_tlbs(path)
+    for number in range(max(len(found.tlb), len(tlbs))):
         findings = found.tlb[number].findings if number < len(found.tlb) else {}
-        rows += outcomes(seed, "TLB ", findings, true_tlb(path.tlbs[number]) if number < len(path.tlbs) else None, scale)
+        rows += outcomes(seed, "TLB ", findings, tlbs[number] if number < len(tlbs) else None, scale)
     return rows, seconds
 
 
@@ -181,7 +185,7 @@ def try_seed(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
         return judge(seed), ""
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        return None, f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        return None, f"{type(error).__name__}: {error} ({pathlib.Path(where.filename).name}:{where.lineno})"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 

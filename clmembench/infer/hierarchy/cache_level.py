@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
-from clmembench.infer.hierarchy.curve_steps import MAX_PLATEAU_RELATIVE_DRIFT, CurveStep
+from clmembench.infer.hierarchy.curve_findings import PLATEAU_METHOD, UNKNOWN_LEVEL_NUMBER, latency_findings, plateau_latency
+from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, free_of_prefetching
-from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve
+from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding, without_contradiction
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
+from clmembench.infer.hierarchy.size_by_turning import confirmed_size
 from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
@@ -24,9 +26,7 @@ from clmembench.infer.hierarchy.turning import MAX_NEXT_SHARE
 from clmembench.model import CacheLevel, Finding, Inquiry
 
 GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
-PLATEAU_METHOD = "plateau of whole laps over growing working sets"
 PREFETCHER_HELPS = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
-UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 # Thresholds
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
@@ -59,7 +59,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
     reason = yield from _why_not_own_latency(asked, chase, curve, around)
-    latencies = latency_findings(curve, _plateau_latency(curve, around.number, reason))
+    latencies = latency_findings(curve, plateau_latency(curve, around.number, reason))
     if reason:
         plateau = curve.plateau(around.number)
         # where a plateau is in doubt so is what most misses are: no upper bound
@@ -88,13 +88,14 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             "sector_bytes": sector,
             **latencies,
         }
+        soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"])
         return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, soft, curve, around, least)))
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0), around
     )
     policy = yield from _policy(probe, known, curve, around)
     findings = {
-        "size_bytes": known.size(dense_from),
+        "size_bytes": (yield from _confirmed_size(probe, curve, around, known.size(dense_from))),
         "line_bytes": known.line(sources[0]),
         "sector_bytes": sector,
         **known.sets_findings(sources[1]),
@@ -118,16 +119,6 @@ def _why_not_own_latency(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCu
     return "" if all(before.flat for before in curve.steps[: around.number]) else UNKNOWN_LEVEL_NUMBER
 
 
-def _plateau_latency(curve: LatencyCurve, number: int, doubt: str) -> LevelLatency:
-    """The latency of a step's plateau; a bound where only the level's number is in doubt."""
-    step, plateau = curve.steps[number], curve.plateau(number)
-    if not doubt:
-        return LevelLatency(PLATEAU_METHOD, plateau, step.hit, step.hit_ns, noise=step.noise)
-    if doubt == UNKNOWN_LEVEL_NUMBER:
-        return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, least=step.hit, least_ns=step.hit_ns)
-    return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, noise=step.noise)
-
-
 def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
     """Cost of the level's hits and misses. A block's pages are translated once each, for all their lines."""
     beyond = 0.0
@@ -138,15 +129,12 @@ def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
 
 def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[bool]:
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
-    fall into by chance; at its end where there is no answer. Where the plateau is only approached there, with the curve."""
+    fall into by chance; at its end where there is no answer."""
     step = curve.steps[around.number]
+    translation = BlockTranslation(around.strides.reach_bytes, around.penalty)
     for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
-        near, value = max(pair for pair in zip(curve.sizes, curve.values, strict=True) if pair[0] <= max(size, curve.sizes[0]))
-        if value < step.hit * (1 - MAX_PLATEAU_RELATIVE_DRIFT):
-            point = PlateauPoint(near, around.node_bytes, value, step.noise)
-        else:
-            point = PlateauPoint(size, around.node_bytes, step.hit, step.noise)
-        free = yield from free_of_prefetching(asked, chase, point, around.strides.reach_bytes)
+        point = PlateauPoint(curve.size_below(size), around.node_bytes, step.noise)
+        free = yield from free_of_prefetching(asked, chase, point, translation)
         if free is not None:
             return free
     return False
@@ -179,6 +167,25 @@ def _miss_is_known(curve: LatencyCurve, number: int) -> bool:
     return following[0].flat if following else curve.memory is not None
 
 
+def _confirmed_size(probe: LevelProbe, curve: LatencyCurve, around: LevelContext, size: Finding) -> Inquiry[Finding]:
+    """The size, which laps that turn round may confirm where the cost of a miss is known."""
+    if not _miss_is_known(curve, around.number):
+        return size
+    held, most_bytes = _turning_limits(probe.chase, curve, around)
+    step = curve.steps[around.number]
+    return (yield from confirmed_size(probe.asked, probe.chase, step, around.node_bytes, held, most_bytes, size))
+
+
+def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> tuple[tuple[float, float], int]:
+    """Bytes and latency of the level before, 0 where a chase reaches none, and the largest working set that does not reach the
+    next level."""
+    first = 0 if chase.space == "global" else 1
+    before = curve.steps[around.number - 1] if around.number > first else None
+    following = curve.steps[around.number + 1 :]
+    most_bytes = min([around.strides.most_bytes, *(int(MAX_NEXT_SHARE * s.fits_bytes) for s in following[:1])])
+    return (before.fits_bytes, before.hit) if before is not None else (0.0, 0.0), most_bytes
+
+
 def _with_eviction_sets(
     probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int
 ) -> Inquiry[dict[str, Finding]]:
@@ -194,10 +201,7 @@ def _with_eviction_sets(
         int(HELD_LINES_SHARE * first.fits_bytes / around.node_bytes), around.entries, around.page_bytes,
         reach_bytes=limits.reach_bytes,
     )  # fmt: skip
-    before = curve.steps[around.number - 1] if nearer else None
-    following = curve.steps[around.number + 1 :]
-    most_bytes = min([limits.most_bytes, *(int(MAX_NEXT_SHARE * s.fits_bytes) for s in following[:1])])
-    held = (before.fits_bytes, before.hit) if before is not None else (0.0, 0.0)
+    held, most_bytes = _turning_limits(probe.chase, curve, around)
     way_bytes = around.nearer_way_bytes if nearer else 0
     misses = tuple(
         (size, (value - step.hit) / (step.miss - step.hit)) for size, value in zip(curve.sizes, curve.values, strict=True)
@@ -206,7 +210,7 @@ def _with_eviction_sets(
         _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
         unit, _miss_is_known(curve, around.number), misses, around.nearer_set if nearer else None,
     )  # fmt: skip
-    return (yield from findings_by_eviction(level, probe.chase, findings))
+    return without_contradiction((yield from findings_by_eviction(level, probe.chase, findings)))
 
 
 def _policy(

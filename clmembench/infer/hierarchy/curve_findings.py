@@ -11,6 +11,8 @@ from clmembench.infer.plateaus import why_not_memory
 from clmembench.model import CacheLevel, Finding
 
 MEMORY_METHOD = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
+PLATEAU_METHOD = "plateau of whole laps over growing working sets"
+UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,16 @@ def memory_level(found: LatencyCurve, sure: bool, floor_bytes: int) -> tuple[Cac
         value = ns = None
     latency = LevelLatency(MEMORY_METHOD, found.tail(), value, ns, why, noise, least, least_ns)
     return (CacheLevel("DRAM", "global", latency_findings(found, latency)),)
+
+
+def plateau_latency(curve: LatencyCurve, number: int, doubt: str) -> LevelLatency:
+    """The latency of a step's plateau; a bound where only the level's number is in doubt."""
+    step, plateau = curve.steps[number], curve.plateau(number)
+    if not doubt:
+        return LevelLatency(PLATEAU_METHOD, plateau, step.hit, step.hit_ns, noise=step.noise)
+    if doubt == UNKNOWN_LEVEL_NUMBER:
+        return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, least=step.hit, least_ns=step.hit_ns)
+    return LevelLatency(PLATEAU_METHOD, plateau, why=doubt, noise=step.noise)
 
 
 def latency_findings(curve: LatencyCurve, latency: LevelLatency) -> dict[str, Finding]:

@@ -9,12 +9,18 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from clmembench.infer.curve_noise import noise_of_deviations
-from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE
 
 # Thresholds of a step. Why this is not the detector of `infer.plateaus`: see `infer.curve_noise`.
 MAX_VALLEY_SLOPE_RATIO = 0.3  # of the lower of two rises: a slope below that between them parts two levels
+MAX_VALLEY_SPREAD = 0.05  # between page frames, relative: where latency depends more on them, a valley is chance
+MAX_PLATEAU_RELATIVE_FALL = 0.02  # from the first half of a plateau to the second
+MAX_PLATEAU_SCATTER = 0.03  # of the points of a plateau, relative
 MIN_VALLEY_SLOPES = 2  # slopes in a row that make a valley: a single one may be chance
+USUAL_POINT_OCTAVES, MIN_POINT_OCTAVES = 0.25, 0.01  # between points; sizes are whole numbers of nodes
 MIN_SLOPE_SIGMAS = 4  # of the curve's noise: what rises less between two points counts as flat
+LARGE_SET_BYTES = 24 << 20  # laps from there on are slow, so that few are measured, and depend on where lines lie
+MIN_LARGE_SLOPE_SIGMAS, MAX_LARGE_SLOPE = 2.5, 0.03  # of the noise of such laps; a rise between two that is none of it
 MIN_SLOPE = 0.004  # relative: the least rise between two points that counts, however quiet the curve is
 MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
@@ -23,6 +29,9 @@ SHORT_PLATEAU_POINTS = 6  # in a shorter one between two such small steps a few 
 MAX_PLATEAU_RELATIVE_DRIFT = 0.025  # two parts of one plateau differ by no more
 APPROACH_RISE_RATIOS = (0.5, 0.75)  # at most, of rises over two points to those before them: the curve approaches a plateau
 MAX_APPROACH_RELATIVE_RISE = 0.1  # over the two points before the last two: what rises more is a ramp
+APPROACH_SHARES = (0.6, 0.8)  # of the last working set on a plateau: where two stretches begin that tell what it approaches
+MIN_APPROACH_RISE = 0.004  # relative, of the last stretch: what rises less is flat
+MAX_APPROACH_LEFT = 0.05  # relative: more is not extrapolated
 LEFT_RELATIVE_EXCESS = 0.02  # over a hit: a working set this much slower has surely left the level
 GONE_MISS_SHARE = 0.75  # of accesses that miss, lap after lap: no level that could hold the set lets that happen
 
@@ -46,26 +55,45 @@ class CurveStep:
     noise: float = 0.0
 
 
-def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float], noise: float) -> tuple[CurveStep, ...]:
+def find_steps(
+    sizes: Sequence[int],
+    values: Sequence[float],
+    ns: Sequence[float],
+    noise: float,
+    spreads: Sequence[float] = (),
+    large_noise: float = 0.0,
+) -> tuple[CurveStep, ...]:
     """The levels that a curve rises through; `values` and `ns` are latencies at `sizes` bytes, `noise` is relative, of one lap.
+    `spreads`: by how much, relative, latency depends on which page frames a working set has; 0 on a plateau.
+    `large_noise`: that of laps over sets of at least 24 MiB.
 
     A curve rises from one level to the next in one hump of its slope, steeply or softly; where the slope falls to a fraction of
     two humps between them, there is a level.
     """
     rising = pooled_rising(values)
-    slopes = [math.log(b / a) for a, b in pairwise(rising)]
     dim = max(MIN_SLOPE_SIGMAS * noise, MIN_SLOPE)
-    humps = _rise_ranges([s if s > dim else 0.0 for s in slopes])
+    dims = [
+        dim if size < LARGE_SET_BYTES else max(dim, min(MIN_LARGE_SLOPE_SIGMAS * large_noise, MAX_LARGE_SLOPE))
+        for size in sizes
+    ]
+    spreads = spreads or [0.0] * len(sizes)
+    humps = _rise_ranges(_slopes(sizes, rising, dims), [min(pair) > MAX_VALLEY_SPREAD for pair in pairwise(spreads)])
     found: list[CurveStep] = []
     before, start = 0, None
     for number, (first, stop) in enumerate(humps):
         start = first if start is None else start
         after = humps[number + 1][0] if number + 1 < len(humps) else len(rising) - 1
+        if sizes[before] >= LARGE_SET_BYTES:
+            start = _flat_until(rising, before, start)
         hit, miss = _plateau_latency(rising, before, start), _plateau_latency(rising, stop, after)
         around = min(relative_noise(values[before : start + 1]), relative_noise(values[stop : after + 1]))
         if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
             continue  # a part of the next hump's rise, or noise
-        flat = _is_flat(values, rising, before, start)
+        scatter = relative_noise(values[before : start + 1])
+        flat = _is_flat(values, rising, before, start) and statistics.median(spreads[before : start + 1]) == 0
+        flat = flat and not _falls(values[before : start + 1], noise)
+        if math.isfinite(scatter) and scatter > max(MAX_PLATEAU_SCATTER, MIN_SLOPE_SIGMAS * noise):
+            flat = False  # laps in other orders take other times: some of their lines are prefetched
         rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
         if rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and not flat:
             continue
@@ -74,12 +102,49 @@ def find_steps(sizes: Sequence[int], values: Sequence[float], ns: Sequence[float
             before, start = stop, None
             continue
         own = max(MIN_RELATIVE_LAP_NOISE, min(noise, relative_noise(values[before : start + 1])))
+        approached = _approached_latency(sizes, rising, spreads, found[-1].gone_bytes, start) if found else None
+        if approached is not None:
+            own = max(own, (approached / rising[start] - 1) / LAP_NOISE_SIGMAS)  # laps take that much less than hits
+            hit, flat, found[-1] = approached, True, replace(found[-1], miss=approached)
         middle = start // 2 if before == 0 else start - (start - before) // 3 // 2
         over = next(i for i in range(start + 1, len(rising)) if rising[i] > hit * (1 + max(dim, LEFT_RELATIVE_EXCESS)))
         gone = _gone(rising, over, hit, miss)
         found.append(CurveStep(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
         before, start = stop, None
-    return tuple(found)
+    return tuple(found if start is None else _with_last_miss(found, sizes, rising, humps[-1][1]))
+
+
+def _with_last_miss(
+    found: Sequence[CurveStep], sizes: Sequence[int], rising: Sequence[float], last: int
+) -> Sequence[CurveStep]:
+    """The steps with the end of the curve as what the last one misses, where the rises after it, up to point `last`, left no
+    further level."""
+    miss = _plateau_latency(rising, last, len(rising) - 1)
+    if not found or miss / found[-1].miss - 1 < MIN_RELATIVE_STEP:
+        return found
+    return [*found[:-1], replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, 0, found[-1].hit, miss)])]
+
+
+def _falls(values: Sequence[float], noise: float) -> bool:
+    """True if a stretch of a curve falls, as where a replacement policy happens to suit a working set: no plateau does."""
+    half = len(values) // 2
+    least = 1 - max(MAX_PLATEAU_RELATIVE_FALL, LAP_NOISE_SIGMAS * noise)
+    return half > 1 and statistics.median(values[-half:]) < least * statistics.median(values[:half])
+
+
+def _flat_until(rising: Sequence[float], first: int, last: int) -> int:
+    """The last point of a plateau from point `first` on, where noise hides slow rises: the curve must not drift until there."""
+    flat = [i for i in range(first, last + 1) if rising[i] / rising[first] - 1 <= MAX_PLATEAU_RELATIVE_DRIFT]
+    return flat[-1] if len(flat) > MIN_VALLEY_SLOPES else last
+
+
+def _slopes(sizes: Sequence[int], rising: Sequence[float], dims: Sequence[float]) -> list[float]:
+    """The slopes between points, as of points a quarter of an octave apart; 0 where a curve rises by no more than `dims`."""
+    rises = [math.log(b / a) for a, b in pairwise(rising)]
+    widths = [max(MIN_POINT_OCTAVES, math.log2(b / a)) for a, b in pairwise(sizes)]
+    return [
+        rise * USUAL_POINT_OCTAVES / width if rise > dim else 0.0 for rise, width, dim in zip(rises, widths, dims, strict=False)
+    ]
 
 
 def _gone(rising: Sequence[float], first: int, hit: float, miss: float) -> int:
@@ -142,28 +207,50 @@ def _plateau_latency(values: Sequence[float], first: int, last: int) -> float:
     return part[len(part) // 2]
 
 
-def _rise_ranges(rises: Sequence[float]) -> list[tuple[int, int]]:
+def _approached_latency(
+    sizes: Sequence[int], rising: Sequence[float], spreads: Sequence[float], gone_bytes: int, last: int
+) -> float | None:
+    """The latency that a plateau, which ends at point `last`, approaches; None where it is flat, or what is left to rise is not
+    little. Where victims are drawn at random the level before, of which three quarters miss at `gone_bytes`, serves ever fewer
+    accesses: what is left falls exponentially with the working set, since a line is as likely to survive each further miss.
+    Two stretches of the plateau's end tell it. What frames decide ends sooner, so that the middle between both is returned."""
+    first, middle = (min(range(last), key=lambda i: abs(sizes[i] - share * sizes[last])) for share in APPROACH_SHARES)
+    widths = sizes[middle] - sizes[first], sizes[last] - sizes[middle]
+    if min(widths) <= 0 or sizes[first] < gone_bytes or any(spreads[first : last + 1]):
+        return None
+    early, late = ((rising[b] - rising[a]) / width for a, b, width in zip((first, middle), (middle, last), widths, strict=True))
+    if late * widths[1] <= MIN_APPROACH_RISE * rising[last] or early <= late:
+        return None
+    rate = math.log(early / late) / (sum(widths) / 2)
+    left = late * math.exp(-rate * widths[1] / 2) / rate
+    return rising[last] + left / 2 if left <= MAX_APPROACH_LEFT * rising[last] else None
+
+
+def _rise_ranges(rises: Sequence[float], shaky: Sequence[bool]) -> list[tuple[int, int]]:
     """(first, last) points of each rise: runs of slopes, which fewer than MIN_VALLEY_SLOPES flat ones in a row do not end,
-    parted at their valleys."""
+    parted at their valleys. A slope where page frames matter (`shaky`) is a part of a rise, however flat it is."""
     runs: list[list[int]] = []
     for i, rise in enumerate(rises):
-        if rise <= 0:
+        if rise <= 0 and not shaky[i]:
             continue
         if runs and i - runs[-1][1] < MIN_VALLEY_SLOPES:
             runs[-1][1] = i + 1
         else:
             runs.append([i, i + 1])
-    return [part for start, stop in runs for part in _split_at_valleys(rises, start, stop)]
+    return [part for start, stop in runs for part in _split_at_valleys(rises, shaky, start, stop)]
 
 
-def _split_at_valleys(rises: Sequence[float], start: int, stop: int) -> list[tuple[int, int]]:
+def _split_at_valleys(rises: Sequence[float], shaky: Sequence[bool], start: int, stop: int) -> list[tuple[int, int]]:
     """A run of slopes, parted at its deepest valley, and each part again."""
     best: tuple[float, int] | None = None
     for i in range(start + 1, stop - MIN_VALLEY_SLOPES):
+        if any(shaky[i : i + MIN_VALLEY_SLOPES]):
+            continue
         lower = min(max(rises[start:i]), max(rises[i + MIN_VALLEY_SLOPES : stop]))
         depth = max(rises[i : i + MIN_VALLEY_SLOPES]) / lower if lower > 0 else 1.0
         if depth < MAX_VALLEY_SLOPE_RATIO and (best is None or depth < best[0]):
             best = (depth, i)
     if best is None:
         return [(start, stop)]
-    return [*_split_at_valleys(rises, start, best[1]), *_split_at_valleys(rises, best[1] + MIN_VALLEY_SLOPES, stop)]
+    first, second = (start, best[1]), (best[1] + MIN_VALLEY_SLOPES, stop)
+    return [part for ends in (first, second) for part in _split_at_valleys(rises, shaky, *ends)]

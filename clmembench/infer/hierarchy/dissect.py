@@ -8,9 +8,15 @@ from dataclasses import dataclass, replace
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
 from clmembench.infer.hierarchy.curve_findings import memory_level
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, WorkingSets, free_of_prefetching, measure_curve
+from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
+from clmembench.infer.hierarchy.prefetch_control import (
+    MAX_BLOCK_REACH_SHARE,
+    BlockTranslation,
+    PlateauPoint,
+    free_of_prefetching,
+)
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.set_lines import NearerSet
 from clmembench.infer.hierarchy.strides import StrideLimits
@@ -23,12 +29,16 @@ KIB = 1 << 10
 FIRST_SET_NODES = 16  # of the smallest working set
 MAX_CURVE_FLOOR_RATIO, MIN_CURVE_FLOOR_RATIO = 4, 2  # times the floor: where the curve ends, flat or not; the latter
 LARGE_CURVE_BYTES = 256 << 20  # from there on a lap takes seconds: the curve ends at the lesser ratio
+FAR_PARTITION_BYTES = (
+    128 << 20
+)  # larger last caches of GPUs, whose far parts are slower, are not known; CPUs have no such parts
 OTHER_PATHS_FIRST_CACHE_RATIO = 8  # times the first cache: how far other paths to memory are followed
 MIN_FIRST_CACHE_BYTES = 64 * KIB  # taken for the first cache where that is smaller or not known
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 MIN_LINE_DISTANCE_BYTES = 64  # of lines of a page; where a miss brings in more, that
 FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 FIRST_CACHE_OVERFLOW = 3  # times the first cache, whose lines miss it whatever is replaced
+MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
 
@@ -57,21 +67,25 @@ class ProbeLimits:
 def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
     asked = ProbeCache()
-    chase = ChaseLayout(block_bytes=BLOCK_BYTES)
     enough = limits.enough_bytes
     node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes)
     farthest = max(MIN_CURVE_FLOOR_RATIO * enough, min(MAX_CURVE_FLOOR_RATIO * enough, LARGE_CURVE_BYTES))
-    sets = WorkingSets(node, FIRST_SET_NODES * node, min(limits.most_bytes, farthest), enough)
-    curve = yield from measure_curve(asked, chase, sets)
+    dense_to = FAR_PARTITION_BYTES if enough > FAR_PARTITION_BYTES else 0
+    sets = WorkingSets(node, FIRST_SET_NODES * node, min(limits.most_bytes, farthest), enough, dense_to_bytes=dense_to)
+    curve = yield from measure_curve(asked, ChaseLayout(block_bytes=BLOCK_BYTES), sets)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
     noise = max(MIN_RELATIVE_LAP_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
     translating, found = yield from _translation(asked, curve, node, noise, limits)
-    levels = yield from _levels(asked, curve, _level_context(found, noise, node, limits.most_bytes), limits.through)
+    chase = ChaseLayout(block_bytes=(yield from _suitable_block(asked, curve, node, found)))
+    if chase.block_bytes != BLOCK_BYTES:
+        curve = (yield from measure_curve(asked, chase, sets)) or curve
+    context = _level_context(found, noise, node, limits.most_bytes)
+    levels = yield from _levels(asked, chase, curve, context, limits.through)
     sure = False
     if curve.memory is not None:
-        point = PlateauPoint(curve.sizes[-1], node, curve.memory, curve.memory_noise)
-        sure = bool((yield from free_of_prefetching(asked, chase, point)))
+        point = PlateauPoint(curve.sizes[-1], node, curve.memory_noise)
+        sure = bool((yield from free_of_prefetching(asked, chase, point, _block_translation(found))))
     translations: list[TlbLevel] = []
     for number, one in enumerate(found):
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
@@ -98,6 +112,32 @@ def _translation(
         found = yield from tlb.measure_tlbs(asked, behind, PageCountLimits(limits.most_bytes, noise))
         chase = behind if found else chase
     return chase, found
+
+
+def _suitable_block(asked: ProbeCache, curve: LatencyCurve, node: int, found: Sequence[tlb.TlbGeometry]) -> Inquiry[int]:
+    """The size in bytes of the blocks in which laps visit their lines: smaller than usual where a TLB holds fewer pages, larger
+    where a prefetcher finds lines to fetch in usual ones, as far as a TLB holds them."""
+    reach = int(MAX_BLOCK_REACH_SHARE * found[0].pages.fits * found[0].stride_bytes) if found else 0
+    if 0 < reach < BLOCK_BYTES:
+        return max(MIN_BLOCK_BYTES, 1 << reach.bit_length() - 1)
+    largest = 1 << reach.bit_length() - 1 if 0 < reach < LARGEST_BLOCK_BYTES else LARGEST_BLOCK_BYTES
+    if largest == BLOCK_BYTES:
+        return BLOCK_BYTES
+    if curve.memory is None:
+        return largest
+    translation, chase = _block_translation(found), ChaseLayout(block_bytes=BLOCK_BYTES)
+    for size, noise in ((curve.sizes[-1], curve.memory_noise), *((s.fits_bytes // 2, s.noise) for s in curve.steps[1:])):
+        point = PlateauPoint(curve.size_below(size), node, noise)
+        if (yield from free_of_prefetching(asked, chase, point, translation)) is False:
+            return largest
+    return BLOCK_BYTES
+
+
+def _block_translation(found: Sequence[tlb.TlbGeometry]) -> BlockTranslation:
+    """What translation adds to laps in larger blocks."""
+    if not found:
+        return BlockTranslation()
+    return BlockTranslation(found[0].pages.fits * found[0].stride_bytes, max(tlb.dearest for tlb in found))
 
 
 def _has_two_orders(asked: ProbeCache, chase: ChaseLayout) -> Inquiry[bool]:
@@ -130,7 +170,9 @@ def _level_context(found: Sequence[tlb.TlbGeometry], noise: float, node: int, mo
     return LevelContext(0, noise, node, strides, first.page.nbytes or 0, max(t.dearest for t in found), alone)
 
 
-def _levels(asked: ProbeCache, curve: LatencyCurve, around: LevelContext, through: Space) -> Inquiry[list[CacheLevel]]:
+def _levels(
+    asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, through: Space
+) -> Inquiry[list[CacheLevel]]:
     """The levels that the curve's steps leave, the nearest first."""
     levels: list[CacheLevel] = []
     for number in range(len(curve.steps)):
@@ -138,7 +180,7 @@ def _levels(asked: ProbeCache, curve: LatencyCurve, around: LevelContext, throug
         here = replace(around, number=number, strides=replace(around.strides, nearer=nearer))
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
-        level = yield from infer_cache_level(asked, ChaseLayout(space, block_bytes=BLOCK_BYTES), curve, here)
+        level = yield from infer_cache_level(asked, replace(chase, space=space), curve, here)
         levels.append(level)
         around = _behind(around, level, number)
     return levels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from clmembench.infer.findings import inconsistent_finding, measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.fill_unit import UnitSize
@@ -40,11 +41,21 @@ class LevelGeometry:
     def line(self, evidence: tuple[str, ...]) -> Finding:
         """The bytes that a tag stands for. Beyond the first level more than a miss brings in is believed only where the sets
         confirm it: a hash, or pages in random frames, spread odd strides unevenly too."""
-        first = self.first and self.filled.nbytes is not None
-        if first or self.agrees() or self.tag.nbytes is None or self.tag.nbytes == self.filled.nbytes:
+        first = self.first and self.filled.nbytes is not None and not self.is_uneven()
+        filled = self.tag.nbytes == self.filled.nbytes and self.is_steep()
+        if first or self.agrees() or self.tag.nbytes is None or filled:
             return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
         reason = f"{self.tag.nbytes} B suit the strides, but its sets, which would confirm it, are not known"
         return undetermined_finding("line_bytes", reason, LINE_METHOD, evidence, self.filled.nbytes)
+
+    def is_steep(self) -> bool:
+        """True if most accesses miss soon after the first do: lines fall evenly into sets, so that what fits is the size."""
+        return self.gone_bytes <= MAX_GONE_SIZE_RATIO * self.bounds_bytes()[1]
+
+    def is_uneven(self) -> bool:
+        """True if more places fit at a doubled stride: neighbours fill the sets unevenly, and odd strides tell no unit."""
+        counts = [count for _, count in self.sets.fitting] if self.sets is not None else []
+        return any(after > (1 + CLOSE_RELATIVE_BOUNDS) * count + CLOSE_BOUNDS_LINES for count, after in pairwise(counts))
 
     def bounds_bytes(self) -> tuple[int, int]:
         """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too; so may
@@ -85,9 +96,8 @@ class LevelGeometry:
         if self.strides_agree():
             method = f"{SIZE_METHOD}; as many lines fit at four other strides"
             return measured_finding("size_bytes", high, method, evidence, low, high)
-        steep = self.gone_bytes <= MAX_GONE_SIZE_RATIO * high
         close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
-        if self.tags_agree() and close and (steep or self.first):
+        if self.tags_agree() and close and (self.is_steep() or self.first):
             return measured_finding("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
         reason = "the size at which misses begin is only a lower bound: sets may be filled unevenly"
         # no upper bound: where sets are filled unevenly, most accesses may miss far below the size
@@ -143,6 +153,15 @@ class LevelGeometry:
             number = sum((line * self.tag.nbytes >> bit & 1) << i for i, bit in enumerate(self.sets.bits))
             held[number] = held.get(number, 0) + 1
         return max(held.values()) <= self.sets.ways
+
+
+def without_contradiction(findings: dict[str, Finding]) -> dict[str, Finding]:
+    """The findings without a line, and the sets that it tells, that is shorter than what a miss brings in."""
+    line, sector = (findings[name].value for name in ("line_bytes", "sector_bytes"))
+    if not isinstance(line, int | float) or not isinstance(sector, int | float) or line >= sector:
+        return findings
+    reason = f"a line of {line:.0f} B would be shorter than the {sector:.0f} B that a miss brings in"
+    return {**findings, **{name: undetermined_finding(name, reason, findings[name].method) for name in ("line_bytes", "sets")}}
 
 
 def unit_finding(name: str, unit: UnitSize, method: str, evidence: tuple[str, ...]) -> Finding:
