@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Inquiry
 
+# Thresholds and limits, each with its reason
 MAX_SEEDS = 8  # orders of one lap whose mean is taken where the noise of one is too large
+MAX_SEEDS_AT_KNEE = 12  # orders of the laps on which a count rests: those of what fits and of one page more
+MAX_SEEDS_OF_SEARCH = 4  # orders of the other laps of a search
+MAX_DISTURBED_SIGMAS = 6.0  # a lap further off the median of others was disturbed, in either order
+RISE_SIGMAS, FIT_SIGMAS = 4.0, 3.0  # of a mean's noise: a rise beyond is no noise; what a mean surely stays below
+MAX_RECOUNTS = 4  # times that the ends of a search are looked at again
+HIT_SLACK_SHARE = 0.01  # of what an access costs before a level is asked, by which that may change with the number of pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,22 @@ class PageCountLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PageMean:
+    """What an access to another page costs more than one to the same page, and the standard deviation of that."""
+
+    value: float
+    noise: float
+
+    def rises(self, floor: float, slack: float = 0.0) -> bool:
+        """True if it is surely more than `floor`."""
+        return self.value - RISE_SIGMAS * self.noise > floor + slack
+
+    def stays(self, limit: float) -> bool:
+        """True if it is surely less than a limit."""
+        return self.value + FIT_SIGMAS * self.noise < limit
+
+
+@dataclass(frozen=True, slots=True)
 class PageProbe:
     """How pages are counted: the answers so far, the chase over lines of pages, and where pages may be counted."""
 
@@ -27,29 +52,38 @@ class PageProbe:
     chase: ChaseLayout
     field: PageCountLimits
 
+    def until(
+        self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int = MAX_SEEDS
+    ) -> Inquiry[PageMean | None]:
+        """The mean of `count` pages `stride_bytes` apart over as many orders as settle it, `most` at most; None: no answer."""
+        values: list[float] = []
+        mean = None
+        for seed in range(most):
+            value = yield from self.chase.mean(self.asked, count, stride_bytes, seed)
+            if value is None:
+                if values or seed > 1:
+                    break
+                continue  # a busy host may spoil one
+            values.append(value)
+            one = self.noise(count, stride_bytes)
+            mean = mean_of_orders(values, one)
+            alike = len(values) > 2 or max(values) - min(values) <= MAX_DISTURBED_SIGMAS * one
+            if alike and is_settled(mean):
+                break
+        return mean
+
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
-        """What an access to another of `count` pages `stride_bytes` apart costs more than one to the same page."""
+        """The mean of one order."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
-    def precise(self, count: int, stride_bytes: int, wanted: float) -> Inquiry[tuple[float | None, float]]:
-        """As `mean`, over as many orders as bring its noise to `wanted`, eight at most; with its noise."""
-        first = yield from self.mean(count, stride_bytes)
-        if first is None:
-            return None, math.inf
-        noise, values = self.noise(count, stride_bytes), [first]
-        while noise / math.sqrt(len(values)) > wanted and len(values) < MAX_SEEDS:
-            value = yield from self.chase.mean(self.asked, count, stride_bytes, len(values))
-            if value is None:
-                break
-            values.append(value)
-        if len(values) > 2:  # laps that were disturbed, in either order
-            values = sorted(values)[1:-1]
-        return sum(values) / len(values), noise / math.sqrt(len(values))
+    def precise(self, count: int, stride_bytes: int, wanted: float, most: int = MAX_SEEDS) -> Inquiry[PageMean | None]:
+        """The mean over as many orders as bring its noise to `wanted`; three at least, since one may be disturbed."""
+        return (yield from self.until(count, stride_bytes, _NoiseBelow(wanted), most))
 
     def noise(self, count: int, stride_bytes: int) -> float:
         """The noise of the difference between laps in the two orders, which were asked before."""
-        answers = [self.asked.answers.get(probe) for probe in self.chase.orders(count, stride_bytes)]
-        latency = max((a.value for a in answers if a is not None and a.value is not None), default=0.0)
+        found = [self.asked.answers.get(probe) for probe in self.chase.orders(count, stride_bytes)]
+        latency = max((a.value for a in found if a is not None and a.value is not None), default=0.0)
         lines = self.chase.lines_of_page(count, stride_bytes)
         return math.sqrt(2) * self.field.noise * latency * lines / (lines - 1)
 
@@ -58,6 +92,84 @@ class PageProbe:
         return LevelProbe(self.asked, self.chase, HitMissModel(hit, miss, self.noise(count, stride_bytes)))
 
 
-def is_clear(rise: float, noise: float) -> bool:
-    """True if a rise of a mean is no noise."""
-    return rise > LAP_NOISE_SIGMAS * noise
+@dataclass(frozen=True, slots=True)
+class _NoiseBelow:
+    """Whether a mean's noise is small enough."""
+
+    wanted: float
+
+    def __call__(self, mean: PageMean) -> bool:
+        return mean.noise <= self.wanted
+
+
+def mean_of_orders(values: Sequence[float], noise: float) -> PageMean:
+    """The mean of laps in several orders without those that were disturbed. Their noise is that of one order, `noise`, or what
+    they show themselves where that is more, as where it was underestimated."""
+    if len(values) < 3:
+        return PageMean(sum(values) / len(values), noise / math.sqrt(len(values)))
+    middle = statistics.median(values)
+    spread = max(noise, 1.4826 * statistics.median(abs(v - middle) for v in values))
+    calm = [v for v in values if abs(v - middle) <= MAX_DISTURBED_SIGMAS * spread]
+    shown = statistics.stdev(calm) if len(calm) > 3 else 0.0
+    return PageMean(sum(calm) / len(calm), max(noise, shown) / math.sqrt(len(calm)))
+
+
+@dataclass(frozen=True, slots=True)
+class PageCost:
+    """What an access costs where the level in question hits (`hit`), and where it misses."""
+
+    hit: float
+    miss: float
+
+    @property
+    def slack(self) -> float:
+        """By how much the former may change with the number of pages."""
+        return HIT_SLACK_SHARE * self.hit
+
+    def misses(self, mean: float, count: int) -> float:
+        """How many accesses of a lap over `count` pages miss."""
+        return count * max(0.0, mean - self.hit) / (self.miss - self.hit)
+
+
+def count_pages(
+    pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, over: int
+) -> Inquiry[CapacityBound | None]:
+    """How many pages fit, between `fits` and `over`, by bisection; the two counts on which that rests are then measured over so
+    many orders that few misses can hide, and the search goes on from there where they say otherwise."""
+    low, high = fits, over
+    for _ in range(MAX_RECOUNTS):
+        while high - low > 1:
+            count = (low + high) // 2
+            mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+            if mean is None:
+                return None
+            low, high = (low, count) if mean.rises(cost.hit, cost.slack) else (count, high)
+        most = min(pages.field.most_bytes // stride_bytes, 2 * over)
+        last = yield from _look(pages, stride_bytes, cost, low, MAX_SEEDS_AT_KNEE) if low else _nothing()
+        first = yield from _look(pages, stride_bytes, cost, high, MAX_SEEDS_AT_KNEE)
+        if first is None or (last is None and low):
+            return None
+        if last is not None and last.rises(cost.hit, cost.slack):
+            low, high = max(0, low - max(2, low // 8)), low
+        elif not first.rises(cost.hit, cost.slack) and high < most:
+            low, high = high, min(most, high + max(2, high // 8))
+        else:
+            break
+    hidden = 0.0 if last is None else cost.misses(last.value + FIT_SIGMAS * last.noise + cost.slack, low)
+    return CapacityBound(low, high, cost.misses(first.value, high), hidden)
+
+
+def _look(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, most: int) -> Inquiry[PageMean | None]:
+    """The mean of so many pages over as many orders as tell whether all hit: up to half of a single miss."""
+    single = cost.hit + (cost.miss - cost.hit) / count / 2
+    return (
+        yield from pages.until(
+            count, stride_bytes, lambda mean: mean.rises(cost.hit, cost.slack) or mean.stays(single), most
+        )
+    )
+
+
+def _nothing() -> Inquiry[PageMean | None]:
+    """The mean of no page."""
+    yield from ()
+    return None

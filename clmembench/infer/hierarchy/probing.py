@@ -13,6 +13,7 @@ MIN_RELATIVE_LAP_NOISE = 0.001  # relative, of one lap: less is not believed
 MIN_SEEN_TO_HIDDEN_RATIO = 4  # times the misses that may hide in the noise: from there on one place too many shows
 MAX_ORDER_RELATIVE_DIFFERENCE = 0.5  # relative, of what is more than a hit: two orders agree on how slow a lap is
 MIN_CERTAIN_MISS_RATIO = 4.0  # times a hit: no disturbance lasts that adds so much
+MORE_PAGE_LINES = 4  # of a page: two orders of more would differ hardly more
 MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
 # Thresholds of a disturbed host
 MAX_ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
@@ -75,7 +76,8 @@ class ChaseLayout:
 
     `page_lines`: each place is a page with so many lines, `control_bytes` apart, and the control visits the same lines page by
     page, not from page to page: caches hold as many of them either way, so that the difference is translation alone.
-    `lap_lines`: a lap has so many lines at least, where the nearest cache holds fewer and asks no TLB."""
+    `lap_lines`: a lap has so many lines at least, where the nearest cache holds fewer and asks no TLB. `near_lines`: as many as
+    the nearest cache surely holds: where it does, a page has MORE_PAGE_LINES lines, of whose difference the noise is less."""
 
     space: Space = "global"
     shift_bytes: int = 0
@@ -83,6 +85,7 @@ class ChaseLayout:
     control_bytes: int = 0
     page_lines: int = 0
     lap_lines: int = 0
+    near_lines: int = 0
 
     def lap(self, count: int, stride_bytes: int, seed: int = 0) -> Probe:
         """One lap over `count` places."""
@@ -110,7 +113,9 @@ class ChaseLayout:
     def lines_of_page(self, count: int, stride_bytes: int) -> int:
         """How many lines of each of `count` pages are visited: within 4 KiB, or a quarter of longer strides."""
         room = min(stride_bytes, max(MAX_UNIT_BYTES, stride_bytes // 4)) // self.control_bytes
-        return max(2, min(room, max(self.page_lines, -(-self.lap_lines // count))))
+        more = 2 * MORE_PAGE_LINES * count <= self.near_lines or (0 < self.near_lines < 2 * self.page_lines * count)
+        wanted = max(self.page_lines, MORE_PAGE_LINES) if more else self.page_lines
+        return max(2, min(room, max(wanted, -(-self.lap_lines // count))))
 
     def orders(self, count: int, stride_bytes: int, seed: int = 0) -> tuple[Probe, Probe]:
         """The lines of pages from page to page, and page by page."""

@@ -22,19 +22,16 @@ from clmembench.infer.hierarchy.probing import (
     ProbeCache,
 )
 from clmembench.infer.hierarchy.strides import geometric_counts
-from clmembench.infer.hierarchy.tlb import (
-    KIB,
+from clmembench.infer.hierarchy.tlb import KIB, MIN_SECOND_PENALTY_RATIO, PAGE_STRIDES_BYTES
+from clmembench.infer.hierarchy.tlb_confirmation import (
     MAX_PAGES,
-    MIN_SECOND_PENALTY_RATIO,
-    PAGE_STRIDES_BYTES,
     PageCounting,
-    TlbEvidence,
-    TlbGeometry,
     count_is_confirmed,
     entries_and_sets,
     page_is_confirmed,
     with_second_level,
 )
+from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry
 from clmembench.model import Inquiry, Pattern, Probe
 
 BASE_LINES = 64  # lines, whose latency is what an access costs where nothing overflows

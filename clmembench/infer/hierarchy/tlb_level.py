@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.tlb import TlbGeometry, sets_agree
+from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry, sets_agree
 from clmembench.model import Finding, Inquiry, TlbLevel
 
+COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
+RAMP_METHOD = "misses of each page more than fit"
 # Thresholds and limits, each with its reason
 MAX_PENALTY_RELATIVE_DIFFERENCE = (
     0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
@@ -15,64 +19,101 @@ MAX_PENALTY_RELATIVE_DIFFERENCE = (
 HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lower still
 
 
+@dataclass(frozen=True, slots=True)
+class _EntryCount:
+    """A number of entries, None for a reason; then `low` and `high` bound the entries, in pages or parts of them (None: not)."""
+
+    entries: int | None
+    reason: str = ""
+    method: str = COUNT_METHOD
+    low: float | None = None
+    high: float | None = None
+
+
 def infer_tlb_level(
     asked: ProbeCache, chase: ChaseLayout, number: int, tlb: TlbGeometry, ghz: float | None
 ) -> Inquiry[TlbLevel]:
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
     they are ns."""
-    findings: dict[str, Finding] = {}
-    method, paged, counted, of_sets = "one line a page", tlb.sources.page, tlb.sources.entries, tlb.sources.sets
-    page = tlb.page.nbytes
-    findings["page_bytes"] = (
-        measured_finding("page_bytes", page, "pairs of accesses", paged)
-        if page
-        else undetermined_finding("page_bytes", tlb.page.reason, evidence=paged)
-    )
-    agrees = sets_agree(tlb)
-    if page and tlb.tags is not None and (tlb.tags.sharp or agrees):
-        # sets times ways, where noise hides a single page
-        entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tlb.tags.fits
-        reach = entries * page
-        dense = tlb.pages.fits * tlb.stride_bytes
-        # the first of places closer together than pages may lie anywhere in its page
-        if number and not agrees:
-            # the nearer level may answer some that miss here, so that those first to miss are not seen
-            reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
-            findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
-            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
-        elif not agrees and not _every_access_missed(tlb):
-            # what a miss costs still changes beyond this number of pages: it may be that of a level behind
-            reason = "the cost of a miss differs at several times as many pages"
-            findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
-            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
-        elif abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
-            reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
-            findings["entries"] = undetermined_finding("entries", reason, method, counted, entries, None)
-            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, min(dense, reach), None)
-        else:
-            findings["entries"] = measured_finding("entries", entries, f"{method}, at two strides", counted)
-            findings["reach_bytes"] = measured_finding("reach_bytes", reach, f"{method}, at two strides", counted)
-    else:
-        reason = tlb.page.reason or "one page too many would not have been detected"
-        low = max(1.0, tlb.pages.fits - tlb.pages.hidden) * tlb.stride_bytes  # what hid in the noise may be over it
-        high = tlb.pages.over * tlb.stride_bytes if tlb.pages.over else None
-        findings["entries"] = undetermined_finding("entries", reason, method, counted, low / page if page else None, None)
-        findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, low, high)
-    if tlb.sets is not None and tlb.sets.ways is not None and agrees:
-        method = "pages that fit at strides of powers of two"
-        findings["ways"] = measured_finding("ways", tlb.sets.ways, method, of_sets)
-        findings["sets"] = measured_finding("sets", tlb.sets.sets, method, of_sets)
-        assert page is not None
-        stride = max(page, tlb.sets.way_bytes)
-        if _every_access_missed(tlb):
-            findings |= yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), tlb.sets.ways, stride, 64)
-        else:
-            findings["policy"] = undetermined_finding("policy", "the cost of a miss is unknown")
-    else:
-        reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
-        findings |= {name: undetermined_finding(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
+    findings = {"page_bytes": _page_finding(tlb)}
+    findings |= _entry_findings(tlb, _entry_count(tlb, number))
+    findings |= yield from _set_findings(asked, chase, tlb, number)
     findings |= penalty_findings(tlb, ghz)
     return TlbLevel(f"L{number + 1} TLB", findings)
+
+
+def _page_finding(tlb: TlbGeometry) -> Finding:
+    if tlb.page.nbytes is None:
+        return undetermined_finding("page_bytes", tlb.page.reason, evidence=tlb.sources.page)
+    return measured_finding("page_bytes", tlb.page.nbytes, "pairs of accesses", tlb.sources.page)
+
+
+def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
+    """The entries, where sets, or two strides, or the growth of misses tell them exactly. `number`: of the level, from 0."""
+    page, agrees = tlb.page.nbytes, sets_agree(tlb)
+    if tlb.ramp is not None and tlb.ramp.entries is not None:
+        return _EntryCount(tlb.ramp.entries, method=RAMP_METHOD)
+    low = max(1.0, tlb.pages.fits - tlb.pages.hidden)  # what hid in the noise may be over it
+    if page is None or tlb.tags is None or not (tlb.tags.sharp or agrees):
+        reason = tlb.page.reason or "one page too many would not have been detected"
+        return _EntryCount(None, reason, low=low, high=tlb.pages.over)
+    # sets times ways, where noise hides a single page
+    entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tlb.tags.fits
+    dense, reach = tlb.pages.fits * tlb.stride_bytes, entries * page
+    if number and not agrees:
+        # the nearer level may answer some that miss here, so that those first to miss are not seen
+        return _EntryCount(None, f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number")
+    if not agrees and not _every_access_missed(tlb):
+        # what a miss costs still changes beyond this number of pages: it may be that of a level behind
+        return _EntryCount(None, "the cost of a miss differs at several times as many pages")
+    # the first of places closer together than pages may lie anywhere in its page
+    if abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
+        reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
+        return _EntryCount(None, reason, low=min(low, entries))
+    return _EntryCount(entries)
+
+
+def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:
+    """Entries and reach."""
+    page, counted = tlb.page.nbytes, tlb.sources.entries
+    if count.entries is not None and page is not None:
+        return {
+            "entries": measured_finding("entries", count.entries, count.method, counted),
+            "reach_bytes": measured_finding("reach_bytes", count.entries * page, count.method, counted),
+        }
+    low, high = (None if end is None else end * tlb.stride_bytes for end in (count.low, count.high))
+    least = low / page if low is not None and page else None
+    return {
+        "entries": undetermined_finding("entries", count.reason, count.method, counted, least, None),
+        "reach_bytes": undetermined_finding("reach_bytes", count.reason, count.method, counted, low, high),
+    }
+
+
+def _set_findings(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry, number: int) -> Inquiry[dict[str, Finding]]:
+    """Ways, sets and policy. `number`: of the level, from 0."""
+    page, of_sets = tlb.page.nbytes, tlb.sources.sets
+    decided = tlb.ramp.sets if tlb.ramp is not None and page else None
+    if decided is not None:
+        found = {
+            "ways": measured_finding("ways", decided.text, RAMP_METHOD, of_sets),
+            "sets": measured_finding("sets", decided.sets, RAMP_METHOD, of_sets),
+        }
+        ways, stride = decided.large, (decided.period if decided.large > decided.ways else decided.sets) * (page or 0)
+    elif tlb.sets is not None and tlb.sets.ways is not None and sets_agree(tlb) and page:
+        found = {
+            "ways": measured_finding("ways", tlb.sets.ways, STRIDE_METHOD, of_sets),
+            "sets": measured_finding("sets", tlb.sets.sets, STRIDE_METHOD, of_sets),
+        }
+        ways, stride = tlb.sets.ways, max(page, tlb.sets.way_bytes)
+    else:
+        reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
+        return {name: undetermined_finding(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
+    if number and decided is not None:
+        reason = "a nearer TLB holds some of the pages of a set"
+        return found | {"policy": undetermined_finding("policy", reason, evidence=of_sets)}
+    if not _every_access_missed(tlb):
+        return found | {"policy": undetermined_finding("policy", "the cost of a miss is unknown")}
+    return found | (yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), ways, stride, 64))
 
 
 def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
