@@ -88,20 +88,24 @@ def _translation(
     """The chase over lines of pages, and the TLBs that it found: where the nearest cache may ask none, behind it."""
     # tags of their own, however long a line is: nodes are but as long as what a miss brings in
     apart = max(node, LONGEST_LINE_BYTES)
-    near = curve.steps[0].fits_bytes // apart if curve.steps else 0
-    chase = ChaseLayout("global", shift_bytes=apart, control_bytes=apart, page_lines=tlb.PAGE_LINES, near_lines=near)
+    held = tuple(step.fits_bytes // apart for step in curve.steps)
+    chase = ChaseLayout("global", shift_bytes=apart, control_bytes=apart, page_lines=tlb.PAGE_LINES, near_lines=held)
     if not (yield from _has_two_orders(asked, chase)):
         return (yield from _stored_translation(asked, curve, node, noise, limits))
     tried = [chase]
     if limits.through != "global":
-        tried.append(replace(chase, space=limits.through, near_lines=0))
-    elif len(curve.steps) > 1:
+        tried.append(replace(chase, space=limits.through, near_lines=held[1:]))
+    elif curve.steps:
         tried.append(replace(chase, lap_lines=FIRST_CACHE_OVERFLOW * curve.steps[0].over_bytes // apart))
+    last: list[TlbGeometry] = []
+    last_chase = chase
     for one in tried:
         found = yield from tlb.measure_tlbs(asked, one, PageCountLimits(limits.most_bytes, noise))
-        if found:
+        if found and found[0].page.nbytes is not None:
             return one, found
-    return chase, []
+        if found or not last:
+            last, last_chase = found, one
+    return last_chase, last
 
 
 def _has_two_orders(asked: ProbeCache, chase: ChaseLayout) -> Inquiry[bool]:

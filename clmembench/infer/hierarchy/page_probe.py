@@ -16,6 +16,8 @@ MAX_SEEDS_AT_KNEE = 12  # orders of the laps on which a count rests: those of wh
 MAX_SEEDS_OF_SEARCH = 4  # orders of the other laps of a search
 MAX_DISTURBED_SIGMAS = 6.0  # a lap further off the median of others was disturbed, in either order
 RISE_SIGMAS, FIT_SIGMAS = 4.0, 3.0  # of a mean's noise: a rise beyond is no noise; what a mean surely stays below
+MORE_SEEDS = 3  # orders more, where those so far are not alike
+ALIKE_NOISE_RATIO = 2.0  # times the noise that a mean should have: with more some of its laps were disturbed
 MAX_RECOUNTS = 4  # times that the ends of a search are looked at again
 HIT_SLACK_SHARE = 0.01  # of what an access costs before a level is asked, by which that may change with the number of pages
 
@@ -53,12 +55,13 @@ class PageProbe:
     field: PageCountLimits
 
     def until(
-        self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int = MAX_SEEDS
+        self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int = MAX_SEEDS, least: int = 1
     ) -> Inquiry[PageMean | None]:
-        """The mean of `count` pages `stride_bytes` apart over as many orders as settle it, `most` at most; None: no answer."""
+        """The mean of `count` pages `stride_bytes` apart over as many orders as settle it, from `least` to `most`; None: no
+        answer."""
         values: list[float] = []
         mean = None
-        for seed in range(most):
+        for seed in range(most + MORE_SEEDS):
             value = yield from self.chase.mean(self.asked, count, stride_bytes, seed)
             if value is None:
                 if values or seed > 1:
@@ -67,8 +70,10 @@ class PageProbe:
             values.append(value)
             one = self.noise(count, stride_bytes)
             mean = mean_of_orders(values, one)
-            alike = len(values) > 2 or max(values) - min(values) <= MAX_DISTURBED_SIGMAS * one
-            if alike and is_settled(mean):
+            alike = mean.noise <= ALIKE_NOISE_RATIO * one / math.sqrt(len(values)) and (
+                len(values) != 2 or are_alike(values, one / 2)
+            )
+            if alike and ((len(values) >= least and is_settled(mean)) or len(values) >= most):
                 break
         return mean
 
@@ -103,15 +108,19 @@ class _NoiseBelow:
 
 
 def mean_of_orders(values: Sequence[float], noise: float) -> PageMean:
-    """The mean of laps in several orders without those that were disturbed. Their noise is that of one order, `noise`, or what
-    they show themselves where that is more, as where it was underestimated."""
-    if len(values) < 3:
-        return PageMean(sum(values) / len(values), noise / math.sqrt(len(values)))
-    middle = statistics.median(values)
-    spread = max(noise, 1.4826 * statistics.median(abs(v - middle) for v in values))
-    calm = [v for v in values if abs(v - middle) <= MAX_DISTURBED_SIGMAS * spread]
-    shown = statistics.stdev(calm) if len(calm) > 3 else 0.0
+    """The mean of laps in several orders without those that were disturbed: of the most that are alike, where these are more
+    than half. Their noise is that of one order, `noise`, or what they show themselves where that is more."""
+    near = [[v for v in values if abs(v - one) <= MAX_DISTURBED_SIGMAS * noise] for one in values]
+    calm = max(near, key=len)
+    if 2 * len(calm) <= len(values):
+        calm = list(values)
+    shown = statistics.stdev(calm) if len(calm) > 3 or (len(calm) > 1 and not are_alike(calm, noise)) else 0.0
     return PageMean(sum(calm) / len(calm), max(noise, shown) / math.sqrt(len(calm)))
+
+
+def are_alike(values: Sequence[float], noise: float) -> bool:
+    """True if values differ by no more than the noise of one."""
+    return max(values) - min(values) <= 2 * MAX_DISTURBED_SIGMAS * noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +171,45 @@ def count_pages(
 def _look(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, most: int) -> Inquiry[PageMean | None]:
     """The mean of so many pages over as many orders as tell whether all hit: up to half of a single miss."""
     single = cost.hit + (cost.miss - cost.hit) / count / 2
-    return (
-        yield from pages.until(
-            count, stride_bytes, lambda mean: mean.rises(cost.hit, cost.slack) or mean.stays(single), most
-        )
-    )
+
+    def is_settled(mean: PageMean) -> bool:
+        """Of lines that surely take less than hits, those page by page were disturbed."""
+        return mean.rises(cost.hit, cost.slack) or (mean.stays(single) and not mean.stays(cost.hit - cost.slack))
+
+    least = 2 if most == MAX_SEEDS_AT_KNEE else 1  # a single one may be disturbed
+    return (yield from pages.until(count, stride_bytes, is_settled, most, least))
 
 
 def _nothing() -> Inquiry[PageMean | None]:
     """The mean of no page."""
     yield from ()
     return None
+
+
+def count_pages_near(
+    pages: PageProbe, cost: PageCost, stride_bytes: int, most: int, guesses: Sequence[int]
+) -> Inquiry[CapacityBound]:
+    """How many pages fit, `most` at most. Each of `guesses`, and one page more, is tried first, then twice as many each time."""
+    low, over = 0, most + 1
+    last = min(most, pages.field.most_bytes // stride_bytes)
+    tries = [count for guess in guesses for count in (guess, guess + 1)]
+    while over > last:
+        tries = [count for count in tries if low < count < over and count <= last]
+        count = tries.pop(0) if tries else min(last, max(2, 2 * low))
+        if count <= low:
+            return CapacityBound(low, None)
+        mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+        if mean is None:
+            return CapacityBound(low, None)
+        if mean.rises(cost.hit, cost.slack):
+            over = count
+        else:
+            low = count
+    while tries := [count for count in tries if low < count < over]:
+        count = tries.pop(0)
+        mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+        if mean is None:
+            break
+        low, over = (low, count) if mean.rises(cost.hit, cost.slack) else (count, over)
+    found = yield from count_pages(pages, stride_bytes, cost, low, over)
+    return found or CapacityBound(low, None)

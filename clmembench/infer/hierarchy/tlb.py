@@ -5,21 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from clmembench.infer.hierarchy.fill_unit import UnitSize
 from clmembench.infer.hierarchy.page_probe import (
+    MAX_SEEDS_AT_KNEE,
     PageCost,
     PageCountLimits,
     PageMean,
     PageProbe,
     count_pages,
+    count_pages_near,
 )
 from clmembench.infer.hierarchy.page_size import is_page_of_next, page_size
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry, geometric_counts
 from clmembench.infer.hierarchy.tlb_confirmation import entries_and_sets, page_is_confirmed, without_nearer_sets
 from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry
-from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets
+from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
 from clmembench.model import Inquiry
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -41,7 +44,6 @@ RAMP_COUNTS = (1, 2, 3, 4, 6, 8)  # pages beyond those that fit, at which misses
 RAMP_SIXTEENTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # of those that fit: as many pages more
 RAMP_NOISE_SHARE = 0.015  # of the cost of a miss: the noise that is wanted there
 MAX_SEEDS_OF_RAMP = 3
-VIRTUAL_OVERFLOW = 3  # times the nearest cache's lines, which overflow it however many pages they are in
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,43 +59,41 @@ class _Overflow:
 
 def measure_tlbs(asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits) -> Inquiry[list[TlbGeometry]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
-    pages = PageProbe(asked, chase, field)
+    without_page: TlbGeometry | None = None
     for stride in PAGE_STRIDES_BYTES:
         if 2 * FIRST_PAGES * stride > field.most_bytes:
-            return []
+            break
+        # wherever places lie in longer strides, lines of a page share it, and they spread over more sets of the caches
+        pages = PageProbe(asked, replace(chase, page_bytes=stride), field)
         seen = yield from _first_overflow(pages, stride, FIRST_PAGES, 0.0)
-        if seen is None:
+        if seen is None or _may_be_of_nearest_cache(pages.chase, seen):
             continue
-        if (yield from _is_of_nearest_cache(pages, seen)):
-            return []
         first = yield from _first_level(pages, seen)
         if first is None:
+            continue
+        if first.page.nbytes is None:  # at longer strides fewer lines are in use, and the noise is less
+            without_page = first
             continue
         second = yield from _second_level(pages, first)
         levels = [(yield from _with_sets(pages, first, 0))]
         if second is not None:
             levels.append((yield from _with_sets(pages, second, first.pages.fits)))
         return levels
-    return []
+    return [without_page] if without_page is not None else []
 
 
-def _is_of_nearest_cache(pages: PageProbe, seen: _Overflow) -> Inquiry[bool]:
-    """True if what overflows may be the nearest cache, behind which TLBs are asked: fewer pages with more lines than it holds
-    take longer too."""
-    chase = pages.chase
-    if chase.lap_lines or not chase.near_lines or 2 * seen.over * chase.page_lines < chase.near_lines:
+def _may_be_of_nearest_cache(chase: ChaseLayout, seen: _Overflow) -> bool:
+    """True if the lines of the pages overflow the nearest cache too, behind which alone TLBs may be asked."""
+    if chase.lap_lines or chase.space != "global" or not chase.near_lines:
         return False
-    behind = replace(pages, chase=replace(chase, lap_lines=VIRTUAL_OVERFLOW * chase.near_lines))
-    mean = yield from behind.until(
-        max(FIRST_PAGES, seen.fits // 2), seen.stride_bytes, lambda m: m.rises(0.0) or m.stays(seen.behind / 2)
-    )
-    return mean is not None and mean.rises(0.0)
+    return chase.lines_of_page(seen.over, seen.stride_bytes) * seen.over > chase.near_lines[0]
 
 
 def _first_overflow(pages: PageProbe, stride: int, first: int, floor: float) -> Inquiry[_Overflow | None]:
     """Where the latency first rises over `floor`, and stays there."""
     most = min(MAX_PAGES, pages.field.most_bytes // stride)
     counts = [*(n for n in geometric_counts(first, most, SCAN_PER_OCTAVE) if n < 0.9 * most), most]
+    counts = [n for n in counts if pages.chase.has_enough_lines(n, stride)]
     last, risen, before = 0, 0, floor
     for count in counts:
         slack = (MIN_SECOND_PENALTY_RATIO - 1) * floor
@@ -128,6 +128,7 @@ def _first_level(pages: PageProbe, seen: _Overflow) -> Inquiry[TlbGeometry | Non
     paged = pages.asked.cited()
     if page.nbytes is not None and page.nbytes != seen.stride_bytes:
         # at longer strides sets overflow, those of a further level too; at shorter ones places share pages
+        pages = replace(pages, chase=replace(pages.chase, page_bytes=page.nbytes))
         whole = yield from _first_overflow(pages, page.nbytes, FIRST_PAGES, 0.0)
         if whole is None:
             return None
@@ -139,6 +140,7 @@ def _first_level(pages: PageProbe, seen: _Overflow) -> Inquiry[TlbGeometry | Non
 def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry | None]:
     """The level behind the first, in pages of the first."""
     stride = first.page.nbytes or first.stride_bytes
+    pages = replace(pages, chase=replace(pages.chase, page_bytes=first.page.nbytes or 0))
     entries = max(1, first.pages.fits * first.stride_bytes // stride)
     seen = yield from _first_overflow(pages, stride, MIN_SECOND_TO_FIRST_PAGES_RATIO * entries, first.contrast.miss)
     if seen is None or not seen.fits:
@@ -170,7 +172,8 @@ def _level_at(
     floor = seen.floor
     penalties, noise = yield from _penalties(pages, stride, held.fits, floor)
     cost_from = asked.cited()
-    cost = PageCost(floor, floor + (max(penalties) if penalties else seen.behind - seen.floor))
+    known = sum(penalties) / len(penalties) if penalties and _ends_agree(penalties) else max(penalties, default=0.0)
+    cost = PageCost(floor, floor + (known or seen.behind - floor))
     held = yield from count_pages(pages, stride, cost, held.fits, held.over)
     if held is None or held.fits < 1 or held.over is None:
         return None
@@ -211,7 +214,8 @@ def _penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Inq
         if count > most:
             break
         rough = yield from pages.mean(count, stride)
-        found = yield from pages.precise(count, stride, PENALTY_NOISE_SHARE * max(0.0, (rough or 0.0) - floor))
+        wanted = PENALTY_NOISE_SHARE * max(0.0, (rough or 0.0) - floor)
+        found = yield from pages.precise(count, stride, wanted, MAX_SEEDS_AT_KNEE)
         if found is None:
             break
         costs.append(PageMean(found.value - floor, found.noise))
@@ -230,6 +234,11 @@ def _are_alike(run: Sequence[PageMean]) -> bool:
     return max(values) - min(values) <= max(MAX_PENALTY_RELATIVE_RISE * max(values), 2 * max(one.noise for one in run))
 
 
+def _ends_agree(penalties: Sequence[float]) -> bool:
+    """True if costs at several times as many pages are the cost of a miss, and not of some misses."""
+    return len(penalties) > 1 and max(penalties) - min(penalties) <= 2 * MAX_PENALTY_RELATIVE_RISE * max(penalties)
+
+
 def _noise_of_mean(run: Sequence[PageMean]) -> float:
     return math.sqrt(sum(one.noise**2 for one in run)) / len(run) if run else math.inf
 
@@ -242,11 +251,15 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     if decided is not None:
         return replace(tlb, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
     pages.asked.cited()
-    probe = LevelProbe(pages.asked, pages.chase, tlb.contrast)
+    pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
+    contrast = replace(tlb.contrast, noise=tlb.contrast.noise / math.sqrt(MAX_SEEDS_AT_KNEE))
+    counting = partial(count_pages_near, pages, PageCost(contrast.hit, contrast.miss))
+    probe = LevelProbe(pages.asked, pages.chase, contrast, counting)
     tags, sets, tags_from = yield from entries_and_sets(probe, tlb.page, tlb.pages.fits, page, pages.field.most_bytes)
     counted = tuple(dict.fromkeys((*tlb.sources.entries, *tags_from)))
     sources = replace(tlb.sources, entries=counted, sets=pages.asked.cited())
-    found = replace(tlb, tags=tags, sets=sets, sources=sources)
+    ramp = with_plain_bits(tlb.ramp, len(sets.bits)) if tlb.ramp is not None and sets is not None else tlb.ramp
+    found = replace(tlb, tags=tags, sets=sets, sources=sources, ramp=ramp)
     return without_nearer_sets(found, nearer) if nearer else found
 
 

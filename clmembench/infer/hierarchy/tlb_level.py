@@ -16,6 +16,8 @@ RAMP_METHOD = "misses of each page more than fit"
 MAX_PENALTY_RELATIVE_DIFFERENCE = (
     0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
 )
+PENALTY_SIGMAS = 3.0  # of its noise, which must be less than that
+MAX_COUNT_SHARE = 0.15  # relative: where two strides hold numbers of pages that differ by more, sets fill unevenly at one
 HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lower still
 
 
@@ -53,10 +55,16 @@ def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
     page, agrees = tlb.page.nbytes, sets_agree(tlb)
     if tlb.ramp is not None and tlb.ramp.entries is not None:
         return _EntryCount(tlb.ramp.entries, method=RAMP_METHOD)
+    if tlb.ramp is not None:  # those that explain it differ
+        tried = [one.entries for one in tlb.ramp.likely]
+        return _EntryCount(None, f"{min(tried)} to {max(tried)} entries explain how misses grow", RAMP_METHOD, min(tried)) if page else _EntryCount(None, tlb.page.reason)
     low = max(1.0, tlb.pages.fits - tlb.pages.hidden)  # what hid in the noise may be over it
     if page is None or tlb.tags is None or not (tlb.tags.sharp or agrees):
-        reason = tlb.page.reason or "one page too many would not have been detected"
-        return _EntryCount(None, reason, low=low, high=tlb.pages.over)
+        if page is None:
+            return _EntryCount(None, tlb.page.reason or "the page is not known")
+        close = tlb.tags is not None and tlb.tags.over and abs(tlb.tags.fits - tlb.pages.fits) <= MAX_COUNT_SHARE * tlb.pages.fits
+        high = max(tlb.pages.over or 0, tlb.tags.over or 0) if close and tlb.tags else 0
+        return _EntryCount(None, "one page too many would not have been detected", low=low, high=high or None)
     # sets times ways, where noise hides a single page
     entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tlb.tags.fits
     dense, reach = tlb.pages.fits * tlb.stride_bytes, entries * page
@@ -141,5 +149,5 @@ def _every_access_missed(tlb: TlbGeometry) -> bool:
     return (
         len(tlb.penalties) > 1
         and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
-        and spread < MAX_PENALTY_RELATIVE_DIFFERENCE * high
+        and PENALTY_SIGMAS * tlb.noise < MAX_PENALTY_RELATIVE_DIFFERENCE * high
     )

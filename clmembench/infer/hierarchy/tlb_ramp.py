@@ -15,9 +15,11 @@ from dataclasses import dataclass
 # Thresholds and limits, each with its reason
 MAX_WAYS, MAX_LARGE_WAYS = 32, 48  # of sets that are tried, and of a larger one
 MIN_SMALL_SETS = 2  # sets of equal ways beside a larger one
+MIN_PLAIN_BITS = 2  # doubled strides at which half as many pages fit: an odd number of sets does not
 COST_SIGMA = 0.012  # relative: standard deviation of the cost of a miss
 HIT_SIGMA = 0.006  # of the cost of a hit, which may change with the number of pages
-MAX_CHI_SQUARED_EXCESS = 16.0  # of chi squared above the best fit's: odds of exp(8) against what fits worse
+MAX_CHI_SQUARED_EXCESS = 14.0  # of chi squared above the best fit's: odds of exp(7) against what fits worse
+ODD_SETS_CHI_SQUARED = 8.0  # for each of the many numbers of sets that are no power of two: each is rarer by exp(4) at least
 MAX_MEAN_CHI_SQUARED = 2.5  # of a fit that explains the points
 
 
@@ -46,6 +48,11 @@ class SetWays:
     def text(self) -> int | str:
         """The ways of equal sets as a number, of unequal ones as 17+6x8."""
         return self.ways if self.large == self.ways else f"{self.large}+{self.sets - 1}x{self.ways}"
+
+    @property
+    def oddity(self) -> float:
+        """What is added to chi squared for sets that few devices have, of which many numbers are tried."""
+        return 0.0 if self.large == self.ways and not self.sets & (self.sets - 1) else ODD_SETS_CHI_SQUARED
 
     @property
     def period(self) -> int:
@@ -82,7 +89,7 @@ class RampFit:
 def fit_ramp_of_sets(points: Sequence[RampPoint], hit: float, cost: float, least: int, most: int) -> RampFit | None:
     """The numbers of sets and ways, of `least` to `most` entries in all, that explain the cost of accesses; None where none
     does. `cost`: of a miss, beyond `hit`."""
-    tried = [(_chi_squared(points, sets, hit, cost), sets) for sets in _possible_sets(least, most)]
+    tried = [(_chi_squared(points, sets, hit, cost) + sets.oddity, sets) for sets in _possible_sets(least, most)]
     if not tried or len(points) < 3:
         return None
     best = min(value for value, _ in tried)
@@ -114,3 +121,9 @@ def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: f
         sigma = math.hypot(point.noise, COST_SIGMA * share * cost, HIT_SIGMA * hit)
         total += ((point.value - hit - share * cost) / sigma) ** 2
     return total
+
+
+def with_plain_bits(fit: RampFit, bits: int) -> RampFit:
+    """The fit of sets that so many address bits choose from: of equal sets, whose number these bits divide, if it is one."""
+    equal = tuple(one for one in fit.likely if one.large == one.ways and one.sets % (1 << bits) == 0 and one.sets > 1)
+    return RampFit(equal, fit.chi_squared) if bits >= MIN_PLAIN_BITS and len(equal) == 1 else fit
