@@ -1,16 +1,14 @@
 """Address translation by two orders of the same lines: levels, pages, entries and sets of simulated TLBs."""
 
 from collections import OrderedDict
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.page_probe import PageCountLimits, mean_of_orders
+from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.tlb import measure_tlbs
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
-from clmembench.infer.hierarchy.tlb_ramp import RampPoint, SetWays, fit_ramp_of_sets
 from clmembench.model import Answer
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.hierarchy import replay
@@ -49,7 +47,7 @@ class SlicedCache:
 
 def test_a_tlb_whose_penalty_is_less_than_lines_differ_by_is_found():
     device = SlicedCache()
-    chase = ChaseLayout("global_cg", shift_bytes=128, control_bytes=128, page_lines=2)
+    chase = ChaseLayout("global_cg", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(400_000,))
     asked = ProbeCache()
 
     def ask():

@@ -140,9 +140,7 @@ class PageCost:
         return count * max(0.0, mean - self.hit) / (self.miss - self.hit)
 
 
-def count_pages(
-    pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, over: int
-) -> Inquiry[CapacityBound | None]:
+def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, over: int) -> Inquiry[CapacityBound | None]:
     """How many pages fit, between `fits` and `over`, by bisection; the two counts on which that rests are then measured over so
     many orders that few misses can hide, and the search goes on from there where they say otherwise."""
     low, high = fits, over
@@ -164,6 +162,7 @@ def count_pages(
             low, high = high, min(most, high + max(2, high // 8))
         else:
             break
+    assert first is not None
     hidden = 0.0 if last is None else cost.misses(last.value + FIT_SIGMAS * last.noise + cost.slack, low)
     return CapacityBound(low, high, cost.misses(first.value, high), hidden)
 
@@ -189,7 +188,8 @@ def _nothing() -> Inquiry[PageMean | None]:
 def count_pages_near(
     pages: PageProbe, cost: PageCost, stride_bytes: int, most: int, guesses: Sequence[int]
 ) -> Inquiry[CapacityBound]:
-    """How many pages fit, `most` at most. Each of `guesses`, and one page more, is tried first, then twice as many each time."""
+    """How many pages fit, `most` at most. Each of `guesses`, and one page more, is tried first, then twice as many each
+    time."""
     low, over = 0, most + 1
     last = min(most, pages.field.most_bytes // stride_bytes)
     tries = [count for guess in guesses for count in (guess, guess + 1)]

@@ -99,11 +99,7 @@ def _pair_differences(
     found: list[list[float]] = [[] for _ in distances]
     values, noise = list[float](), math.inf
     for seed in range(1, 1 + MAX_SEEDS_AT_KNEE):
-        probes = [
-            Probe(_pairs(chase, order, count, span, apart, seed), chase.space)
-            for apart in distances
-            for order in ORDERS
-        ]
+        probes = [Probe(_pairs(chase, order, count, span, apart, seed), chase.space) for apart in distances for order in ORDERS]
         answers = yield from pages.asked.all(probes)
         known = [answer.value for answer in answers if answer.value is not None]
         if len(known) < len(probes):

@@ -182,8 +182,8 @@ class HitMissModel:
 
 @dataclass(frozen=True, slots=True)
 class LevelProbe:
-    """How one level is probed: the answers so far, the chase that reaches it, and what its hits and misses cost. `counting`: how
-    places are counted at a stride, up to a number, with guesses, where not as `find_capacity` does itself."""
+    """How one level is probed: the answers so far, the chase that reaches it, and what its hits and misses cost. `counting`:
+    how places are counted at a stride, up to a number, with guesses, where not as `find_capacity` does itself."""
 
     asked: ProbeCache
     chase: ChaseLayout

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.page_scan import MAX_PAGES
 from clmembench.infer.hierarchy.page_size import MIN_PAIR_ORDERS
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry, StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
 from clmembench.model import Inquiry
 
-MAX_PAGES = 1 << 13  # looked for: a lap over more pages takes long
 # Thresholds and limits, each with its reason
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed

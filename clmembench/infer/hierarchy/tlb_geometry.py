@@ -42,4 +42,3 @@ class TlbGeometry:
 def sets_agree(tlb: TlbGeometry) -> bool:
     """True if sets times ways is the number of entries that odd strides found."""
     return tlb.sets is not None and tlb.tags is not None and is_consistent(tlb.sets, tlb.tags)
-

@@ -23,7 +23,8 @@ HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lo
 
 @dataclass(frozen=True, slots=True)
 class _EntryCount:
-    """A number of entries, None for a reason; then `low` and `high` bound the entries, in pages or parts of them (None: not)."""
+    """A number of entries, None for a reason; then `low` and `high` bound the entries, in pages or parts of them (None: no
+    bound)."""
 
     entries: int | None
     reason: str = ""
@@ -51,26 +52,34 @@ def _page_finding(tlb: TlbGeometry) -> Finding:
 
 
 def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
-    """The entries, where sets, or two strides, or the growth of misses tell them exactly. `number`: of the level, from 0."""
-    page, agrees = tlb.page.nbytes, sets_agree(tlb)
-    if tlb.ramp is not None and tlb.ramp.entries is not None:
-        return _EntryCount(tlb.ramp.entries, method=RAMP_METHOD)
-    if tlb.ramp is not None:  # those that explain it differ
-        tried = [one.entries for one in tlb.ramp.likely]
-        return _EntryCount(None, f"{min(tried)} to {max(tried)} entries explain how misses grow", RAMP_METHOD, min(tried)) if page else _EntryCount(None, tlb.page.reason)
+    """The entries, where the growth of misses, or sets, or two strides tell them exactly. `number`: of the level, from 0."""
+    if tlb.page.nbytes is None:
+        return _EntryCount(None, tlb.page.reason or "the page is not known")
+    tried = {one.entries for one in tlb.ramp.likely} if tlb.ramp is not None else set()
+    if len(tried) == 1:
+        return _EntryCount(tried.pop(), method=RAMP_METHOD)
+    found = _entries_by_strides(tlb, tlb.page.nbytes, number)
+    if not tried or found.entries in tried:
+        return found
+    reason = f"{min(tried)} to {max(tried)} entries explain how misses grow"
+    return _EntryCount(None, reason, RAMP_METHOD, min(tried))
+
+
+def _entries_by_strides(tlb: TlbGeometry, page: int, number: int) -> _EntryCount:
+    """The entries that as many pages at two strides, or sets times ways tell."""
+    agrees, tags = sets_agree(tlb), tlb.tags
     low = max(1.0, tlb.pages.fits - tlb.pages.hidden)  # what hid in the noise may be over it
-    if page is None or tlb.tags is None or not (tlb.tags.sharp or agrees):
-        if page is None:
-            return _EntryCount(None, tlb.page.reason or "the page is not known")
-        close = tlb.tags is not None and tlb.tags.over and abs(tlb.tags.fits - tlb.pages.fits) <= MAX_COUNT_SHARE * tlb.pages.fits
-        high = max(tlb.pages.over or 0, tlb.tags.over or 0) if close and tlb.tags else 0
+    if tags is None or not (tags.sharp or agrees):
+        close = tags is not None and abs(tags.fits - tlb.pages.fits) <= MAX_COUNT_SHARE * tlb.pages.fits
+        high = max(tlb.pages.over or 0, tags.over or 0) if close and tags is not None else 0
         return _EntryCount(None, "one page too many would not have been detected", low=low, high=high or None)
     # sets times ways, where noise hides a single page
-    entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tlb.tags.fits
+    entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tags.fits
     dense, reach = tlb.pages.fits * tlb.stride_bytes, entries * page
     if number and not agrees:
         # the nearer level may answer some that miss here, so that those first to miss are not seen
-        return _EntryCount(None, f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number")
+        reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
+        return _EntryCount(None, reason)
     if not agrees and not _every_access_missed(tlb):
         # what a miss costs still changes beyond this number of pages: it may be that of a level behind
         return _EntryCount(None, "the cost of a miss differs at several times as many pages")
