@@ -68,12 +68,14 @@ def probe_policy(
     nearer: float = 0.0,
     listed: str = "",
     filler: tuple[int, ...] = (),
+    possible: frozenset[str] = frozenset(),
 ) -> Inquiry[dict[str, Finding]]:
     """The policy of a set of `ways` ways, all of whose lines are multiples of `way_bytes` apart, or `listed`, and its victims'
     probabilities. `filler`: see SetLines.
 
     `unit`: bytes that a miss brings in, within which a line can be visited again. `nearer`: a hit's latency in a level that
-    stands before this one and answers some accesses itself: then only single accesses can tell.
+    stands before this one and answers some accesses itself: then only single accesses can tell. `possible`: policies that other
+    evidence leaves (none: all).
     """
     asked, chase, contrast = probe.asked, probe.chase, probe.contrast
     if ways < 2 or ways > MAX_WAYS:
@@ -90,10 +92,13 @@ def probe_policy(
         controls = [replace(walk, stride_bytes=chase.control_bytes, shift_bytes=0) for walk in walks]
         base = [a.value or 0.0 for a in (yield from asked.all([Probe(walk, chase.space) for walk in controls]))]
     crowd = yield from asked.one(Probe(of_set.pattern("random", chase.shift_bytes), chase.space))
+    apart = 0.0
+    if chase.control_bytes:
+        apart = (yield from asked.one(Probe(Pattern("random", of_set.count, chase.control_bytes), chase.space))).value or 0.0
     missing = next((a.reason for a in answers if a.value is None), "")
     if missing:
         return {"policy": undetermined_finding("policy", missing)}
-    if crowd.value is None or crowd.value - base[0] > (1 + MAX_MISS_RELATIVE_EXCESS) * contrast.miss:
+    if crowd.value is None or crowd.value - apart > (1 + MAX_MISS_RELATIVE_EXCESS) * contrast.miss:
         reason = (
             f"{ways + EXTRA_LINES} lines of one set take {crowd.value:.4g} on average, more than the "
             f"{contrast.miss:.4g} of a miss"
@@ -104,7 +109,7 @@ def probe_policy(
     found = (
         undetermined_finding("policy", NEARER_CACHE_ANSWERS, evidence=evidence)
         if nearer
-        else policy_from_rates(ways, rates, evidence)
+        else policy_from_rates(ways, rates, evidence, possible)
     )
     recorded = [_SetWalk(walk, lap, answer.value) for walk, lap, answer in zip(walks, laps, answers, strict=True)]
     traced = yield from _policy_by_trace(probe, ways, recorded[:TRACED_WALKS], nearer)

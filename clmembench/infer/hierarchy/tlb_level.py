@@ -130,7 +130,9 @@ def _set_findings(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry, numbe
         return found | {"policy": undetermined_finding("policy", reason, evidence=of_sets)}
     if not _every_access_missed(tlb):
         return found | {"policy": undetermined_finding("policy", "the cost of a miss is unknown")}
-    return found | (yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), ways, stride, 64))
+    possible = tlb.ramp.policies if tlb.ramp is not None else frozenset[str]()
+    probe = LevelProbe(asked, chase, tlb.contrast)
+    return found | (yield from probe_policy(probe, ways, stride, 64, possible=possible))
 
 
 def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:

@@ -107,8 +107,12 @@ class RampFit:
 
     @property
     def policies(self) -> frozenset[str]:
-        """The policies that explain the points."""
-        return frozenset(name for one in self.likely for name in one.policy.split(" or "))
+        """The policies that explain the points; none where not all were tried. Unevenly drawn victims leave more hits than evenly
+        drawn ones."""
+        if any(one.large > one.ways or one.sets & (one.sets - 1) or one.ways <= MIN_WAYS for one in self.likely):
+            return frozenset()
+        found = frozenset(name for one in self.likely for name in one.policy.split(" or "))
+        return found | {"way-weighted"} if "random" in found else found
 
 
 def fit_ramp_of_sets(points: Sequence[RampPoint], hit: float, cost: float, least: int, most: int) -> RampFit | None:

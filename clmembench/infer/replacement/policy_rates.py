@@ -16,6 +16,7 @@ from clmembench.model import Array, Finding
 SYSTEMATIC_MISS_RATE_ERROR = (
     0.02  # of a miss rate from a mean latency: the latencies of hits and misses are known to about that
 )
+MAX_CHI_SQUARED_OF_LAP = 12.0  # of one lap: what lies further off was disturbed, and speaks no louder against a policy
 SIMULATED_LAPS = 64  # simulated, of which the first half is warm-up
 SIMULATED_SETS = 64  # sets simulated for each assignment of probabilities
 MAX_SIMULATED_STEPS = 6_000  # of the simulation of drawn victims, for each lap that was measured
@@ -26,13 +27,15 @@ TRIED_VICTIM_RATIOS = (1.5, 2.0, 3.0, 5.0, 10.0)  # how much more often one way 
 RateObservation = tuple[Sequence[int], float, float, float]
 
 
-def policy_from_rates(ways: int, observations: Sequence[RateObservation], evidence: Sequence[str]) -> Finding:
+def policy_from_rates(
+    ways: int, observations: Sequence[RateObservation], evidence: Sequence[str], possible: frozenset[str] = frozenset()
+) -> Finding:
     """The policy of a set of `ways` ways from steady-state miss rates.
 
     Each observation is one lap of line numbers in one set, the rate at which its accesses miss when it is repeated for ever,
     and that rate's 95% interval. Answers only with a log-likelihood margin of 10 over every other policy, and where the best
     is within what noise explains; a lap over ways + 2 lines in random order, some visits each, distinguishes most policies.
-    `evidence` are ids of the records of the laps."""
+    `evidence` are ids of the records of the laps. `possible`: policies that other evidence leaves (none: all)."""
     telling = [o for o in observations if len(set(o[0])) > ways]
     if ways < 2:
         return policy_finding(None, RATE_METHOD.format(0), "a set of one way has no choice of a victim", evidence)
@@ -40,6 +43,9 @@ def policy_from_rates(ways: int, observations: Sequence[RateObservation], eviden
         why = "no lap had more lines of a set than it has ways: chase random laps over ways + 2 lines"
         return policy_finding(None, RATE_METHOD.format(0), why, evidence)
     logliks = _logliks_of_policies(ways, telling)
+    logliks = {name: loglik for name, loglik in logliks.items() if not possible or name in possible}
+    if not logliks:
+        return policy_finding(None, RATE_METHOD.format(len(telling)), "other evidence excludes every policy", evidence)
     return policy_finding(*_likeliest_policy(logliks, len(telling)), evidence)
 
 
@@ -82,7 +88,7 @@ def _explains(loglik: float, count: int) -> bool:
 
 def _loglik(seen: Array, said: Array, sigma: Array) -> float:
     """Log-likelihood under Gaussian errors, up to a constant: 0 is a perfect fit."""
-    return float(-0.5 * (((seen - said) / sigma) ** 2).sum())
+    return float(-0.5 * np.minimum(((seen - said) / sigma) ** 2, MAX_CHI_SQUARED_OF_LAP).sum())
 
 
 def _victim_assignments(ways: int) -> Array:
@@ -123,4 +129,5 @@ def _likeliest_policy(logliks: dict[str, float], count: int) -> tuple[str | None
         names = " or ".join([best, *close])
         missing = "missing are more laps in random order over ways + 2 lines of one set, or each access's latency"
         return None, RATE_METHOD.format(count), f"{names} explain the miss rates equally well; {missing}"
-    return best, f"{RATE_METHOD.format(count)}, ahead by {logliks[best] - logliks[ranked[1]]:.0f}", ""
+    ahead = f", ahead by {logliks[best] - logliks[ranked[1]]:.0f}" if len(ranked) > 1 else ""
+    return best, RATE_METHOD.format(count) + ahead, ""
