@@ -107,8 +107,8 @@ class RampFit:
 
     @property
     def policies(self) -> frozenset[str]:
-        """The policies that explain the points; none where not all were tried. Unevenly drawn victims leave more hits than evenly
-        drawn ones."""
+        """The policies that explain the points; none where not all were tried. Unevenly drawn victims leave more hits than
+        evenly drawn ones."""
         if any(one.large > one.ways or one.sets & (one.sets - 1) or one.ways <= MIN_WAYS for one in self.likely):
             return frozenset()
         found = frozenset(name for one in self.likely for name in one.policy.split(" or "))
