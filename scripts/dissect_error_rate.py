@@ -30,7 +30,7 @@ from clmembench.plan.hierarchy import replay
 from scripts.trace_error_rate import Row, outcomes, print_wrong, table, true_cache, true_tlb, try_seed
 from tests.hierarchies import random_hierarchy
 from tests.published import PUBLISHED
-from tests.simulated import Machine
+from tests.simulated import Machine, tlbs_of
 
 MAX_BYTES = 1 << 30
 MEMORY_SIZE_FACTOR = 4  # times the last cache: from there a flat end is called memory
@@ -69,7 +69,10 @@ def judge_hierarchy(name: int | str, machine: Machine, found: Hierarchy) -> list
     """The outcomes of every property of global memory's levels and TLBs."""
     path = machine.paths["global"]
     rows: list[Row] = []
-    caches, tlbs = [true_cache(cache, 0.0) for cache in path.caches], [true_tlb(tlb) for tlb in path.tlbs]
+    caches = [true_cache(cache, 0.0) for cache in path.caches]
+    # a penalty may differ by the level that has the data: that of the first level which asks TLBs
+    penalties = [tlb["penalty_cycles"] for tlb in tlbs_of(path, machine.ghz)]
+    tlbs = [true_tlb(tlb) | {"penalty_cycles": own} for tlb, own in zip(path.tlbs, penalties, strict=True)]
     levels = [level.findings for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
     for own, true in zip_longest(levels, caches):
         rows += judge_level(name, "", own or {}, true, machine.ghz)

@@ -40,11 +40,15 @@ def page_size(pages: PageProbe, reach: int) -> Inquiry[UnitSize]:
             return UnitSize(None, below)
         if distance == shortest > 4 * KIB:
             return UnitSize(None, f"pages are shorter than {distance} B: more than {MAX_FIRST_LEVEL_ENTRIES} of them fit")
-        return UnitSize(distance)
-    while across is False:
-        distance *= 2
-        across = yield from _are_apart(pages, reach, distance)
-    return UnitSize(distance) if across is True else UnitSize(None, str(across))
+    else:
+        while across is False:
+            distance *= 2
+            across = yield from _are_apart(pages, reach, distance)
+        if isinstance(across, str):
+            return UnitSize(None, across)
+    if (yield from _are_apart(pages, reach, 2 * distance)) is False:  # then it was no page that parted them
+        return UnitSize(None, f"lines {distance} B apart are of two pages, and lines {2 * distance} B apart of one")
+    return UnitSize(distance)
 
 
 def _are_apart(pages: PageProbe, reach: int, distance: int) -> Inquiry[bool | str]:

@@ -20,7 +20,7 @@ from clmembench.infer.hierarchy.page_size import is_page_of_next, page_size
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb_confirmation import entries_and_sets, page_is_confirmed, without_nearer_sets
-from clmembench.infer.hierarchy.tlb_cost import costs_that_agree, measure_ramp, miss_penalties, penalties_agree
+from clmembench.infer.hierarchy.tlb_cost import costs_that_agree, knee_penalties, measure_ramp, miss_penalties, penalties_agree
 from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry
 from clmembench.infer.hierarchy.tlb_ramp import SetWays, with_plain_bits
 from clmembench.model import Inquiry
@@ -30,6 +30,7 @@ KIB, MIB = 1 << 10, 1 << 20
 PAGE_STRIDES_BYTES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places that far apart are tried, until a TLB overflows
 FIRST_PAGES = 4  # from there on their number grows
 PAGE_LINES = 2  # of each page, whose two orders are compared
+MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed
 
 
@@ -118,6 +119,11 @@ def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str
     if held is None or held.fits < 1 or held.over is None:
         return None
     held_from = asked.cited(4)
+    if held.misses > MAX_MISSES_RATIO * held.over:
+        # what a miss costs depends on the cache that has the lines: it is told with as few as overflow the level
+        penalties, noise = yield from knee_penalties(pages, stride, held.over, floor)
+        cost_from = asked.cited()
+        cost = PageCost(floor, floor + max(penalties, default=cost.miss - floor))
     ramp, saturated = yield from measure_ramp(pages, stride, cost, held)
     if len(saturated) > 1 and not penalties_agree(penalties, noise):
         penalties, noise = costs_that_agree(saturated)
@@ -133,7 +139,8 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     if page is None or tlb.stride_bytes != page:
         return tlb
     if decided is not None:
-        return replace(tlb, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
+        held = replace(tlb.pages, fits=decided.entries, over=decided.entries + 1, hidden=0.0)
+        return replace(tlb, tags=held, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
     pages.asked.cited()
     pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
     contrast = replace(tlb.contrast, noise=tlb.contrast.noise / math.sqrt(MAX_SEEDS_AT_KNEE))

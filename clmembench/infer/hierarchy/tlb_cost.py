@@ -16,6 +16,7 @@ PENALTY_QUARTERS = (8, 10, 12, 16, 24, 32)  # quarters of the pages that fit, at
 NEAR_PENALTY_QUARTERS = (5, 6, 7)  # the same where memory has no room for more
 PENALTY_NOISE_SHARE = 0.008  # of a penalty: the noise that is wanted for it
 MAX_PENALTY_RELATIVE_RISE = 0.015  # of penalties that agree: with more pages they do not rise
+KNEE_COUNTS = 3  # numbers of pages just beyond those that fit
 RAMP_COUNTS = (1, 2, 3, 4, 6, 8)  # pages beyond those that fit, at which misses are counted
 RAMP_SIXTEENTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # of those that fit: as many pages more
 RAMP_NOISE_SHARE = 0.015  # of the cost of a miss: the noise that is wanted there
@@ -38,6 +39,16 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
         if found is None:
             break
         costs.append(PageMean(found.value - floor, found.noise))
+    return costs_that_agree(costs)
+
+
+def knee_penalties(pages: PageProbe, stride: int, over: int, floor: float) -> Inquiry[tuple[list[float], float]]:
+    """Costs of a miss at the first numbers of pages that do not fit."""
+    costs: list[PageMean] = []
+    for count in range(over, over + KNEE_COUNTS):
+        found = yield from pages.precise(count, stride, 0.0)
+        if found is not None:
+            costs.append(PageMean(found.value - floor, found.noise))
     return costs_that_agree(costs)
 
 

@@ -146,7 +146,10 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
             found[name] = undetermined_finding(name, UNKNOWN_CLOCK, method, evidence)
         elif not whole:
             reason = "it differs at several times as many pages as fit, or is within the noise"
-            found[name] = undetermined_finding(name, reason, method, evidence, scale * low * (1 - HIDDEN_SHARE) or None, None)
+            # where they differ, a level behind may be part of all of them
+            alike = high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
+            least = scale * max(0.0, low * (1 - HIDDEN_SHARE) - spread) if alike else 0.0
+            found[name] = undetermined_finding(name, reason, method, evidence, least or None, None)
         else:
             ends = scale * min(low, value - spread), scale * max(high, value + spread)
             found[name] = measured_finding(name, scale * value, method, evidence, *ends)
