@@ -196,8 +196,8 @@ def count_pages_near(
     while over > last:
         tries = [count for count in tries if low < count < over and count <= last]
         count = tries.pop(0) if tries else min(last, max(2, 2 * low))
-        if count <= low:
-            return CapacityBound(low, None)
+        if count <= low or not pages.chase.has_enough_lines(count, stride_bytes):
+            return CapacityBound(low, None)  # the nearest cache would hold them
         mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
         if mean is None:
             return CapacityBound(low, None)

@@ -116,8 +116,9 @@ class ChaseLayout:
         return (None, calm) if len(values) < len(probes) else (values[0] - sum(values[1:]), calm)
 
     def lines_of_page(self, count: int, stride_bytes: int) -> int:
-        """How many lines of each of `count` pages are visited: within 4 KiB, or a quarter of longer strides."""
-        room = min(stride_bytes, max(MAX_UNIT_BYTES, stride_bytes // 4)) // self.control_bytes
+        """How many lines of each of `count` pages are visited: within 4 KiB, or a quarter of longer pages, or strides."""
+        whole = min(stride_bytes, self.page_bytes or stride_bytes)
+        room = min(whole, max(MAX_UNIT_BYTES, whole // 4)) // self.control_bytes
         wanted = max(self.page_lines, -(-self.lap_lines // count))
         clear = [lines for lines in range(2, room + 1, 2) if self._is_clear(lines * count)]
         if not self.lap_lines and self.near_lines and MORE_PAGE_LINES in clear and 2 in clear:

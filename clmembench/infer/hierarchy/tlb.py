@@ -138,13 +138,16 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     page, decided = tlb.page.nbytes, tlb.ramp.sets if tlb.ramp is not None else None
     if page is None or tlb.stride_bytes != page:
         return tlb
-    if decided is not None:
+    cost = PageCost(tlb.contrast.hit, tlb.contrast.miss)
+    pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
+    if decided is not None and (nearer or (yield from _sets_hold_ways(pages, cost, decided, page))):
         held = replace(tlb.pages, fits=decided.entries, over=decided.entries + 1, hidden=0.0)
         return replace(tlb, tags=held, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
+    if decided is not None:  # some accesses hit, as where the nearest cache holds lines
+        tlb = replace(tlb, ramp=None)
     pages.asked.cited()
-    pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
     contrast = replace(tlb.contrast, noise=tlb.contrast.noise / math.sqrt(MAX_SEEDS_AT_KNEE))
-    counting = partial(count_pages_near, pages, PageCost(contrast.hit, contrast.miss))
+    counting = partial(count_pages_near, pages, cost)
     probe = LevelProbe(pages.asked, pages.chase, contrast, counting)
     tags, sets, tags_from = yield from entries_and_sets(probe, tlb.page, tlb.pages.fits, page, pages.field.most_bytes)
     counted = tuple(dict.fromkeys((*tlb.sources.entries, *tags_from)))
@@ -152,6 +155,16 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     ramp = with_plain_bits(tlb.ramp, len(sets.bits)) if tlb.ramp is not None and sets is not None else tlb.ramp
     found = replace(tlb, tags=tags, sets=sets, sources=sources, ramp=ramp)
     return without_nearer_sets(found, nearer) if nearer else found
+
+
+def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Inquiry[bool]:
+    """True if as many pages as a set has ways fit where all are of one set, or memory has no room for them; of a single set as
+    many at twice the distance."""
+    apart = page * (sets.period if sets.large > sets.ways else max(2, sets.sets))
+    if apart * (sets.large + 1) > pages.field.most_bytes:
+        return True
+    found = yield from count_pages_near(pages, cost, apart, 2 * sets.large + 2, (sets.ways, sets.large))
+    return found.over is None or found.fits in (sets.ways, sets.large)
 
 
 def _as_geometry(sets: SetWays, page: int) -> SetGeometry:

@@ -146,8 +146,8 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
             found[name] = undetermined_finding(name, UNKNOWN_CLOCK, method, evidence)
         elif not whole:
             reason = "it differs at several times as many pages as fit, or is within the noise"
-            # where they differ, a level behind may be part of all of them
-            alike = high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
+            # where they differ, or without a page, a level behind may be part of all of them
+            alike = tlb.page.nbytes is not None and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
             least = scale * max(0.0, low * (1 - HIDDEN_SHARE) - spread) if alike else 0.0
             found[name] = undetermined_finding(name, reason, method, evidence, least or None, None)
         else:
