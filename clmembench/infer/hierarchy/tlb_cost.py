@@ -16,6 +16,7 @@ PENALTY_QUARTERS = (8, 10, 12, 16, 24, 32)  # quarters of the pages that fit, at
 NEAR_PENALTY_QUARTERS = (5, 6, 7)  # the same where memory has no room for more
 PENALTY_NOISE_SHARE = 0.008  # of a penalty: the noise that is wanted for it
 MAX_PENALTY_RELATIVE_RISE = 0.015  # of penalties that agree: with more pages they do not rise
+RANGE_SIGMAS = 2.5  # of the noise of each, between the least and the most of a few costs
 KNEE_COUNTS = 3  # numbers of pages just beyond those that fit
 RAMP_COUNTS = (1, 2, 3, 4, 6, 8)  # pages beyond those that fit, at which misses are counted
 RAMP_SIXTEENTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # of those that fit: as many pages more
@@ -74,8 +75,13 @@ def penalties_agree(penalties: Sequence[float], noise: float) -> bool:
     misses."""
     if len(penalties) < 2:
         return False
-    slack = max(2 * MAX_PENALTY_RELATIVE_RISE * max(penalties), LAP_NOISE_SIGMAS * noise)
+    slack = max(2 * MAX_PENALTY_RELATIVE_RISE * max(penalties), range_of_noise(len(penalties), noise))
     return max(penalties) - min(penalties) <= slack
+
+
+def range_of_noise(count: int, noise: float) -> float:
+    """By how much so many costs differ by noise, which is that of their mean: each has more."""
+    return max(LAP_NOISE_SIGMAS, RANGE_SIGMAS * math.sqrt(count)) * noise
 
 
 def _noise_of_mean(run: Sequence[PageMean]) -> float:

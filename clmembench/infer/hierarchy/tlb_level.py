@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.tlb_cost import range_of_noise
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry, sets_agree
 from clmembench.model import Finding, Inquiry, TlbLevel
 
@@ -159,7 +160,7 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
 def _every_access_missed(tlb: TlbGeometry) -> bool:
     """True if every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread = LAP_NOISE_SIGMAS * tlb.noise
+    spread = range_of_noise(len(tlb.penalties), tlb.noise)
     return (
         len(tlb.penalties) > 1
         and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
