@@ -141,7 +141,8 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
     method, found, evidence = "lines of pages from page to page, less the same page by page", {}, tlb.sources.penalty
     value = sum(tlb.penalties) / len(tlb.penalties) if tlb.penalties else 0.0
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread, whole = LAP_NOISE_SIGMAS * tlb.noise, _every_access_missed(tlb)
+    # a level without a page may be two, of which the nearer was within the noise
+    spread, whole = LAP_NOISE_SIGMAS * tlb.noise, _every_access_missed(tlb) and tlb.page.nbytes is not None
     for name, scale in (("penalty_cycles", 1.0 if ghz else None), ("penalty_ns", 1 / ghz if ghz else 1.0)):
         if scale is None:
             found[name] = undetermined_finding(name, UNKNOWN_CLOCK, method, evidence)
