@@ -50,9 +50,9 @@ def pattern_bytes(pattern: Pattern) -> int:
     """Bytes from the base to the end of the last node; a little more than needed where a place is moved."""
     if pattern.order == "segments":
         return int(_segments(pattern.segments).max()) + NODE_BYTES
-    if pattern.segments:
-        return int(_places(pattern).max()) + pattern.visits * NODE_BYTES + NODE_BYTES
     beyond = {"pairs": 1, "by_page": pattern.visits, "by_round": pattern.visits}.get(pattern.order, 0) * pattern.block_bytes
+    if pattern.segments:
+        return int(_places(pattern).max()) + beyond + pattern.visits * NODE_BYTES + NODE_BYTES
     beyond += NODE_BYTES if pattern.order == "zigzag" else 0
     moved = pattern_span_bytes(pattern) if pattern.shift_bytes else 0
     return (pattern.count - 1) * pattern.stride_bytes + beyond + moved + pattern.visits * NODE_BYTES

@@ -30,8 +30,9 @@ class Pattern:
     and never one twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through
     `times` times, in order; by_page and by_round, `visits` lines `block_bytes` apart at each of `count` places (pages): all
     lines of a page one after another, or in rounds, a line of every page in each; zigzag, as blocks (random where `block_bytes`
-    is 0) and then back in reverse order. With `segments` the orders random, walk and zigzag take the places that it lists. A
-    place that a lap visits again is visited 8 B further on each time, so that every node of the chain is met once a lap.
+    is 0) and then back in reverse order. With `segments` the orders random, walk, zigzag, by_page and
+    by_round take the places that it lists. A place that a lap visits again is visited 8 B further on each time, so that every
+    node of the chain is met once a lap.
     """
 
     order: Order

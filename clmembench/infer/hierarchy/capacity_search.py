@@ -25,6 +25,8 @@ def find_capacity(
     halved until its ends are one place or, relative to them, `apart` from each other. On a host that disturbs, both ends are
     then compared side by side.
     """
+    if probe.counting is not None:
+        return (yield from probe.counting(stride_bytes, most, guesses))
     asked, contrast = probe.asked, probe.contrast
     low, over, seen, side, calm = 0, most + 1, False, MAX_ORDERS, True
     mean: float | None = None

@@ -21,6 +21,7 @@ from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayo
 from clmembench.infer.hierarchy.set_lines import NearerSet
 from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
+from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
@@ -35,10 +36,9 @@ FAR_PARTITION_BYTES = (
 OTHER_PATHS_FIRST_CACHE_RATIO = 8  # times the first cache: how far other paths to memory are followed
 MIN_FIRST_CACHE_BYTES = 64 * KIB  # taken for the first cache where that is smaller or not known
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
-MIN_LINE_DISTANCE_BYTES = 64  # of lines of a page; where a miss brings in more, that
 FIRST_ORDERS = 4  # of a lap that a busy host may spoil
-FIRST_CACHE_OVERFLOW = 3  # times the first cache, whose lines miss it whatever is replaced
 MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
+FIRST_CACHE_OVERFLOW = 8  # times the first cache: of three times as many lines 6% hit where victims are random, of these none
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
 
@@ -99,22 +99,31 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
 
 def _translation(
     asked: ProbeCache, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
-) -> Inquiry[tuple[ChaseLayout, list[tlb.TlbGeometry]]]:
+) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The chase over lines of pages, and the TLBs that it found: where the nearest cache may ask none, behind it."""
-    # lines of their own, however long a line is: nodes are but as long as what a miss brings in
-    apart = max(node, MIN_LINE_DISTANCE_BYTES)
-    chase = ChaseLayout(limits.through, shift_bytes=apart, control_bytes=apart, page_lines=tlb.PAGE_LINES)
+    # tags of their own, however long a line is: nodes are but as long as what a miss brings in
+    apart = max(node, LONGEST_LINE_BYTES)
+    held = tuple(step.fits_bytes // apart for step in curve.steps)
+    chase = ChaseLayout("global", shift_bytes=apart, control_bytes=apart, page_lines=tlb.PAGE_LINES, near_lines=held)
     if not (yield from _has_two_orders(asked, chase)):
         return (yield from _stored_translation(asked, curve, node, noise, limits))
-    found = yield from tlb.measure_tlbs(asked, chase, PageCountLimits(limits.most_bytes, noise))
-    if not found and limits.through == "global" and len(curve.steps) > 1:
-        behind = replace(chase, lap_lines=FIRST_CACHE_OVERFLOW * curve.steps[0].over_bytes // apart)
-        found = yield from tlb.measure_tlbs(asked, behind, PageCountLimits(limits.most_bytes, noise))
-        chase = behind if found else chase
-    return chase, found
+    tried = [chase]
+    if limits.through != "global":
+        tried.append(replace(chase, space=limits.through, near_lines=held[1:]))
+    elif curve.steps:
+        tried.append(replace(chase, lap_lines=FIRST_CACHE_OVERFLOW * curve.steps[0].over_bytes // apart))
+    last: list[TlbGeometry] = []
+    last_chase = chase
+    for one in tried:
+        found = yield from tlb.measure_tlbs(asked, one, PageCountLimits(limits.most_bytes, noise))
+        if found and found[0].page.nbytes is not None:
+            return one, found
+        if found or not last:
+            last, last_chase = found, one
+    return last_chase, last
 
 
-def _suitable_block(asked: ProbeCache, curve: LatencyCurve, node: int, found: Sequence[tlb.TlbGeometry]) -> Inquiry[int]:
+def _suitable_block(asked: ProbeCache, curve: LatencyCurve, node: int, found: Sequence[TlbGeometry]) -> Inquiry[int]:
     """The size in bytes of the blocks in which laps visit their lines: smaller than usual where a TLB holds fewer pages, larger
     where a prefetcher finds lines to fetch in usual ones, as far as a TLB holds them."""
     reach = int(MAX_BLOCK_REACH_SHARE * found[0].pages.fits * found[0].stride_bytes) if found else 0
@@ -133,7 +142,7 @@ def _suitable_block(asked: ProbeCache, curve: LatencyCurve, node: int, found: Se
     return BLOCK_BYTES
 
 
-def _block_translation(found: Sequence[tlb.TlbGeometry]) -> BlockTranslation:
+def _block_translation(found: Sequence[TlbGeometry]) -> BlockTranslation:
     """What translation adds to laps in larger blocks."""
     if not found:
         return BlockTranslation()
@@ -150,7 +159,7 @@ def _has_two_orders(asked: ProbeCache, chase: ChaseLayout) -> Inquiry[bool]:
 
 def _stored_translation(
     asked: ProbeCache, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
-) -> Inquiry[tuple[ChaseLayout, list[tlb.TlbGeometry]]]:
+) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The chase over one line a page, and the TLBs that it found, of a run stored before there were two orders."""
     apart = max(node, LONGEST_LINE_BYTES)
     chase = ChaseLayout(limits.through, shift_bytes=apart, control_bytes=apart)
@@ -159,7 +168,7 @@ def _stored_translation(
     return chase, (yield from measure_tlbs_by_control(asked, chase, ControlLimits(limits.most_bytes, noise, hazy)))
 
 
-def _level_context(found: Sequence[tlb.TlbGeometry], noise: float, node: int, most_bytes: int) -> LevelContext:
+def _level_context(found: Sequence[TlbGeometry], noise: float, node: int, most_bytes: int) -> LevelContext:
     """Context of every level; without a TLB translation limits no stride."""
     if not found:
         return LevelContext(0, noise, node, StrideLimits(most_bytes, most_bytes, most_bytes))

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Inquiry
 
+# Thresholds and limits, each with its reason
 MAX_SEEDS = 8  # orders of one lap whose mean is taken where the noise of one is too large
+MAX_SEEDS_AT_KNEE = 12  # orders of the laps on which a count rests: those of what fits and of one page more
+MAX_SEEDS_OF_SEARCH = 4  # orders of the other laps of a search
+MAX_DISTURBED_SIGMAS = 6.0  # a lap further off the median of others was disturbed, in either order
+RISE_SIGMAS, FIT_SIGMAS = 4.0, 3.0  # of a mean's noise: a rise beyond is no noise; what a mean surely stays below
+MORE_SEEDS = 3  # orders more, where those so far are not alike
+ALIKE_NOISE_RATIO = 2.0  # times the noise that a mean should have: with more some of its laps were disturbed
+MAX_RECOUNTS = 4  # times that the ends of a search are looked at again
+HIT_SLACK_SHARE = 0.01  # of what an access costs before a level is asked, by which that may change with the number of pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,22 @@ class PageCountLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class PageMean:
+    """What an access to another page costs more than one to the same page, and the standard deviation of that."""
+
+    value: float
+    noise: float
+
+    def rises(self, floor: float, slack: float = 0.0) -> bool:
+        """True if it is surely more than `floor`."""
+        return self.value - RISE_SIGMAS * self.noise > floor + slack
+
+    def stays(self, limit: float) -> bool:
+        """True if it is surely less than a limit."""
+        return self.value + FIT_SIGMAS * self.noise < limit
+
+
+@dataclass(frozen=True, slots=True)
 class PageProbe:
     """How pages are counted: the answers so far, the chase over lines of pages, and where pages may be counted."""
 
@@ -27,29 +54,41 @@ class PageProbe:
     chase: ChaseLayout
     field: PageCountLimits
 
+    def until(
+        self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int = MAX_SEEDS, least: int = 1
+    ) -> Inquiry[PageMean | None]:
+        """The mean of `count` pages `stride_bytes` apart over as many orders as settle it, from `least` to `most`; None: no
+        answer."""
+        values: list[float] = []
+        mean = None
+        for seed in range(most + MORE_SEEDS):
+            value = yield from self.chase.mean(self.asked, count, stride_bytes, seed)
+            if value is None:
+                if values or seed > 1:
+                    break
+                continue  # a busy host may spoil one
+            values.append(value)
+            one = self.noise(count, stride_bytes)
+            mean = mean_of_orders(values, one)
+            alike = mean.noise <= ALIKE_NOISE_RATIO * one / math.sqrt(len(values)) and (
+                len(values) != 2 or are_alike(values, one / 2)
+            )
+            if alike and ((len(values) >= least and is_settled(mean)) or len(values) >= most):
+                break
+        return mean
+
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
-        """What an access to another of `count` pages `stride_bytes` apart costs more than one to the same page."""
+        """The mean of one order."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
-    def precise(self, count: int, stride_bytes: int, wanted: float) -> Inquiry[tuple[float | None, float]]:
-        """As `mean`, over as many orders as bring its noise to `wanted`, eight at most; with its noise."""
-        first = yield from self.mean(count, stride_bytes)
-        if first is None:
-            return None, math.inf
-        noise, values = self.noise(count, stride_bytes), [first]
-        while noise / math.sqrt(len(values)) > wanted and len(values) < MAX_SEEDS:
-            value = yield from self.chase.mean(self.asked, count, stride_bytes, len(values))
-            if value is None:
-                break
-            values.append(value)
-        if len(values) > 2:  # laps that were disturbed, in either order
-            values = sorted(values)[1:-1]
-        return sum(values) / len(values), noise / math.sqrt(len(values))
+    def precise(self, count: int, stride_bytes: int, wanted: float, most: int = MAX_SEEDS) -> Inquiry[PageMean | None]:
+        """The mean over as many orders as bring its noise to `wanted`; three at least, since one may be disturbed."""
+        return (yield from self.until(count, stride_bytes, _NoiseBelow(wanted), most))
 
     def noise(self, count: int, stride_bytes: int) -> float:
         """The noise of the difference between laps in the two orders, which were asked before."""
-        answers = [self.asked.answers.get(probe) for probe in self.chase.orders(count, stride_bytes)]
-        latency = max((a.value for a in answers if a is not None and a.value is not None), default=0.0)
+        found = [self.asked.answers.get(probe) for probe in self.chase.orders(count, stride_bytes)]
+        latency = max((a.value for a in found if a is not None and a.value is not None), default=0.0)
         lines = self.chase.lines_of_page(count, stride_bytes)
         return math.sqrt(2) * self.field.noise * latency * lines / (lines - 1)
 
@@ -58,6 +97,119 @@ class PageProbe:
         return LevelProbe(self.asked, self.chase, HitMissModel(hit, miss, self.noise(count, stride_bytes)))
 
 
-def is_clear(rise: float, noise: float) -> bool:
-    """True if a rise of a mean is no noise."""
-    return rise > LAP_NOISE_SIGMAS * noise
+@dataclass(frozen=True, slots=True)
+class _NoiseBelow:
+    """Whether a mean's noise is small enough."""
+
+    wanted: float
+
+    def __call__(self, mean: PageMean) -> bool:
+        return mean.noise <= self.wanted
+
+
+def mean_of_orders(values: Sequence[float], noise: float) -> PageMean:
+    """The mean of laps in several orders without those that were disturbed: of the most that are alike, where these are more
+    than half. Their noise is that of one order, `noise`, or what they show themselves where that is more."""
+    near = [[v for v in values if abs(v - one) <= MAX_DISTURBED_SIGMAS * noise] for one in values]
+    calm = max(near, key=len)
+    if 2 * len(calm) <= len(values):
+        calm = list(values)
+    shown = statistics.stdev(calm) if len(calm) > 3 or (len(calm) > 1 and not are_alike(calm, noise)) else 0.0
+    return PageMean(sum(calm) / len(calm), max(noise, shown) / math.sqrt(len(calm)))
+
+
+def are_alike(values: Sequence[float], noise: float) -> bool:
+    """True if values differ by no more than the noise of one."""
+    return max(values) - min(values) <= 2 * MAX_DISTURBED_SIGMAS * noise
+
+
+@dataclass(frozen=True, slots=True)
+class PageCost:
+    """What an access costs where the level in question hits (`hit`), and where it misses."""
+
+    hit: float
+    miss: float
+
+    @property
+    def slack(self) -> float:
+        """By how much the former may change with the number of pages."""
+        return HIT_SLACK_SHARE * self.hit
+
+    def misses(self, mean: float, count: int) -> float:
+        """How many accesses of a lap over `count` pages miss."""
+        return count * max(0.0, mean - self.hit) / (self.miss - self.hit)
+
+
+def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, over: int) -> Inquiry[CapacityBound | None]:
+    """How many pages fit, between `fits` and `over`, by bisection; the two counts on which that rests are then measured over so
+    many orders that few misses can hide, and the search goes on from there where they say otherwise."""
+    low, high = fits, over
+    for _ in range(MAX_RECOUNTS):
+        while high - low > 1:
+            count = (low + high) // 2
+            mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+            if mean is None:
+                return None
+            low, high = (low, count) if mean.rises(cost.hit, cost.slack) else (count, high)
+        most = min(pages.field.most_bytes // stride_bytes, 2 * over)
+        last = yield from _look(pages, stride_bytes, cost, low, MAX_SEEDS_AT_KNEE) if low else _nothing()
+        first = yield from _look(pages, stride_bytes, cost, high, MAX_SEEDS_AT_KNEE)
+        if first is None or (last is None and low):
+            return None
+        if last is not None and last.rises(cost.hit, cost.slack):
+            low, high = max(0, low - max(2, low // 8)), low
+        elif not first.rises(cost.hit, cost.slack) and high < most:
+            low, high = high, min(most, high + max(2, high // 8))
+        else:
+            break
+    assert first is not None
+    hidden = 0.0 if last is None else cost.misses(last.value + FIT_SIGMAS * last.noise + cost.slack, low)
+    return CapacityBound(low, high, cost.misses(first.value, high), hidden)
+
+
+def _look(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, most: int) -> Inquiry[PageMean | None]:
+    """The mean of so many pages over as many orders as tell whether all hit: up to half of a single miss."""
+    single = cost.hit + (cost.miss - cost.hit) / count / 2
+
+    def is_settled(mean: PageMean) -> bool:
+        """Of lines that surely take less than hits, those page by page were disturbed."""
+        return mean.rises(cost.hit, cost.slack) or (mean.stays(single) and not mean.stays(cost.hit - cost.slack))
+
+    least = 2 if most == MAX_SEEDS_AT_KNEE else 1  # a single one may be disturbed
+    return (yield from pages.until(count, stride_bytes, is_settled, most, least))
+
+
+def _nothing() -> Inquiry[PageMean | None]:
+    """The mean of no page."""
+    yield from ()
+    return None
+
+
+def count_pages_near(
+    pages: PageProbe, cost: PageCost, stride_bytes: int, most: int, guesses: Sequence[int]
+) -> Inquiry[CapacityBound]:
+    """How many pages fit, `most` at most. Each of `guesses`, and one page more, is tried first, then twice as many each
+    time."""
+    low, over = 0, most + 1
+    last = min(most, pages.field.most_bytes // stride_bytes)
+    tries = [count for guess in guesses for count in (guess, guess + 1)]
+    while over > last:
+        tries = [count for count in tries if low < count < over and count <= last]
+        count = tries.pop(0) if tries else min(last, max(2, 2 * low))
+        if count <= low or not pages.chase.has_enough_lines(count, stride_bytes):
+            return CapacityBound(low, None)  # the nearest cache would hold them
+        mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+        if mean is None:
+            return CapacityBound(low, None)
+        if mean.rises(cost.hit, cost.slack):
+            over = count
+        else:
+            low = count
+    while tries := [count for count in tries if low < count < over]:
+        count = tries.pop(0)
+        mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+        if mean is None:
+            break
+        low, over = (low, count) if mean.rises(cost.hit, cost.slack) else (count, over)
+    found = yield from count_pages(pages, stride_bytes, cost, low, over)
+    return found or CapacityBound(low, None)

@@ -4,68 +4,130 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable, Sequence
 
-from clmembench.infer.hierarchy.fill_unit import MAX_END_SHARE, UnitSize
-from clmembench.infer.hierarchy.page_probe import MAX_SEEDS, PageProbe
-from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS
+from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.page_probe import MAX_SEEDS_AT_KNEE, PageProbe, mean_of_orders
+from clmembench.infer.hierarchy.probing import ChaseLayout
 from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model.chase import Order
 
 KIB = 1 << 10
 # Thresholds and limits, each with its reason
 SAME_PAGE_BYTES = 256  # bytes: in the same page for all but a few of the places that are moved within it
 MAX_FIRST_LEVEL_ENTRIES = 1 << 10  # of a first level; a page is looked for from that part of the reach on
+LIKELY_ENTRIES = 64  # of a first level: the search begins with pages of that part of the reach
+MAX_PAGE_SHARE = 0.35  # of the difference in one page: with less, lines are of two pages
+PAIR_SIGMAS, MIN_INSIDE_SIGMAS = 3.5, 6.0  # of a difference's noise: where it surely is, and is no noise itself
 MIN_PAIR_ORDERS = 3  # of pairs of lines: a single lap may be disturbed
+MIN_PAIRS = 16  # of a lap
+ORDERS: tuple[Order, ...] = ("by_round", "by_page")
+PAIR_OVERFLOW = 1.25  # times the pages of a further level, in which pairs lie that overflow it
 
 
-def page_size(pages: PageProbe, reach: int, least: int = 0) -> Inquiry[UnitSize]:
+def page_size(pages: PageProbe, reach: int) -> Inquiry[UnitSize]:
     """The least power of two at which two lines so far apart are translated apart: of pairs of lines in one page the second is
     translated with the first where pairs are visited one after another, not where all first lines are visited before; of lines
-    in two pages both are missed either way. Pairs are twice that apart, and span two to four times the reach. `least`: the page
-    of the level before, which is no longer."""
-    distance = least or max(4 * KIB, 1 << (reach // MAX_FIRST_LEVEL_ENTRIES).bit_length())
-    first = not least
-    while True:
-        # first lines alone lie in twice as many pages as fit, where memory allows it: random victims leave some
-        times = 4 if 5 * reach <= pages.field.most_bytes else 2
-        count, span = max(16, times * reach // (2 * distance) + 1), 2 * distance
-        if count * span > pages.field.most_bytes or distance > reach:
-            return UnitSize(None, f"no page up to {distance // 2} B was found within the limit of memory")
-        inside, across, noise = yield from _pair_differences(pages, count, span, distance)
-        if inside is None or across is None:
-            return UnitSize(None, "pairs of lines got no answer")
-        if LAP_NOISE_SIGMAS * noise > MAX_END_SHARE * inside:
-            return UnitSize(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {inside:.4g}")
-        share = across / inside
-        if share < MAX_END_SHARE:
-            if first and distance > 4 * KIB:
-                return UnitSize(None, f"pages are shorter than {distance} B: more than {MAX_FIRST_LEVEL_ENTRIES} of them fit")
-            return UnitSize(distance)
-        if abs(share - 1) > MAX_END_SHARE:
-            return UnitSize(None, f"lines {distance} B apart are neither of one page nor of two")
-        distance, first = 2 * distance, False
+    in two pages both are missed either way. Pairs are twice that apart, and span two to four times the reach."""
+    shortest = max(4 * KIB, 1 << (reach // MAX_FIRST_LEVEL_ENTRIES).bit_length())
+    distance = max(shortest, 1 << max(0, (reach // LIKELY_ENTRIES).bit_length() - 1))
+    across = yield from _are_apart(pages, reach, distance)
+    if across is True:
+        while distance > shortest and (yield from _are_apart(pages, reach, distance // 2)) is True:
+            distance //= 2
+        below = distance > shortest and (yield from _are_apart(pages, reach, distance // 2))
+        if isinstance(below, str):
+            return UnitSize(None, below)
+        if distance == shortest > 4 * KIB:
+            return UnitSize(None, f"pages are shorter than {distance} B: more than {MAX_FIRST_LEVEL_ENTRIES} of them fit")
+    else:
+        while across is False:
+            distance *= 2
+            across = yield from _are_apart(pages, reach, distance)
+        if isinstance(across, str):
+            return UnitSize(None, across)
+    if (yield from _are_apart(pages, reach, 2 * distance)) is False:  # then it was no page that parted them
+        return UnitSize(None, f"lines {distance} B apart are of two pages, and lines {2 * distance} B apart of one")
+    return UnitSize(distance)
+
+
+def _are_apart(pages: PageProbe, reach: int, distance: int) -> Inquiry[bool | str]:
+    """True if lines so far apart are of two pages, False if of one; or why that is not known."""
+    # first lines alone lie in twice as many pages as fit, where memory allows it: random victims leave some
+    times = 4 if 5 * reach <= pages.field.most_bytes else 2
+    count, span = max(MIN_PAIRS, times * reach // (2 * distance) + 1), 2 * distance
+    if count * span > pages.field.most_bytes or distance > reach:
+        return f"no page up to {distance // 2} B was found within the limit of memory"
+    found = yield from _pair_differences(pages, count, span, (SAME_PAGE_BYTES, distance), _shares_decided)
+    if found is None:
+        return "pairs of lines got no answer"
+    (inside, across), noise = found
+    if not _shares_decided([inside, across], noise):
+        return f"the cost of a miss is within the noise of pairs: {noise:.2g} of {inside:.4g}"
+    share = across / inside
+    if abs(share - 0.5) <= 0.5 - MAX_PAGE_SHARE:
+        return f"lines {distance} B apart are neither of one page nor of two"
+    return share < MAX_PAGE_SHARE
+
+
+def _shares_decided(means: Sequence[float], noise: float) -> bool:
+    """True if pairs of the first distance surely show a miss, and those of the second surely more or less than half of it."""
+    inside, across = means
+    slack = PAIR_SIGMAS * noise * math.sqrt(1.25)  # of one less half the other
+    return inside > MIN_INSIDE_SIGMAS * noise and abs(across - inside / 2) > slack
+
+
+def is_page_of_next(pages: PageProbe, page_bytes: int, entries: int, cost: float) -> Inquiry[bool]:
+    """True if a further level, of so many `entries` of the nearer level's pages, translates these one by one too: pairs of them
+    that overflow it miss it both in either order. Where two share an entry, the second hits where it follows the first; that
+    saves `cost`."""
+    count = max(MIN_PAIRS, math.ceil(PAIR_OVERFLOW * entries / 2) + 1)
+    if 2 * count * page_bytes > pages.field.most_bytes:
+        return False
+    found = yield from _pair_differences(
+        pages, count, 2 * page_bytes, (page_bytes,), lambda means, noise: abs(means[0] - cost / 4) > PAIR_SIGMAS * noise
+    )
+    return found is not None and abs(found[0][0]) + PAIR_SIGMAS * found[1] < cost / 4
 
 
 def _pair_differences(
-    pages: PageProbe, count: int, span: int, distance: int
-) -> Inquiry[tuple[float | None, float | None, float]]:
-    """By how much pairs visited in two rounds are slower than one after another, 256 B and `distance` apart: medians over as
-    many orders as the noise requires, three at least, since a lap may be disturbed; and their noise."""
-    chase, shift = pages.chase, max(pages.chase.shift_bytes, 2 * SAME_PAGE_BYTES)
-    found: tuple[list[float], list[float]] = ([], [])
-    noise = math.inf
-    for seed in range(1, 1 + MAX_SEEDS):
-        probes = [
-            Probe(Pattern(order, count, span, shift, apart, 2, seed=seed), chase.space)
-            for apart in (SAME_PAGE_BYTES, distance)
-            for order in ("by_round", "by_page")
-        ]
-        values = [answer.value for answer in (yield from pages.asked.all(probes))]
-        known = [value for value in values if value is not None]
+    pages: PageProbe,
+    count: int,
+    span: int,
+    distances: tuple[int, ...],
+    is_decided: Callable[[Sequence[float], float], bool],
+) -> Inquiry[tuple[list[float], float] | None]:
+    """By how much pairs visited in two rounds are slower than one after another, at each of some distances: means over as many
+    orders as decide, three at least, since a lap may be disturbed; and their noise."""
+    chase = pages.chase
+    found: list[list[float]] = [[] for _ in distances]
+    values, noise = list[float](), math.inf
+    for seed in range(1, 1 + MAX_SEEDS_AT_KNEE):
+        probes = [Probe(_pairs(chase, order, count, span, apart, seed), chase.space) for apart in distances for order in ORDERS]
+        answers = yield from pages.asked.all(probes)
+        known = [answer.value for answer in answers if answer.value is not None]
         if len(known) < len(probes):
-            return None, None, math.inf
+            return None
         for number, differences in enumerate(found):
             differences.append(known[2 * number] - known[2 * number + 1])
-        noise = math.sqrt(2 / seed) * pages.field.noise * statistics.median(known)
-        if seed >= MIN_PAIR_ORDERS and LAP_NOISE_SIGMAS * noise <= MAX_END_SHARE / 2 * statistics.median(found[0]):
+        one = math.sqrt(2) * pages.field.noise * statistics.median(known)
+        means = [mean_of_orders(differences, one) for differences in found]
+        values, noise = [mean.value for mean in means], max(mean.noise for mean in means)
+        if seed >= MIN_PAIR_ORDERS and is_decided(values, noise):
             break
-    return statistics.median(found[0]), statistics.median(found[1]), noise
+    return values, noise
+
+
+def _pairs(chase: ChaseLayout, order: Order, count: int, span: int, distance: int, seed: int) -> Pattern:
+    """Pairs of lines so far apart, in spans of their own; where the nearest cache must not hold them, as many in each span as
+    overflow it. First lines lie in the first half of a span, each span's a line further on than the last's, so that they
+    spread over the sets of the caches."""
+    each = max(1, min(-(-chase.lap_lines // (2 * count)), span // 4 // (2 * SAME_PAGE_BYTES)))
+    gap = span // 4 // each // (2 * SAME_PAGE_BYTES) * 2 * SAME_PAGE_BYTES
+    run = max(1, span // 4 // chase.control_bytes)  # spans until lines begin again where the first did
+    places = [
+        f"{first * span + number * gap}:{span + chase.control_bytes}:{min(run, count - first)}:1"
+        for first in range(0, count, run)
+        for number in range(each)
+    ]
+    return Pattern(order, each * count, 0, 0, distance, 2, ";".join(places), seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.model import Answer, Inquiry, Pattern, Probe, Space
@@ -13,6 +13,9 @@ MIN_RELATIVE_LAP_NOISE = 0.001  # relative, of one lap: less is not believed
 MIN_SEEN_TO_HIDDEN_RATIO = 4  # times the misses that may hide in the noise: from there on one place too many shows
 MAX_ORDER_RELATIVE_DIFFERENCE = 0.5  # relative, of what is more than a hit: two orders agree on how slow a lap is
 MIN_CERTAIN_MISS_RATIO = 4.0  # times a hit: no disturbance lasts that adds so much
+MIN_LAP_LINES_SHARE = 0.8  # of the lines that a lap should have: with fewer the nearest cache may hold them
+MORE_PAGE_LINES = 4  # of a page: two orders of more would differ hardly more
+MAX_FILL_SHARE, MIN_OVERFLOW_RATIO = 0.55, 2.5  # of the lines that a cache holds: fewer fit whatever maps them, more all miss
 MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
 # Thresholds of a disturbed host
 MAX_ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
@@ -75,7 +78,10 @@ class ChaseLayout:
 
     `page_lines`: each place is a page with so many lines, `control_bytes` apart, and the control visits the same lines page by
     page, not from page to page: caches hold as many of them either way, so that the difference is translation alone.
-    `lap_lines`: a lap has so many lines at least, where the nearest cache holds fewer and asks no TLB."""
+    `lap_lines`: a lap has so many lines at least, where the nearest cache holds fewer and asks no TLB. `near_lines`: how many
+    the caches hold, the nearest first; a lap has either few of them or overflows them, since in between some policies let more
+    lines miss in one order than in another. `page_bytes`: places that far apart are each of one
+    page, anywhere in which their lines may lie: they spread over more sets of the caches."""
 
     space: Space = "global"
     shift_bytes: int = 0
@@ -83,6 +89,8 @@ class ChaseLayout:
     control_bytes: int = 0
     page_lines: int = 0
     lap_lines: int = 0
+    near_lines: tuple[int, ...] = ()
+    page_bytes: int = 0
 
     def lap(self, count: int, stride_bytes: int, seed: int = 0) -> Probe:
         """One lap over `count` places."""
@@ -108,14 +116,30 @@ class ChaseLayout:
         return (None, calm) if len(values) < len(probes) else (values[0] - sum(values[1:]), calm)
 
     def lines_of_page(self, count: int, stride_bytes: int) -> int:
-        """How many lines of each of `count` pages are visited: within 4 KiB, or a quarter of longer strides."""
-        room = min(stride_bytes, max(MAX_UNIT_BYTES, stride_bytes // 4)) // self.control_bytes
-        return max(2, min(room, max(self.page_lines, -(-self.lap_lines // count))))
+        """How many lines of each of `count` pages are visited: within 4 KiB, or a quarter of longer pages, or strides."""
+        whole = min(stride_bytes, self.page_bytes or stride_bytes)
+        room = min(whole, max(MAX_UNIT_BYTES, whole // 4)) // self.control_bytes
+        wanted = max(self.page_lines, -(-self.lap_lines // count))
+        clear = [lines for lines in range(2, room + 1, 2) if self._is_clear(lines * count)]
+        if not self.lap_lines and self.near_lines and MORE_PAGE_LINES in clear and 2 in clear:
+            first = self.near_lines[0]
+            return MORE_PAGE_LINES if MORE_PAGE_LINES * count <= MAX_FILL_SHARE * first else 2
+        # of an odd number the last two would follow each other
+        return min((lines for lines in clear if lines >= wanted), default=max(2, min(room, wanted + 1) // 2 * 2))
+
+    def has_enough_lines(self, count: int, stride_bytes: int) -> bool:
+        """True if laps over `count` pages have as many lines as they should."""
+        return self.lines_of_page(count, stride_bytes) * count >= MIN_LAP_LINES_SHARE * self.lap_lines
+
+    def _is_clear(self, lines: int) -> bool:
+        """True if so many lines fit each cache by far, or overflow it."""
+        return all(lines <= MAX_FILL_SHARE * held or lines >= MIN_OVERFLOW_RATIO * held for held in self.near_lines)
 
     def orders(self, count: int, stride_bytes: int, seed: int = 0) -> tuple[Probe, Probe]:
         """The lines of pages from page to page, and page by page."""
         lines, apart = self.lines_of_page(count, stride_bytes), self.control_bytes
-        shift = max(self.shift_bytes, lines * apart)
+        # by more than they take, so that they are moved within the whole stride
+        shift = max(self.shift_bytes, lines * apart + (apart if stride_bytes == self.page_bytes else 0))
         rounds, pages = (
             Probe(Pattern(order, count, stride_bytes, shift, apart, lines, seed=seed), self.space)
             for order in ("by_round", "by_page")
@@ -159,11 +183,13 @@ class HitMissModel:
 
 @dataclass(frozen=True, slots=True)
 class LevelProbe:
-    """How one level is probed: the answers so far, the chase that reaches it, and what its hits and misses cost."""
+    """How one level is probed: the answers so far, the chase that reaches it, and what its hits and misses cost. `counting`:
+    how places are counted at a stride, up to a number, with guesses, where not as `find_capacity` does itself."""
 
     asked: ProbeCache
     chase: ChaseLayout
     contrast: HitMissModel
+    counting: Callable[[int, int, Sequence[int]], Inquiry[CapacityBound]] | None = None
 
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
         """The mean latency of `count` places `stride_bytes` apart, less that of the control; None where there is no answer."""

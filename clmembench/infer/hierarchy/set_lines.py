@@ -75,7 +75,8 @@ class NearerSet:
 @dataclass(frozen=True, slots=True)
 class SetOfLevel:
     """The set that is asked: its ways and lines, the unit of bytes within which a line can be visited again, the latency of a
-    nearer cache (0: there is none) and that cache's set if it is known, and whether what a miss costs is known."""
+    nearer cache (0: there is none) and that cache's set if it is known, whether what a miss costs is known, and the policies
+    that other evidence leaves (none: all)."""
 
     ways: int
     lines: SetLines
@@ -83,3 +84,4 @@ class SetOfLevel:
     nearer: float = 0.0
     before: NearerSet | None = None
     miss_is_known: bool = True
+    policies: frozenset[str] = frozenset()

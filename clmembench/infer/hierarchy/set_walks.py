@@ -36,7 +36,7 @@ class SetWalks:
         miss = contrast.miss if miss_is_known else max(contrast.miss, self.miss)
         costs = level_costs(own.nearer, contrast.hit, miss, miss_is_known)
         before = own.before or NearerSet(0, ())
-        forms = known_forms(own.ways)
+        forms = tuple(form for form in known_forms(own.ways) if not own.policies or form.name in own.policies)
         if self.may_be_aged:
             forms = (*forms, *age_forms(established=not all_ages))
         return PathToSet(own.ways, forms, costs, before.ways, before.forms)

@@ -12,6 +12,7 @@ from functools import partial
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fill_unit import MAX_END_SHARE, UnitSize
+from clmembench.infer.hierarchy.page_scan import MAX_PAGES, MIN_SECOND_PENALTY_RATIO
 from clmembench.infer.hierarchy.page_size import MAX_FIRST_LEVEL_ENTRIES, SAME_PAGE_BYTES
 from clmembench.infer.hierarchy.probing import (
     LAP_NOISE_SIGMAS,
@@ -22,19 +23,15 @@ from clmembench.infer.hierarchy.probing import (
     ProbeCache,
 )
 from clmembench.infer.hierarchy.strides import geometric_counts
-from clmembench.infer.hierarchy.tlb import (
-    KIB,
-    MAX_PAGES,
-    MIN_SECOND_PENALTY_RATIO,
-    PAGE_STRIDES_BYTES,
+from clmembench.infer.hierarchy.tlb import KIB, PAGE_STRIDES_BYTES
+from clmembench.infer.hierarchy.tlb_confirmation import (
     PageCounting,
-    TlbEvidence,
-    TlbGeometry,
     count_is_confirmed,
     entries_and_sets,
     page_is_confirmed,
     with_second_level,
 )
+from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry
 from clmembench.model import Inquiry, Pattern, Probe
 
 BASE_LINES = 64  # lines, whose latency is what an access costs where nothing overflows

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
-from clmembench.infer.hierarchy.tlb import TlbGeometry, sets_agree
+from clmembench.infer.hierarchy.tlb_cost import range_of_noise
+from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry, sets_agree
 from clmembench.model import Finding, Inquiry, TlbLevel
 
+COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
+RAMP_METHOD = "misses of each page more than fit"
 # Thresholds and limits, each with its reason
 MAX_PENALTY_RELATIVE_DIFFERENCE = (
     0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
 )
+PENALTY_SIGMAS = 3.0  # of its noise, which must be less than that
+MAX_COUNT_SHARE = 0.15  # relative: where two strides hold numbers of pages that differ by more, sets fill unevenly at one
 HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lower still
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryCount:
+    """A number of entries, None for a reason; then `low` and `high` bound the entries, in pages or parts of them (None: no
+    bound)."""
+
+    entries: int | None
+    reason: str = ""
+    method: str = COUNT_METHOD
+    low: float | None = None
+    high: float | None = None
 
 
 def infer_tlb_level(
@@ -21,60 +40,102 @@ def infer_tlb_level(
 ) -> Inquiry[TlbLevel]:
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
     they are ns."""
-    findings: dict[str, Finding] = {}
-    method, paged, counted, of_sets = "one line a page", tlb.sources.page, tlb.sources.entries, tlb.sources.sets
-    page = tlb.page.nbytes
-    findings["page_bytes"] = (
-        measured_finding("page_bytes", page, "pairs of accesses", paged)
-        if page
-        else undetermined_finding("page_bytes", tlb.page.reason, evidence=paged)
-    )
-    agrees = sets_agree(tlb)
-    if page and tlb.tags is not None and (tlb.tags.sharp or agrees):
-        # sets times ways, where noise hides a single page
-        entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tlb.tags.fits
-        reach = entries * page
-        dense = tlb.pages.fits * tlb.stride_bytes
-        # the first of places closer together than pages may lie anywhere in its page
-        if number and not agrees:
-            # the nearer level may answer some that miss here, so that those first to miss are not seen
-            reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
-            findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
-            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
-        elif not agrees and not _every_access_missed(tlb):
-            # what a miss costs still changes beyond this number of pages: it may be that of a level behind
-            reason = "the cost of a miss differs at several times as many pages"
-            findings["entries"] = undetermined_finding("entries", reason, method, counted, None, None)
-            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, None, None)
-        elif abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
-            reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
-            findings["entries"] = undetermined_finding("entries", reason, method, counted, entries, None)
-            findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, min(dense, reach), None)
-        else:
-            findings["entries"] = measured_finding("entries", entries, f"{method}, at two strides", counted)
-            findings["reach_bytes"] = measured_finding("reach_bytes", reach, f"{method}, at two strides", counted)
-    else:
-        reason = tlb.page.reason or "one page too many would not have been detected"
-        low = max(1.0, tlb.pages.fits - tlb.pages.hidden) * tlb.stride_bytes  # what hid in the noise may be over it
-        high = tlb.pages.over * tlb.stride_bytes if tlb.pages.over else None
-        findings["entries"] = undetermined_finding("entries", reason, method, counted, low / page if page else None, None)
-        findings["reach_bytes"] = undetermined_finding("reach_bytes", reason, method, counted, low, high)
-    if tlb.sets is not None and tlb.sets.ways is not None and agrees:
-        method = "pages that fit at strides of powers of two"
-        findings["ways"] = measured_finding("ways", tlb.sets.ways, method, of_sets)
-        findings["sets"] = measured_finding("sets", tlb.sets.sets, method, of_sets)
-        assert page is not None
-        stride = max(page, tlb.sets.way_bytes)
-        if _every_access_missed(tlb):
-            lines = SetLines(tlb.sets.ways + EXTRA_LINES, stride, chase.shift_bytes)
-            findings |= yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), SetOfLevel(tlb.sets.ways, lines, 64))
-        else:
-            findings["policy"] = undetermined_finding("policy", "the cost of a miss is unknown")
-    else:
-        reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
-        findings |= {name: undetermined_finding(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
+    findings = {"page_bytes": _page_finding(tlb)}
+    findings |= _entry_findings(tlb, _entry_count(tlb, number))
+    findings |= yield from _set_findings(asked, chase, tlb, number)
     findings |= penalty_findings(tlb, ghz)
     return TlbLevel(f"L{number + 1} TLB", findings)
+
+
+def _page_finding(tlb: TlbGeometry) -> Finding:
+    if tlb.page.nbytes is None:
+        return undetermined_finding("page_bytes", tlb.page.reason, evidence=tlb.sources.page)
+    return measured_finding("page_bytes", tlb.page.nbytes, "pairs of accesses", tlb.sources.page)
+
+
+def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
+    """The entries, where the growth of misses, or sets, or two strides tell them exactly. `number`: of the level, from 0."""
+    if tlb.page.nbytes is None:
+        return _EntryCount(None, tlb.page.reason or "the page is not known")
+    tried = {one.entries for one in tlb.ramp.likely} if tlb.ramp is not None else set()
+    if len(tried) == 1:
+        return _EntryCount(tried.pop(), method=RAMP_METHOD)
+    found = _entries_by_strides(tlb, tlb.page.nbytes, number)
+    if not tried or found.entries in tried:
+        return found
+    reason = f"{min(tried)} to {max(tried)} entries explain how misses grow"
+    return _EntryCount(None, reason, RAMP_METHOD, min(tried))
+
+
+def _entries_by_strides(tlb: TlbGeometry, page: int, number: int) -> _EntryCount:
+    """The entries that as many pages at two strides, or sets times ways tell."""
+    agrees, tags = sets_agree(tlb), tlb.tags
+    low = max(1.0, tlb.pages.fits - tlb.pages.hidden)  # what hid in the noise may be over it
+    if tags is None or not (tags.sharp or agrees):
+        close = tags is not None and abs(tags.fits - tlb.pages.fits) <= MAX_COUNT_SHARE * tlb.pages.fits
+        high = max(tlb.pages.over or 0, tags.over or 0) if close and tags is not None else 0
+        return _EntryCount(None, "one page too many would not have been detected", low=low, high=high or None)
+    # sets times ways, where noise hides a single page
+    entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tags.fits
+    dense, reach = tlb.pages.fits * tlb.stride_bytes, entries * page
+    if number and not agrees:
+        # the nearer level may answer some that miss here, so that those first to miss are not seen
+        reason = f"about {entries}: a nearer TLB holds some of them, and sets times ways do not confirm the number"
+        return _EntryCount(None, reason)
+    if not agrees and not _every_access_missed(tlb):
+        # what a miss costs still changes beyond this number of pages: it may be that of a level behind
+        return _EntryCount(None, "the cost of a miss differs at several times as many pages")
+    # the first of places closer together than pages may lie anywhere in its page
+    if abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
+        reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
+        return _EntryCount(None, reason, low=min(low, entries))
+    return _EntryCount(entries)
+
+
+def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:
+    """Entries and reach."""
+    page, counted = tlb.page.nbytes, tlb.sources.entries
+    if count.entries is not None and page is not None:
+        return {
+            "entries": measured_finding("entries", count.entries, count.method, counted),
+            "reach_bytes": measured_finding("reach_bytes", count.entries * page, count.method, counted),
+        }
+    low, high = (None if end is None else end * tlb.stride_bytes for end in (count.low, count.high))
+    least = low / page if low is not None and page else None
+    return {
+        "entries": undetermined_finding("entries", count.reason, count.method, counted, least, None),
+        "reach_bytes": undetermined_finding("reach_bytes", count.reason, count.method, counted, low, high),
+    }
+
+
+def _set_findings(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry, number: int) -> Inquiry[dict[str, Finding]]:
+    """Ways, sets and policy. `number`: of the level, from 0."""
+    page, of_sets = tlb.page.nbytes, tlb.sources.sets
+    decided = tlb.ramp.sets if tlb.ramp is not None and page else None
+    if decided is not None:
+        found = {
+            "ways": measured_finding("ways", decided.text, RAMP_METHOD, of_sets),
+            "sets": measured_finding("sets", decided.sets, RAMP_METHOD, of_sets),
+        }
+        ways, stride = decided.large, (decided.period if decided.large > decided.ways else decided.sets) * (page or 0)
+    elif tlb.sets is not None and tlb.sets.ways is not None and sets_agree(tlb) and page:
+        found = {
+            "ways": measured_finding("ways", tlb.sets.ways, STRIDE_METHOD, of_sets),
+            "sets": measured_finding("sets", tlb.sets.sets, STRIDE_METHOD, of_sets),
+        }
+        ways, stride = tlb.sets.ways, max(page, tlb.sets.way_bytes)
+    else:
+        reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
+        return {name: undetermined_finding(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
+    if number and decided is not None:
+        reason = "a nearer TLB holds some of the pages of a set"
+        return found | {"policy": undetermined_finding("policy", reason, evidence=of_sets)}
+    if not _every_access_missed(tlb):
+        return found | {"policy": undetermined_finding("policy", "the cost of a miss is unknown")}
+    possible = tlb.ramp.policies if tlb.ramp is not None else frozenset[str]()
+    probe = LevelProbe(asked, chase, tlb.contrast)
+    lines = SetLines(ways + EXTRA_LINES, stride, chase.shift_bytes)
+    return found | (yield from probe_policy(probe, SetOfLevel(ways, lines, 64, policies=possible)))
 
 
 def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
@@ -82,13 +143,17 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
     method, found, evidence = "lines of pages from page to page, less the same page by page", {}, tlb.sources.penalty
     value = sum(tlb.penalties) / len(tlb.penalties) if tlb.penalties else 0.0
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread, whole = LAP_NOISE_SIGMAS * tlb.noise, _every_access_missed(tlb)
+    # a level without a page may be two, of which the nearer was within the noise
+    spread, whole = LAP_NOISE_SIGMAS * tlb.noise, _every_access_missed(tlb) and tlb.page.nbytes is not None
     for name, scale in (("penalty_cycles", 1.0 if ghz else None), ("penalty_ns", 1 / ghz if ghz else 1.0)):
         if scale is None:
             found[name] = undetermined_finding(name, UNKNOWN_CLOCK, method, evidence)
         elif not whole:
             reason = "it differs at several times as many pages as fit, or is within the noise"
-            found[name] = undetermined_finding(name, reason, method, evidence, scale * low * (1 - HIDDEN_SHARE) or None, None)
+            # where they differ, or without a page, a level behind may be part of all of them
+            alike = tlb.page.nbytes is not None and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
+            least = scale * max(0.0, low * (1 - HIDDEN_SHARE) - spread) if alike else 0.0
+            found[name] = undetermined_finding(name, reason, method, evidence, least or None, None)
         else:
             ends = scale * min(low, value - spread), scale * max(high, value + spread)
             found[name] = measured_finding(name, scale * value, method, evidence, *ends)
@@ -98,9 +163,9 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
 def _every_access_missed(tlb: TlbGeometry) -> bool:
     """True if every access missed where the penalty was read: it is the same with more pages, and well above the noise."""
     low, high = min(tlb.penalties, default=0.0), max(tlb.penalties, default=0.0)
-    spread = LAP_NOISE_SIGMAS * tlb.noise
+    spread = range_of_noise(len(tlb.penalties), tlb.noise)
     return (
         len(tlb.penalties) > 1
         and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
-        and spread < MAX_PENALTY_RELATIVE_DIFFERENCE * high
+        and PENALTY_SIGMAS * tlb.noise < MAX_PENALTY_RELATIVE_DIFFERENCE * high
     )

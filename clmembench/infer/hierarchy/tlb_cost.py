@@ -1,0 +1,108 @@
+"""What a miss of a level of address translation costs, and how misses grow beyond the pages that fit. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from clmembench.infer.hierarchy.page_probe import MAX_SEEDS_AT_KNEE, PageCost, PageMean, PageProbe
+from clmembench.infer.hierarchy.page_scan import MAX_PAGES
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, CapacityBound
+from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, fit_ramp_of_sets
+from clmembench.model import Inquiry
+
+# Thresholds and limits, each with its reason
+PENALTY_QUARTERS = (8, 10, 12, 16, 24, 32)  # quarters of the pages that fit, at which the cost of a miss is read
+NEAR_PENALTY_QUARTERS = (5, 6, 7)  # the same where memory has no room for more
+PENALTY_NOISE_SHARE = 0.008  # of a penalty: the noise that is wanted for it
+MAX_PENALTY_RELATIVE_RISE = 0.015  # of penalties that agree: with more pages they do not rise
+RANGE_SIGMAS = 2.5  # of the noise of each, between the least and the most of a few costs
+KNEE_COUNTS = 3  # numbers of pages just beyond those that fit
+RAMP_COUNTS = (1, 2, 3, 4, 6, 8)  # pages beyond those that fit, at which misses are counted
+RAMP_SIXTEENTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # of those that fit: as many pages more
+RAMP_NOISE_SHARE = 0.015  # of the cost of a miss: the noise that is wanted there
+MAX_SEEDS_OF_RAMP = 3
+
+
+def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Inquiry[tuple[list[float], float]]:
+    """Costs of a miss at several times as many pages as fit, with their noise: at those numbers next to each other that agree,
+    or at all. Where victims are drawn at random, some pages still hit at few times as many; with more the next TLB misses."""
+    costs: list[PageMean] = []
+    most = min(pages.field.most_bytes // stride, MAX_PAGES)
+    near = NEAR_PENALTY_QUARTERS if fitting * PENALTY_QUARTERS[1] // 4 > most else ()
+    for quarters in (*near, *PENALTY_QUARTERS):
+        count = fitting * quarters // 4
+        if count > most:
+            break
+        rough = yield from pages.mean(count, stride)
+        wanted = PENALTY_NOISE_SHARE * max(0.0, (rough or 0.0) - floor)
+        found = yield from pages.precise(count, stride, wanted, MAX_SEEDS_AT_KNEE)
+        if found is None:
+            break
+        costs.append(PageMean(found.value - floor, found.noise))
+    return costs_that_agree(costs)
+
+
+def knee_penalties(pages: PageProbe, stride: int, over: int, floor: float) -> Inquiry[tuple[list[float], float]]:
+    """Costs of a miss at the first numbers of pages that do not fit."""
+    costs: list[PageMean] = []
+    for count in range(over, over + KNEE_COUNTS):
+        found = yield from pages.precise(count, stride, 0.0)
+        if found is not None:
+            costs.append(PageMean(found.value - floor, found.noise))
+    return costs_that_agree(costs)
+
+
+def costs_that_agree(costs: Sequence[PageMean]) -> tuple[list[float], float]:
+    """Those costs next to each other that agree, or all, and the noise of their mean."""
+    sure = min((one.noise for one in costs), default=0.0)
+    clear = [one for one in costs if one.noise <= max(2 * sure, PENALTY_NOISE_SHARE * one.value)]
+    left = clear if len(clear) > 1 else costs
+    runs = [left[i : j + 1] for i in range(len(left)) for j in range(i + 1, len(left))]
+    alike = [run for run in runs if _are_alike(run)]
+    best = min(alike, key=_noise_of_mean) if alike else left
+    return [one.value for one in best], _noise_of_mean(best)
+
+
+def _are_alike(run: Sequence[PageMean]) -> bool:
+    """True if costs, each with its noise, differ by no more than noise, and grow no more than a few hits would make them."""
+    values = [one.value for one in run]
+    return max(values) - min(values) <= max(MAX_PENALTY_RELATIVE_RISE * max(values), 2 * max(one.noise for one in run))
+
+
+def penalties_agree(penalties: Sequence[float], noise: float) -> bool:
+    """True if costs at several times as many pages, with that noise of their mean, are the cost of a miss, and not of some
+    misses."""
+    if len(penalties) < 2:
+        return False
+    slack = max(2 * MAX_PENALTY_RELATIVE_RISE * max(penalties), range_of_noise(len(penalties), noise))
+    return max(penalties) - min(penalties) <= slack
+
+
+def range_of_noise(count: int, noise: float) -> float:
+    """By how much so many costs differ by noise, which is that of their mean: each has more."""
+    return max(LAP_NOISE_SIGMAS, RANGE_SIGMAS * math.sqrt(count)) * noise
+
+
+def _noise_of_mean(run: Sequence[PageMean]) -> float:
+    return math.sqrt(sum(one.noise**2 for one in run)) / len(run) if run else math.inf
+
+
+def measure_ramp(
+    pages: PageProbe, stride: int, cost: PageCost, held: CapacityBound
+) -> Inquiry[tuple[RampFit | None, list[PageMean]]]:
+    """The sets that explain how misses grow beyond the pages that fit, and the cost of a miss where these overflow them all."""
+    most = min(pages.field.most_bytes // stride, MAX_PAGES)
+    more = sorted({*RAMP_COUNTS, *(held.fits * n // 16 for n in RAMP_SIXTEENTHS)})
+    points = []
+    for count in (held.fits, *(held.fits + n for n in more if n > 0)):
+        if count > most:
+            break
+        mean = yield from pages.precise(count, stride, RAMP_NOISE_SHARE * (cost.miss - cost.hit), MAX_SEEDS_OF_RAMP)
+        if mean is None:
+            return None, []
+        points.append(RampPoint(count, mean.value, mean.noise))
+    least = held.fits - int(held.hidden / 2)
+    fit = fit_ramp_of_sets(points, cost.hit, cost.miss - cost.hit, least, held.over - 1 if held.over else held.fits)
+    first = fit.sets.period if fit is not None and fit.sets is not None and fit.sets.misses_all else math.inf
+    return fit, [PageMean(point.value - cost.hit, point.noise) for point in points if point.count >= first]

@@ -1,0 +1,44 @@
+"""What is known of one level of address translation. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.probing import CapacityBound, HitMissModel
+from clmembench.infer.hierarchy.strides import SetGeometry, is_consistent
+from clmembench.infer.hierarchy.tlb_ramp import RampFit
+
+
+@dataclass(frozen=True, slots=True)
+class TlbEvidence:
+    """Ids of the records that tell a level's penalty, its page, how many pages fit, and its sets."""
+
+    penalty: tuple[str, ...] = ()
+    page: tuple[str, ...] = ()
+    entries: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TlbGeometry:
+    """One level: how many pages fit, what a miss costs beyond a hit (and at several times as many pages, which tells whether it
+    is the whole cost; `noise` is theirs), the page, its sets; None and why where that is not known. `ramp`: the sets by how
+    misses grow."""
+
+    contrast: HitMissModel
+    pages: CapacityBound
+    stride_bytes: int  # at which pages were counted
+    penalties: tuple[float, ...]
+    page: UnitSize
+    tags: CapacityBound | None
+    sets: SetGeometry | None
+    dearest: float = 0.0  # what a miss costs at most
+    noise: float = 0.0
+    sources: TlbEvidence = field(default_factory=TlbEvidence)
+    ramp: RampFit | None = None
+
+
+def sets_agree(tlb: TlbGeometry) -> bool:
+    """True if sets times ways is the number of entries that odd strides found."""
+    return tlb.sets is not None and tlb.tags is not None and is_consistent(tlb.sets, tlb.tags)

@@ -1,0 +1,164 @@
+"""Sets, ways and policies of a TLB from how its misses grow beyond the pages that fit: likelihood over their numbers. Pure.
+
+Pages in a row fill sets by turns, so that each page more than fit overflows one set more, and under LRU and FIFO all pages of
+such a set miss: ways + 1 more with each page, until all sets overflow. One set larger than the others is what Mei & Chu 2015,
+section 5.1, conclude from such a growth (17 entries and then 8 more each time). Other policies leave hits, of which as many
+whatever the order of the pages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clmembench.infer.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
+
+# Thresholds and limits, each with its reason
+MAX_WAYS, MAX_LARGE_WAYS = 32, 48  # of sets that are tried, and of a larger one
+MAX_ALONE_WAYS = 160  # of a single set
+MIN_WAYS, MIN_SMALL_SETS = 2, 2  # of sets that are tried; sets of equal ways beside a larger one
+MIN_PLAIN_BITS = 2  # doubled strides at which half as many pages fit: an odd number of sets does not
+MAX_SHARE = 1.1  # of the accesses miss: what costs more has missed a cache too in one of the orders
+MIN_POINTS = 4
+COST_SIGMA = 0.012  # relative: standard deviation of the cost of a miss
+HIT_SIGMA = 0.006  # of the cost of a hit, which may change with the number of pages
+MAX_CHI_SQUARED_EXCESS = 14.0  # of chi squared above the best fit's: odds of exp(7) against what fits worse
+ODD_SETS_CHI_SQUARED = 8.0  # for each of the many numbers of sets that are no power of two: each is rarer by exp(4) at least
+RARE_POLICY_CHI_SQUARED = 4.0  # for policies that fewer TLBs have, by exp(2)
+MAX_MEAN_CHI_SQUARED = 2.5  # of a fit that explains the points
+
+
+@dataclass(frozen=True, slots=True)
+class RampPoint:
+    """The mean cost of an access to one of so many pages, and its standard deviation."""
+
+    count: int
+    value: float
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class SetWays:
+    """Sets of a TLB: how many, their ways, the ways of the larger one among them, if there is one (else as many), and the
+    policy, in one of its forms."""
+
+    sets: int
+    ways: int
+    large: int
+    policy: str = CYCLIC_POLICIES[0]
+    form: int = 0
+
+    @property
+    def entries(self) -> int:
+        return (self.sets - 1) * self.ways + self.large
+
+    @property
+    def text(self) -> int | str:
+        """The ways of equal sets as a number, of unequal ones as 17+6x8."""
+        return self.ways if self.large == self.ways else f"{self.large}+{self.sets - 1}x{self.ways}"
+
+    @property
+    def oddity(self) -> float:
+        """What is added to chi squared for sets and policies that few devices have, of which many are tried."""
+        is_usual = self.large == self.ways and not self.sets & (self.sets - 1)
+        return ODD_SETS_CHI_SQUARED * (not is_usual) + RARE_POLICY_CHI_SQUARED * (self.policy != CYCLIC_POLICIES[0])
+
+    @property
+    def misses_all(self) -> bool:
+        """True if all pages of a set miss that gets more than it has ways."""
+        return self.policy == CYCLIC_POLICIES[0]
+
+    @property
+    def period(self) -> int:
+        """Pages in a row from which on each set has one more than it has ways."""
+        return self.entries + self.sets
+
+    def misses(self, count: int) -> float:
+        """How many of so many pages in a row miss; the larger set is the first to overflow."""
+        if self.large > self.ways:
+            more = count - self.entries
+            if more <= 0:
+                return 0.0
+            return float(count) if more >= self.sets else float(more * (self.ways + 1) + self.large - self.ways)
+        lines, further = divmod(count, self.sets)
+        one, other = (cyclic_misses(self.policy, self.form, self.ways, n) if n else 0.0 for n in (lines, lines + 1))
+        return (self.sets - further) * one + (further * other if further else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class RampFit:
+    """The sets that explain the points, the likeliest first, with the chi squared of the best."""
+
+    likely: tuple[SetWays, ...]
+    chi_squared: float
+
+    @property
+    def entries(self) -> int | None:
+        """The number of entries on which all agree."""
+        found = {one.entries for one in self.likely}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def sets(self) -> SetWays | None:
+        """The sets if no others explain the points as well, whatever the policy."""
+        found = {(one.sets, one.ways, one.large) for one in self.likely}
+        return self.likely[0] if len(found) == 1 else None
+
+    @property
+    def policies(self) -> frozenset[str]:
+        """The policies that explain the points; none where not all were tried. Unevenly drawn victims leave more hits than
+        evenly drawn ones."""
+        if any(one.large > one.ways or one.sets & (one.sets - 1) or one.ways <= MIN_WAYS for one in self.likely):
+            return frozenset()
+        found = frozenset(name for one in self.likely for name in one.policy.split(" or "))
+        return found | {"way-weighted"} if "random" in found else found
+
+
+def fit_ramp_of_sets(points: Sequence[RampPoint], hit: float, cost: float, least: int, most: int) -> RampFit | None:
+    """The numbers of sets and ways, of `least` to `most` entries in all, that explain the cost of accesses; None where none
+    does. `cost`: of a miss, beyond `hit`."""
+    points = [point for point in points if point.value - hit < MAX_SHARE * cost]
+    if len(points) < MIN_POINTS:
+        return None
+    tried = [(_chi_squared(points, sets, hit, cost), sets) for sets in _possible_sets(least, most)]
+    best, _ = min(tried, key=lambda one: one[0] + one[1].oddity, default=(math.inf, None))
+    if best > MAX_MEAN_CHI_SQUARED * len(points):
+        return None
+    ranked = sorted((value + one.oddity, number, one) for number, (value, one) in enumerate(tried))
+    return RampFit(tuple(one for value, _, one in ranked if value <= ranked[0][0] + MAX_CHI_SQUARED_EXCESS), best)
+
+
+def _possible_sets(least: int, most: int) -> Sequence[SetWays]:
+    """All sets of so many entries: equal ones, and one larger than the others; policies but LRU and FIFO only of equal ones
+    whose number is a power of two."""
+    found = []
+    for entries in range(max(MIN_WAYS, least), most + 1):
+        equal = [SetWays(1, entries, entries)] if entries <= MAX_ALONE_WAYS else []
+        for ways in range(MIN_WAYS, min(MAX_WAYS, entries // 2) + 1):
+            if entries % ways == 0:
+                equal.append(SetWays(entries // ways, ways, ways))
+            for large in range(ways + 1, MAX_LARGE_WAYS + 1):
+                others, rest = divmod(entries - large, ways)
+                if not rest and others >= MIN_SMALL_SETS:
+                    found.append(SetWays(others + 1, ways, large))
+        found += equal
+        plain = [one for one in equal if not one.sets & (one.sets - 1)]
+        for policy in CYCLIC_POLICIES[1:]:
+            found += [replace(one, policy=policy, form=form) for one in plain for form in range(forms_of(policy, one.ways))]
+    return found
+
+
+def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: float) -> float:
+    total = 0.0
+    for point in points:
+        share = sets.misses(point.count) / point.count
+        sigma = math.hypot(point.noise, COST_SIGMA * share * cost, HIT_SIGMA * hit)
+        total += ((point.value - hit - share * cost) / sigma) ** 2
+    return total
+
+
+def with_plain_bits(fit: RampFit, bits: int) -> RampFit:
+    """The fit of sets that so many address bits choose from: of equal sets, whose number these bits divide, if it is one."""
+    equal = tuple(one for one in fit.likely if one.large == one.ways and one.sets % (1 << bits) == 0 and one.sets > 1)
+    return RampFit(equal, fit.chi_squared) if bits >= MIN_PLAIN_BITS and len(equal) == 1 else fit

@@ -1,0 +1,133 @@
+"""Address translation by two orders of the same lines: levels, pages, entries and sets of simulated TLBs."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
+from clmembench.infer.hierarchy.page_probe import PageCountLimits, mean_of_orders
+from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.tlb import measure_tlbs
+from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
+from clmembench.infer.hierarchy.tlb_ramp import RampPoint, SetWays, fit_ramp_of_sets
+from clmembench.model import Answer, Pattern
+from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
+from clmembench.plan.hierarchy import replay
+from tests.hierarchies import uneven
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
+
+GIB = 1 << 30
+
+
+class SlicedCache:
+    """As an H200 past its L1: every line in reach of L2, whose slices differ by up to 30 cycles; one TLB of 16 entries of
+    16 MiB, fully associative, LRU, whose misses add 10 cycles; laps with noise of 0.4 cycles."""
+
+    entries, page_bytes, penalty = 16, 16 * MIB, 10.0
+
+    def __init__(self):
+        self.rng = np.random.default_rng(5)
+
+    def answer(self, probe):
+        lap = pattern_offsets(probe.pattern)
+        slices = (lap >> 7) * 0x9E3779B1 % (1 << 32) >> 20 & 63
+        latency = 252 + slices.mean() * 60 / 63 + self.penalty * self.misses(lap) / lap.size
+        value = float(latency + self.rng.normal(0, 0.4))
+        return Answer(probe, value, value, value, "cycles", value, evidence=("sliced",))
+
+    def misses(self, lap):
+        """Misses of the second lap."""
+        held, count = OrderedDict(), 0
+        pages = (lap // self.page_bytes).tolist()
+        for number, page in enumerate(pages * 2):
+            count += page not in held and number >= len(pages)
+            held[page] = None
+            held.move_to_end(page)
+            if len(held) > self.entries:
+                held.popitem(last=False)
+        return count
+
+
+def test_a_tlb_whose_penalty_is_less_than_lines_differ_by_is_found():
+    device = SlicedCache()
+    chase = ChaseLayout("global_cg", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(400_000,))
+    asked = ProbeCache()
+
+    def ask():
+        found = yield from measure_tlbs(asked, chase, PageCountLimits(30 * GIB, 0.0015))
+        (tlb,) = found
+        return (yield from infer_tlb_level(asked, chase, 0, tlb, 1.98))
+
+    findings = replay(ask(), lambda probes: [device.answer(probe) for probe in probes]).findings
+    assert findings["page_bytes"].value == 16 * MIB
+    assert findings["entries"].value == 16
+    assert findings["reach_bytes"].value == 256 * MIB
+    assert findings["penalty_cycles"].value == pytest.approx(10, rel=0.05)
+
+
+def points(sets, counts, cost=100.0, hit=0.0):
+    return [RampPoint(n, hit + cost * sets.misses(n) / n, 0.1) for n in counts]
+
+
+@pytest.mark.parametrize(
+    ("sets", "text"),
+    [
+        (SetWays(7, 8, 17), "17+6x8"),
+        (SetWays(8, 7, 16), "16+7x7"),
+        (SetWays(16, 4, 4), 4),
+        (SetWays(1, 16, 16), 16),
+        (SetWays(128, 12, 12), 12),
+    ],
+)
+def test_misses_beyond_the_pages_that_fit_tell_sets_and_ways(sets, text):
+    entries = sets.entries
+    counts = [entries, *(entries + n for n in (1, 2, 3, 4, 6, 8)), *(entries + entries * n // 16 for n in (2, 4, 8, 16))]
+    fit = fit_ramp_of_sets(points(sets, counts), 0.0, 100.0, entries, entries)
+    assert fit.entries == entries
+    assert (fit.sets.text, fit.sets.sets) == (text, sets.sets)
+
+
+def test_random_victims_are_not_taken_for_small_sets():
+    alone = SetWays(1, 32, 32, "random")
+    counts = (32, 33, 34, 35, 36, 38, 40, 44, 48, 56, 64)
+    fit = fit_ramp_of_sets(points(alone, counts), 0.0, 100.0, 31, 33)
+    assert all(one.policy == "random" for one in fit.likely)
+    assert alone in fit.likely
+
+
+def test_two_numbers_of_entries_that_explain_the_misses_are_no_answer():
+    noisy = [RampPoint(p.count, p.value, 40.0) for p in points(SetWays(8, 4, 4), (32, 33, 34, 36, 40, 48, 64))]
+    fit = fit_ramp_of_sets(noisy, 0.0, 100.0, 30, 34)
+    assert fit.entries is None and fit.sets is None
+
+
+def test_disturbed_orders_are_left_out_and_disagreement_is_noise():
+    calm = mean_of_orders([10.0, 10.1, 2.0, 9.9, 10.0], 0.1)
+    assert calm.value == pytest.approx(10.0, abs=0.1) and calm.noise < 0.1
+    assert mean_of_orders([2.0, 10.0, 6.0], 0.1).noise > 1
+
+
+def test_lines_of_listed_pages_lie_within_the_buffer():
+    pattern = Pattern("by_round", 6, 0, 0, 4096, 2, "0:65536:3:1;512:65664:3:1", 1)
+    assert pattern_offsets(pattern).max() + 8 <= pattern_bytes(pattern)
+
+
+def tlbs_of_machine(*tlbs, caches, memory=600.0, l1_virtual=False, **more):
+    """What is said of the TLBs of a simulated device."""
+    path = Path(tuple(caches), memory, tuple(tlbs), l1_virtual=l1_virtual)
+    machine = Machine("test", {"global": path}, Noise(lap_relative=0.002), 3, one_arena=True, **more)
+    limits = ProbeLimits(GIB, 4 * caches[-1].size_bytes)
+    found = replay(infer_hierarchy(limits), lambda probes: [machine.answer(probe) for probe in probes]).tlb
+    return [{name: finding.value for name, finding in level.findings.items()} for level in found]
+
+
+def test_a_tlb_behind_the_first_cache_and_an_uneven_second_one_are_found():
+    first, second = Tlb(plain(8, 4, 64 * KIB), 64 * KIB, 20.0), Tlb(uneven([9, *[4] * 25]), 64 * KIB, 60.0)
+    caches = (Cache(plain(64, 4, 128), 128, 30.0), Cache(plain(1024, 8, 128), 128, 150.0))
+    said = tlbs_of_machine(first, second, caches=caches, l1_virtual=True, base_align=135 * 2 * MIB)
+    assert [(one["entries"], one["ways"], one["sets"], one["page_bytes"]) for one in said] == [
+        (32, 4, 8, 64 * KIB),
+        (109, "9+25x4", 26, 64 * KIB),
+    ]
+    assert [one["penalty_cycles"] for one in said] == [pytest.approx(20, rel=0.05), pytest.approx(60, rel=0.05)]
