@@ -11,8 +11,8 @@ import numpy as np
 from clmembench.benchmarks import axis, benchmark, line_bytes
 from clmembench.benchmarks.chase.chase import COUNTER_CODES
 from clmembench.benchmarks.chase.pchase import random_cycle
-from clmembench.benchmarks.chase.sharing_units import prepare_units
 from clmembench.benchmarks.chase.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain, constant_text
+from clmembench.benchmarks.chase.sharing_units import prepare_units
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Read, Skip, Value, Work
 from clmembench.resources import kernel_source
 
@@ -179,11 +179,9 @@ def _set_on(memory: PathMemory, path: str, role: int) -> tuple[int, int]:
     return (0, 0) if path in CONSTANT_PATHS else memory.regions[role]
 
 
-def _path_memory(
-    device: Device, path: str, others: Sequence[str], sizes: Sequence[int], local_bytes: int = 0
-) -> PathMemory:
-    """Kernels and memory for these paths, with a random cycle in a region of its own for each size. Raises Skip where the device
-    lacks a path."""
+def _path_memory(device: Device, path: str, others: Sequence[str], sizes: Sequence[int], local_bytes: int = 0) -> PathMemory:
+    """Kernels and memory for these paths, with a random cycle in a region of its own for each size. Raises Skip where the
+    device lacks a path."""
     info = device.info
     used = (path, *others)
     ptx, images = "ptx" in info.features, "image1d_buffer" in used
