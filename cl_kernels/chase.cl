@@ -235,13 +235,15 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
     INSTRUCTION_FENCE               \
     ticks[slot] = ticks_now() - start;
 
-// The only work-item records `count` single accesses after the first `skip` of a lap: the ticks of each and the node that it
+// The first work-item records `count` single accesses after the first `skip` of a lap: the ticks of each and the node that it
 // reached, through local memory into the outputs from word `first` on. It also records the ticks of a bracket without an
 // access, and of steps[0] dependent operations.
 kernel void trace(CHAIN, const global uint* restrict lap, const uint nodes, local volatile seen_t* seen,
                   local volatile uint* ticks, global uint* restrict out_ticks, global uint* restrict visited,
                   global uint* restrict costs, global ulong* restrict steps, const uint a, const uint b, const uint first,
                   const uint skip, const uint count) {
+    // The others make the driver leave the first cache as large as the laps have it.
+    if (get_local_id(0)) return;
     SET_UP
     node_t node = NODE_AT(lap[0]);
     // A few brackets run before the first one that counts, so that instructions are cached; the same below.

@@ -4,53 +4,54 @@
 #include "common.cl"
 
 #ifndef V
-typedef PASTE(T, 8) T8;
+typedef PASTE(T, 4) T4;
 
-// Eight whole numbers below `levels`, a power of two up to 1024: hashes of the indices from i on and of a seed. They are small
-// so that sums of products are exact and results can be compared for equality.
-uint8 values(const ulong i, const uint seed, const uint levels) {
-    const ulong8 at = i + (ulong8)(0, 1, 2, 3, 4, 5, 6, 7);
-    uint8 h = convert_uint8((at ^ (at >> 32)) & 0xFFFFFFFFul) * HASH_FACTOR ^ seed;
+// Four whole numbers below `levels`, a power of two up to 1024: hashes of the indices from i on and of a seed. They are small so
+// that sums of products are exact and results can be compared for equality. No vector here has over 32 bytes: PoCL 3.0 calls
+// built-in functions of 64 bytes wrongly on CPUs with AVX-512 that its LLVM does not know, such as AMD's Zen 4.
+uint4 values(const ulong i, const uint seed, const uint levels) {
+    const ulong4 at = i + (ulong4)(0, 1, 2, 3);
+    uint4 h = convert_uint4((at ^ (at >> 32)) & 0xFFFFFFFFul) * HASH_FACTOR ^ seed;
     HASH_SCRAMBLE(h)
     return HASH_FOLD(h) & (levels - 1);
 }
 
-// Each work-item writes eight of n elements.
+// Each work-item writes four of n elements.
 kernel void init(global T* restrict a, const ulong n, const uint seed, const uint levels) {
-    const ulong i = 8 * get_global_id(0);
-    const T8 v = PASTE(convert_, PASTE(T, 8))(values(i, seed, levels));
-    if (i + 8 <= n) {
-        vstore8(v, 0, a + i);
+    const ulong i = 4 * get_global_id(0);
+    const T4 v = PASTE(convert_, PASTE(T, 4))(values(i, seed, levels));
+    if (i + 4 <= n) {
+        vstore4(v, 0, a + i);
     } else {
-        const T rest[8] = {v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7};
+        const T rest[4] = {v.s0, v.s1, v.s2, v.s3};
         for (ulong e = i; e < n; e++) a[e] = rest[e - i];
     }
 }
 
-// Each work-item checks eight of n elements, and counts those that differ from times_b * b + times_c * c + plus by the inputs'
+// Each work-item checks four of n elements, and counts those that differ from times_b * b + times_c * c + plus by the inputs'
 // formula.
 kernel void verify(const global T* restrict a, const ulong n, const uint seed_b, const uint seed_c, const uint levels,
                    const uint times_b, const uint times_c, const uint plus, global uint* restrict wrong) {
-    const ulong i = 8 * get_global_id(0);
-    const T8 want =
-        PASTE(convert_, PASTE(T, 8))(times_b * values(i, seed_b, levels) + times_c * values(i, seed_c, levels) + plus);
-    if (i + 8 <= n && all(vload8(0, a + i) == want)) return;
-    const T wants[8] = {want.s0, want.s1, want.s2, want.s3, want.s4, want.s5, want.s6, want.s7};
-    for (ulong e = i; e < min(i + 8, n); e++)
+    const ulong i = 4 * get_global_id(0);
+    const T4 want =
+        PASTE(convert_, PASTE(T, 4))(times_b * values(i, seed_b, levels) + times_c * values(i, seed_c, levels) + plus);
+    if (i + 4 <= n && all(vload4(0, a + i) == want)) return;
+    const T wants[4] = {want.s0, want.s1, want.s2, want.s3};
+    for (ulong e = i; e < min(i + 4, n); e++)
         if (!(a[e] == wants[e - i])) atomic_inc(wrong);
 }
 
-// Each of m work-items sums, in integers and from the inputs' formula alone, every m-th eight of n elements of b, or of b times
+// Each of m work-items sums, in integers and from the inputs' formula alone, every m-th four of n elements of b, or of b times
 // c.
 kernel void expect(global ulong* restrict partial, const uint seed_b, const uint seed_c, const uint levels, const uint products,
                    const ulong n) {
     const ulong k = get_global_id(0), m = get_global_size(0);
-    ulong8 sums = 0;
-    for (ulong i = 8 * k; i + 8 <= n; i += 8 * m)
-        sums += convert_ulong8(values(i, seed_b, levels) * (products ? values(i, seed_c, levels) : (uint8)(1)));
-    ulong sum = sums.s0 + sums.s1 + sums.s2 + sums.s3 + sums.s4 + sums.s5 + sums.s6 + sums.s7;
+    ulong4 sums = 0;
+    for (ulong i = 4 * k; i + 4 <= n; i += 4 * m)
+        sums += convert_ulong4(values(i, seed_b, levels) * (products ? values(i, seed_c, levels) : (uint4)(1)));
+    ulong sum = sums.s0 + sums.s1 + sums.s2 + sums.s3;
     if (k == 0)
-        for (ulong e = n / 8 * 8; e < n; e++)
+        for (ulong e = n / 4 * 4; e < n; e++)
             sum += values(e, seed_b, levels).s0 * (products ? values(e, seed_c, levels).s0 : 1u);
     partial[k] = sum;
 }

@@ -12,9 +12,10 @@ from clmembench.infer.hierarchy.evicted_level import (
     findings_by_eviction,
     number_of_steep_end,
 )
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, _members, find_eviction_sets
+from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_eviction_sets
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit, longest_unit
 from clmembench.infer.hierarchy.line_probe import LineProbe
+from clmembench.infer.hierarchy.pool_reduction import _members
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.turning import number_of_sets
 from clmembench.plan.hierarchy import replay

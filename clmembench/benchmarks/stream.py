@@ -29,7 +29,7 @@ SEEDS = (0x9E3779B9, 0x85EBCA6B)
 GROUP_SIZES = (256, 64, 1024)  # of work-items; blocks have one work-item, and the first stands for all
 FIXED_GROUP_SIZE = 1024  # work-items where the number of work-groups is fixed
 MIN_BUSY_ARRAY_BYTES = 16 * MIB  # from here on the idle ends of launches are negligible
-CHECKED_ELEMENTS_PER_ITEM = 8  # of a work-item that fills or checks an array
+CHECKED_ELEMENTS_PER_ITEM = 4  # of a work-item that fills or checks an array
 HOST_CHECKED_ELEMENTS = 4096  # elements at each end of an array that the host compares too
 
 

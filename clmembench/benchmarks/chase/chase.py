@@ -24,6 +24,7 @@ SHORT_CHAIN_OPS, LONG_CHAIN_OPS = 1 << 11, 5 << 11  # chains beside the windows 
 EMPTY_BRACKETS = 32  # in each launch
 CALIBRATION_OPS = 1 << 14  # dependent operations that calibrate the tick against the core clock
 WINDOW_BYTES = 14 << 10  # of local memory for recorded accesses: no more than the smallest carve-out
+TRACING_ITEMS = 1024  # of a traced work-group, of which one works: on an H200 two such take as much local memory as 32 of laps
 MIN_FLUSH_BYTES = 64 * MIB
 GPU_FLUSH_BYTES = 256 * MIB
 
@@ -165,10 +166,13 @@ def _prepare_trace(device: Device, probe: Probe) -> Work:
     kept = max(window, EMPTY_BRACKETS)
     flush = _flush_commands(device, chain) if probe.cold else ()
 
+    # drivers of GPUs give local memory what as many work-groups take as work-items allow, and the first cache the rest
+    idle = min(info.max_work_group, TRACING_ITEMS) - 1 if info.kind == "gpu" else 0
+
     def launch(first: int) -> Launch:
         local = (Local(seen_bytes * kept), Local(4 * kept))
         numbers = (0x9E3779B9, 1, first, probe.skip + first, min(window, record - first))
-        return chain.launch("trace", *local, ticks, visited, costs, steps, *(np.uint32(n) for n in numbers))
+        return chain.launch("trace", *local, ticks, visited, costs, steps, *(np.uint32(n) for n in numbers), idle=idle)
 
     def check() -> None:
         """Every access led to the node that follows."""

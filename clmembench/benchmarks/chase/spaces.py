@@ -39,9 +39,9 @@ class Chain:
     local_bytes: int = 0
     shared: bool = True
 
-    def launch(self, kernel: str, *args: Any, items: int = 1) -> Launch:
-        """A launch of one of the kernels that follow the lap, by work-groups of one work-item."""
-        return Launch(self.kernels[kernel], (*self.args, *args), (items,), (1,))
+    def launch(self, kernel: str, *args: Any, items: int = 1, idle: int = 0) -> Launch:
+        """A launch of one of the kernels that follow the lap, by work-groups of one work-item, with `idle` others in each."""
+        return Launch(self.kernels[kernel], (*self.args, *args), (items * (1 + idle),), (1 + idle,))
 
     def follow(self) -> None:
         """Raises AssertionError where a step of the lap does not reach the node that it should."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SetIndexBits = tuple[tuple[int, ...], ...]  # for each bit of a set's number the address bits whose parity it is
+from clmembench.infer.set_index import SetIndexBits, difference_basis, format_set_bits, free_parities, set_number
 
 POLICY_MUST_SPARE_LINES = "only under a policy that spares some lines for a while"
 
@@ -29,39 +29,6 @@ class MappingVerdict:
     reason: str
 
 
-def difference_basis(numbers: Sequence[int]) -> list[int]:
-    """A basis over GF(2) of all differences (exclusive or) between numbers, in reduced form, highest bit first.
-
-    Where sets are chosen by parities of address bits, two lines are in one set exactly where their difference has parity 0 in
-    each; so what misses together spans (a part of) the differences that do not change the set.
-    """
-    basis: list[int] = []
-    for number in numbers:
-        difference = number ^ numbers[0]
-        for row in basis:
-            difference = min(difference, difference ^ row)
-        if difference:
-            basis = [min(row, row ^ difference) for row in basis] + [difference]
-            basis.sort(reverse=True)
-    return basis
-
-
-def free_parities(basis: Sequence[int], width: int) -> SetIndexBits:
-    """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `difference_basis`
-    leaves free.
-
-    One tuple of bit numbers for each bit of the set's number: 2^(how many) sets at most.
-    """
-    tops = [row.bit_length() - 1 for row in basis]
-    free = [bit for bit in range(width) if bit not in tops]
-    return tuple((bit, *sorted(top for top, row in zip(tops, basis, strict=True) if row >> bit & 1)) for bit in free)
-
-
-def set_number(address: int, bits: Sequence[Sequence[int]]) -> int:
-    """The set's number: bit i of it is the parity of the address bits in `bits[i]`."""
-    return sum((sum(address >> b & 1 for b in group) & 1) << i for i, group in enumerate(bits))
-
-
 def candidate_mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> list[MappingVerdict]:
     """Mappings to try on an array of `lines` lines of which those numbered `missed` (from 0) miss, the most sets first.
 
@@ -81,19 +48,6 @@ def candidate_mappings(missed: Sequence[int], lines: int, line_bytes: int, capac
     array = _Overflow(missed, lines, line_bytes, capacity_lines)
     found = [_mapping_verdict(name, bits, array) for bits, name in known.items()]
     return sorted(found, key=lambda m: (-m.explains, -m.sets, m.spared))
-
-
-def format_set_bits(bits: Sequence[Sequence[int]]) -> str:
-    """Bits as a reader writes them: 7-11, or 9-11 with 7^13 and 8^14."""
-    single = [group[0] for group in bits if len(group) == 1]
-    runs: list[list[int]] = []
-    for bit in sorted(single):
-        if runs and bit == runs[-1][-1] + 1:
-            runs[-1].append(bit)
-        else:
-            runs.append([bit])
-    text = [f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
-    return ", ".join([*text, *("^".join(map(str, group)) for group in bits if len(group) > 1)])
 
 
 def mapping_table(found: Sequence[MappingVerdict]) -> str:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from clmembench.infer.classic.chase_answers import CLASSIC_ASSUMPTIONS, CLASSIC_UNITS, PROPERTY_NAMES
-from clmembench.infer.classic.conflict_lines import difference_basis, format_set_bits, free_parities, set_number
 from clmembench.infer.classic.saavedra import SAAVEDRA
 from clmembench.infer.classic.wong import WONG
+from clmembench.infer.set_index import difference_basis, format_set_bits, free_parities, set_number
 from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
 from clmembench.model.address_patterns import NODE_BYTES
 

@@ -13,7 +13,7 @@ from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, finding
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding
-from clmembench.infer.hierarchy.line_probe import LineProbe
+from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
 from clmembench.infer.hierarchy.soft_end import soft_end
@@ -189,7 +189,8 @@ def _with_eviction_sets(
     miss = min(step.miss, NEXT_LATENCY_RATIO * step.hit)
     lines = LineProbe(
         probe.asked, probe.chase.space, step.hit, miss, nearer, step.noise or around.noise, around.node_bytes, first.hit,
-        4 * first.fits_bytes // around.node_bytes // 5, around.entries, around.page_bytes,
+        int(HELD_LINES_SHARE * first.fits_bytes / around.node_bytes), around.entries, around.page_bytes,
+        reach_bytes=limits.reach_bytes,
     )  # fmt: skip
     before = curve.steps[around.number - 1] if nearer else None
     following = curve.steps[around.number + 1 :]

@@ -10,6 +10,7 @@ from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe, listed
+from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe
 from clmembench.infer.hierarchy.turning import (
@@ -20,6 +21,7 @@ from clmembench.infer.hierarchy.turning import (
     turn_round,
 )
 from clmembench.infer.replacement.policy_rates import likely_policies, policy_from_rates
+from clmembench.infer.set_index import format_set_bits
 from clmembench.model import Finding, Inquiry
 from clmembench.model.address_patterns import pattern_offsets
 
@@ -27,6 +29,7 @@ WAYS_METHOD = "eviction sets by group testing, two or three of equal size"
 LINE_METHOD = "members of eviction sets, moved"
 SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line agrees"
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
+LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
 MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
 MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
@@ -68,10 +71,14 @@ def findings_by_eviction(
     if isinstance(sets, str):
         return {**findings, "ways": _with_reason(findings["ways"], sets), "sets": _with_reason(findings["sets"], sets)}
     evidence = asked.cited()
-    policy, possible = yield from _policy(level, sets)
+    index = yield from find_linear_index(sets, findings["size_bytes"].low or 0.0)
+    index_from = asked.cited()
+    policy, possible = yield from _policy(level, sets, index)
     line = sets.line_bytes
     if line is None:
         return findings
+    if index is not None:
+        return _with_linear_index({**findings, **policy}, sets, index, tuple(dict.fromkeys((*evidence, *index_from))))
     size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
     if level.number == 0 and possible != {"NRU"}:
         most = min(most, size * (1 + MAX_RELATIVE_DIFFERENCE))  # sets of a first cache may be uneven, which looks like NRU
@@ -100,6 +107,27 @@ def findings_by_eviction(
         if not exact:
             whole = count * sets.ways * line
             found["size_bytes"] = measured_finding("size_bytes", whole, method, sized_from, min(whole, size), max(whole, size))
+    return found
+
+
+def _with_linear_index(
+    findings: Mapping[str, Finding], sets: EvictionSets, index: LinearIndex, evidence: tuple[str, ...]
+) -> dict[str, Finding]:
+    """The findings of a level whose sets parities of address bits choose. Where it has tags for more lines than fit, as where
+    local memory takes a part of its storage, the size is what fits."""
+    assert sets.line_bytes is not None
+    held, size = sets.ways * sets.line_bytes * index.sets, findings["size_bytes"]
+    found = {
+        **findings,
+        "ways": measured_finding("ways", sets.ways, WAYS_METHOD, evidence),
+        "line_bytes": measured_finding("line_bytes", sets.line_bytes, LINE_METHOD, evidence),
+        "sets": measured_finding("sets", index.sets, LINEAR_METHOD, evidence),
+        "set_bits": measured_finding("set_bits", format_set_bits(index.bits), LINEAR_METHOD, evidence),
+    }
+    if size.status != "ok" and size.low and held * (1 - MAX_RELATIVE_DIFFERENCE) <= size.low:
+        found["size_bytes"] = measured_finding("size_bytes", held, LINEAR_METHOD, evidence, size.low, held)
+    if size.status == "ok" and isinstance(size.value, int | float) and size.value < held * (1 - MAX_RELATIVE_DIFFERENCE):
+        found["tagged_bytes"] = measured_finding("tagged_bytes", held, LINEAR_METHOD, evidence)
     return found
 
 
@@ -144,10 +172,16 @@ def _overflow_share(ways: int, load: float) -> float:
     return 1 - math.fsum(math.exp(-load) * load**k / math.factorial(k) for k in range(ways))
 
 
-def _policy(level: LevelBeyondStrides, sets: EvictionSets) -> Inquiry[tuple[Mapping[str, Finding], frozenset[str]]]:
+def _policy(
+    level: LevelBeyondStrides, sets: EvictionSets, index: LinearIndex | None
+) -> Inquiry[tuple[Mapping[str, Finding], frozenset[str]]]:
     """The policy by walks over one line more than an eviction set has, and the policies that are possible. Behind a nearer
     cache laps that it does not serve, with filler between the lines, leave some possible."""
-    more = yield from find_another_line(sets, level.most_bytes)
+    another = index.another_line(sets.lines[0]) if index is not None else None
+    if another is not None:
+        more = replace(sets, more=(*sets.lines[0], another))
+    else:
+        more = yield from find_another_line(sets, level.most_bytes)
     if not more.more:
         why = "no further line of an eviction set's set was found"
         return {"policy": undetermined_finding("policy", why)}, frozenset()

@@ -1,33 +1,32 @@
-"""Eviction sets: lines of one set of a cache whatever maps them, by bisection. Their number tells the ways. Pure.
-
-After Vila, Köpf & Morales 2019: of lines at one offset in their pages some set gets more than it has ways once there are enough
-of them. The fewest first lines of which that is so end with a member of such a set, which is kept while the next is looked for;
-the lines that are kept are of one set, and one more than its ways, whatever the policy: a lap over lines that all fit misses
-none, and one over more than fit misses at least one. Bisection, as in Zhao et al. 2024, takes fewer tests than groups.
-"""
+"""Eviction sets: lines of one set of a cache whatever maps them. Their number tells the ways. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from clmembench.infer.hierarchy.filler_lines import MAX_TRIED_FILLERS, find_filler, least_overflow
-from clmembench.infer.hierarchy.line_probe import MIN_PAGE_BYTES, LineProbe
+import numpy as np
+
+from clmembench.infer.hierarchy.filler_lines import MAX_TRIED_FILLERS, find_filler
+from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, MAX_ENTRIES_SHARE, MIN_PAGE_BYTES, LineProbe
+from clmembench.infer.hierarchy.pool_reduction import reduce_pool
 from clmembench.model import Inquiry
 from clmembench.model.address_patterns import NODE_BYTES
 
 STRIDES_BYTES = (64 << 10, 4 << 10)  # between lines: as long as pages of GPUs, and of CPUs
+SCATTERED_SHARES = (0.06, 0.12, 0.18, 0.25, 0.33, 0.42, 0.54, 0.7)  # of what a first cache holds: lines that are tried
+MIN_WINDOW_RATIO = (
+    2  # times what it holds: lines of a first cache are drawn from that many, so that all its sets are among them
+)
+MAX_SCATTERED_LINES = 1 << 12  # of a pool: laps over more are too noisy for a single miss
+MAX_WINDOW_BYTES = 2 << 20  # arrays are aligned to that, so that offsets within a window are bits of the address
 POOL_COUNTS = (6, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # lines that are tried, until some overflow
 AGREEING_SETS, AGREEING_SETS_OF_FIRST = 2, 3  # of equal size, from other places: sets of a first cache may be uneven
 MAX_TRIED_SETS = 5
 MAX_ROOM = 1 << 12  # places that are looked at
-MAX_NEEDED_IN_A_ROW = 4  # of many lines: where each one is needed, they overflow all sets of a TLB, not one of a cache
-MAX_REDUCTIONS = 2  # of one pool
 MAX_PROBES = 1000  # of one level
-MAX_WAYS = 40
 LINE_BYTES = (32, 64, 128, 256, 512)  # that are tried
 CANDIDATE_BATCH, MAX_BATCHES = 24, 40  # lines among which another one of a set is looked for
-# Thresholds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,7 @@ class EvictionSets:
     stride_bytes: int
     line_bytes: int | None = None
     more: tuple[int, ...] = field(default_factory=tuple)  # the first of `lines` with another line of its set
+    window_bytes: int = 0  # aligned windows that the lines of each set are drawn from; 0: lines lie `stride_bytes` apart
 
     @property
     def ways(self) -> int:
@@ -55,6 +55,10 @@ def find_eviction_sets(
         return "other programs use the core, and take lines of every set"
     last = len(probe.asked.answers) + MAX_PROBES
     reason = "no stride was found at which few lines overflow a set"
+    if not probe.nearer:
+        scattered = yield from _scattered_sets(probe, most_bytes, last)
+        if isinstance(scattered, EvictionSets):
+            return scattered
     shortest = max(nearer_way_bytes, min(probe.page_bytes, STRIDES_BYTES[0]), STRIDES_BYTES[-1])
     strides = [shortest] if probe.page_bytes else [max(stride, nearer_way_bytes) for stride in STRIDES_BYTES]
     for stride in dict.fromkeys(strides):
@@ -76,18 +80,51 @@ def find_eviction_sets(
     return reason
 
 
+def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[EvictionSets | str]:
+    """Eviction sets among lines of a first cache that are drawn at random from windows of neighbouring ones: lines at equal
+    distances fall as evenly as neighbours into sets that a hash chooses, and overflow none until the cache is full."""
+    fitting = int(probe.held_lines / HELD_LINES_SHARE)
+    window = 1 << (MIN_WINDOW_RATIO * fitting - 1).bit_length()
+    if not fitting or MAX_TRIED_SETS * window * probe.node_bytes > min(most_bytes, MAX_TRIED_SETS * MAX_WINDOW_BYTES):
+        return "no window of so many lines can be had"
+    if window * probe.node_bytes > MAX_ENTRIES_SHARE * probe.reach_bytes:
+        return "a window of so many lines is beyond the reach of a TLB"
+    probe = replace(probe, is_near=True)
+    counts = tuple(dict.fromkeys(n for share in SCATTERED_SHARES if 2 < (n := int(share * fitting)) <= MAX_SCATTERED_LINES))
+    yield from probe.asked.one(probe.lap([0, MAX_TRIED_SETS * window * probe.node_bytes - 8 * NODE_BYTES]))
+    pools = [
+        [(number * window + int(i)) * probe.node_bytes for i in np.random.default_rng(number).permutation(window)[: counts[-1]]]
+        for number in range(MAX_TRIED_SETS)
+    ]
+    found = yield from _sets_of_pools(probe, pools, counts, last)
+    if not isinstance(found, EvictionSets):
+        return found
+    found = replace(found, stride_bytes=probe.node_bytes, window_bytes=window * probe.node_bytes)
+    return replace(found, line_bytes=(yield from _find_line(found)))
+
+
 def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inquiry[EvictionSets | str]:
     """Eviction sets of equal size from other places and offsets in their pages, found with `last` probes in all; or why not."""
     usable = room - MAX_TRIED_FILLERS * max(1, len(probe.filler))
-    found: list[tuple[int, ...]] = []
-    fillers: list[tuple[int, ...]] = []
-    reason = ""
+    pools = []
     for number in range(MAX_TRIED_SETS):
         first = number * usable // (MAX_TRIED_SETS + 1)
         # filler and lines share their offset: nearer caches have them in the same sets
         offset = 0 if probe.nearer else number * 5 * LINE_BYTES[-1] % MIN_PAGE_BYTES  # the first byte of a line
-        pool = [(first + i) * stride + offset for i in range(min(POOL_COUNTS[-1], usable - first))]
-        lines = yield from _eviction_set(probe, pool, last)
+        pools.append([(first + i) * stride + offset for i in range(min(POOL_COUNTS[-1], usable - first))])
+    found = yield from _sets_of_pools(probe, pools, POOL_COUNTS, last)
+    return replace(found, stride_bytes=stride) if isinstance(found, EvictionSets) else found
+
+
+def _sets_of_pools(
+    probe: LineProbe, pools: Sequence[Sequence[int]], counts: Sequence[int], last: int
+) -> Inquiry[EvictionSets | str]:
+    """Eviction sets of equal size, each from a pool of its own, of which so many first lines are tried; or why not."""
+    found: list[tuple[int, ...]] = []
+    fillers: list[tuple[int, ...]] = []
+    reason = ""
+    for number, pool in enumerate(pools):
+        lines = yield from reduce_pool(probe, pool, counts, last)
         if isinstance(lines, str):
             reason = lines
             if not found and number:
@@ -98,82 +135,8 @@ def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inqui
         if len({len(one) for one in found}) > 1:
             return f"eviction sets of {' and '.join(str(len(one)) for one in found)} lines were found: sets differ"
         if len(found) == (AGREEING_SETS if probe.nearer else AGREEING_SETS_OF_FIRST):
-            return EvictionSets(probe, tuple(found), tuple(fillers), stride)
+            return EvictionSets(probe, tuple(found), tuple(fillers), 0)
     return reason
-
-
-def _eviction_set(probe: LineProbe, pool: Sequence[int], last: int) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
-    """Lines of the pool, and of the filler, that overflow a set, none of which can be left out; and the rest of the filler."""
-    for count in POOL_COUNTS:
-        if count > len(pool):
-            break
-        if (yield from probe.overflows(pool[:count])):
-            break
-    else:
-        count = len(pool) + 1
-    if count > len(pool):
-        return "no set overflows with as many lines at one offset in their pages as can be tried"
-    found: tuple[tuple[int, ...], tuple[int, ...]] | str = ""
-    lines: Sequence[int] = pool[:count]
-    for _ in range(MAX_REDUCTIONS):  # a test that failed leaves lines of other sets, which a second reduction leaves out
-        members = yield from _members(probe, lines, last)
-        if members is None:
-            return "lines at one offset in their pages could not be reduced to those of one set in time"
-        found = yield from _without_filler(probe, members)
-        if not isinstance(found, str) or len(members) >= len(lines):
-            break
-        lines = members
-    return found
-
-
-def _without_filler(probe: LineProbe, members: Sequence[int]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
-    """Lines that overflow a set, with those of the filler that are of that set too, and the rest of the filler; or why not."""
-    lines, rest = list(members), list[int]()
-    for number, line in enumerate(probe.filler):
-        other = replace(probe, filler=probe.filler[:number] + probe.filler[number + 1 :])
-        if (yield from other.overflows(lines)):
-            rest.append(line)
-        else:
-            lines.append(line)
-    if not 2 < len(lines) <= MAX_WAYS + 1:
-        return f"{len(lines)} lines are left, which are too many or too few for a set"
-    return (yield from _confirmed(replace(probe, filler=tuple(rest)), tuple(lines)))
-
-
-def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[int] | None]:
-    """Lines of these, which overflow a set, that overflow it alone; None: not found with `last` probes in all.
-
-    Of the fewest first lines that overflow a set, with the members found before, the last one is a member. It takes a bisection
-    to find each.
-    """
-    members: list[int] = []
-    others, needed = list(lines), 0
-    while len(members) <= MAX_WAYS and needed < MAX_NEEDED_IN_A_ROW:
-        if members and (yield from probe.overflows(members)):
-            return members
-        over = yield from least_overflow(probe, others, members)
-        if len(probe.asked.answers) > last:
-            return None
-        if not over:
-            return None
-        needed = needed + 1 if over == len(others) > MAX_WAYS else 0
-        members.append(others[over - 1])
-        others = others[: over - 1]
-    return None
-
-
-def _confirmed(probe: LineProbe, lines: tuple[int, ...]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
-    """The lines and the filler if these lines overflow a set, and without any one of them none, though no nearer cache serves
-    them; else why not."""
-    if not (yield from probe.overflows(lines, 3)):
-        return f"{len(lines)} lines that seemed to overflow a set did not do so again"
-    for number in range(len(lines)):
-        fewer = [*lines[:number], *lines[number + 1 :]]
-        if (yield from probe.overflows(fewer)):
-            return f"of {len(lines)} lines one could be left out after all"
-        if not (yield from probe.is_served_here(fewer)):
-            return f"a nearer cache serves {len(fewer)} lines of a set"
-    return lines, probe.filler
 
 
 def _find_line(found: EvictionSets) -> Inquiry[int | None]:

@@ -17,6 +17,8 @@ MAX_NEARER_SHARE = 0.15  # of the way to a nearer cache's latency: a lap that is
 MIN_SATURATION = 1.3  # times the TLB's entries: from there on each access misses it, and more do not cost more
 MAX_ENTRIES_SHARE = 0.8  # of a TLB's entries: with more some of its sets may overflow
 CONTROL_DIVISOR = 3  # of what the nearest cache surely holds: a hash lays few of so many lines into one set
+MAX_PATTERN_LINES = 1 << 26  # of a lap
+HELD_LINES_SHARE = 0.8  # of the nearest cache's lines that surely fit: `held_lines`, for a control
 MAX_ORDERS_OF_TEST = 5  # where the noise of one lap is more than a miss
 
 
@@ -25,7 +27,8 @@ class LineProbe:
     """How lines of one level are tested: latencies of its hit, its miss and the level before (0: there is none); the relative
     noise of a lap; the least distance of lines; latency (`base`) of the nearest cache, and how many lines it surely holds,
     which a control needs; entries and pages of the first TLB, where it has one set (0: else). `filler`: lines that are visited
-    in every lap, so that no nearer cache holds the others."""
+    in every lap, so that no nearer cache holds the others. `reach_bytes`: of the first TLB, or the largest working set where
+    there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit."""
 
     asked: ProbeCache
     space: Space
@@ -40,10 +43,14 @@ class LineProbe:
     page_bytes: int = 0
     filler: tuple[int, ...] = ()
     stride_bytes: int = MIN_PAGE_BYTES
+    reach_bytes: int = 0
+    is_near: bool = False
 
     @property
     def free_lines(self) -> int:
         """How many lines, a stride apart, are surely translated for nothing: none where the TLB has sets, or was not found."""
+        if self.is_near:
+            return MAX_PATTERN_LINES
         return int(MAX_ENTRIES_SHARE * self.entries) * max(1, self.page_bytes // self.stride_bytes)
 
     def lap(self, lines: Sequence[int], seed: int = 0) -> Probe:
