@@ -1,10 +1,11 @@
 // Sharing of caches: which paths of one compute unit store lines in one place, how much of it local memory takes, and which
 // compute units share the cache behind the one for constants. With PTX 1 NVIDIA's registers give the compute unit, and loads
-// name their path; with PTX 0 a work-group counts as a unit. The host writes `constant uint chain_array[]`, cut into slices,
-// in front of this text.
+// name their path; with PTX 0 a work-group counts as a unit.
 //
-// A node is its offset in bytes and holds the offset of the next one, so a step is one load, on whatever path. In the array of
-// program scope a chain runs through each slice in random order, then through the next slice.
+// A node is its offset in bytes and holds the offset of the next one, so a step is one load, on whatever path. With ARRAY 1 the
+// host writes `constant uint chain_array[]`, cut into slices, in front of this text: a chain runs through each slice in random
+// order, then through the next slice. Such a program has no kernel with a pointer to constant memory: in one with both, NVIDIA's
+// compiler loads from the array as from global memory.
 #define TICK_BITS 32
 #include "common.cl"
 
@@ -13,6 +14,11 @@
 #define PATH_IMAGE 2
 #define PATH_CONSTANT 3
 #define PATH_CONSTANT_ARRAY 4
+#define PATH_IDLE 5
+
+#if ARRAY
+#define LOAD_CONSTANT_ARRAY(node) *(constant const uint*)((constant const uchar*)chain_array + (node))
+#endif
 
 #if PTX
 DEFINE_LOAD_PTX(uint, "=r", "ld.global.ca.u32 %0, [%1];")
@@ -33,112 +39,64 @@ uint unit_now(void) {
 #define LOAD_READONLY(arena, node) LOAD_GLOBAL(arena, node)
 #define unit_now() ((uint)get_group_id(0))
 #endif
-#define LOAD_CONSTANT_ARRAY(node) *(constant const uint*)((constant const uchar*)chain_array + (node))
 
+#if !UNITS
 #if IMAGES
 #define IMAGE_PARAMETER read_only image1d_buffer_t image,
-#define IMAGE_ARGUMENT image,
 #else
 #define IMAGE_PARAMETER
-#define IMAGE_ARGUMENT
+#endif
+#if ARRAY
+#define CONSTANTS_PARAMETER
+#else
+#define CONSTANTS_PARAMETER constant const uchar *constants,
 #endif
 
-// The node reached from `node` after so many steps on a path.
-uint walk(const uint path, global const uchar* arena, IMAGE_PARAMETER constant const uchar* constants, uint node,
-          const uint steps) {
-    if (path == PATH_GLOBAL) {
-        for (uint i = 0; i < steps; i++) node = LOAD_GLOBAL(arena, node);
-    } else if (path == PATH_READONLY) {
-        for (uint i = 0; i < steps; i++) node = LOAD_READONLY(arena, node);
-    } else if (path == PATH_CONSTANT) {
-        for (uint i = 0; i < steps; i++) node = *(constant const uint*)(constants + node);
-    } else if (path == PATH_CONSTANT_ARRAY) {
-        for (uint i = 0; i < steps; i++) node = LOAD_CONSTANT_ARRAY(node);
-    }
+// The only work-item makes `count` walks, one after the other, by the words of `schedule`: a path, the first node, and steps;
+// on the path that is idle it waits as long as the walk of that number took, or so many rounds. `ticks` and `reached` have the
+// time of each walk and the node that it ended at. The first node comes from local memory, after the first reading of the
+// counter, and the last one goes there, before the second. `kept` may have more words, which are what is asked about.
+kernel void walks(const global uchar* arena, IMAGE_PARAMETER CONSTANTS_PARAMETER const global uint4* restrict schedule,
+                  const uint count, local volatile uint* kept, global uint* ticks, global uint* reached) {
+    for (uint k = 0; k < count; k++) {
+        const uint4 walk = schedule[k];
+        const uint path = walk.x, steps = walk.z;
+        const uint wait = path == PATH_IDLE ? ticks[walk.y] : 0u;
+        kept[0] = walk.y;
+        INSTRUCTION_FENCE
+        const uint start = ticks_now();
+        INSTRUCTION_FENCE
+        uint node = kept[0];
+        if (path == PATH_GLOBAL) {
+            for (uint i = 0; i < steps; i++) node = LOAD_GLOBAL(arena, node);
+        } else if (path == PATH_READONLY) {
+            for (uint i = 0; i < steps; i++) node = LOAD_READONLY(arena, node);
 #if IMAGES
-    else if (path == PATH_IMAGE) {
-        for (uint i = 0; i < steps; i++) node = read_imageui(image, (int)(node / 4)).x;
-    }
+        } else if (path == PATH_IMAGE) {
+            for (uint i = 0; i < steps; i++) node = read_imageui(image, (int)(node / 4)).x;
 #endif
-    return node;
-}
-
-// One walk on a path between two readings of the counter; the store to local memory waits for the last load.
-#define TIME_WALK(path, first, steps, ticks, reached)                                    \
-    {                                                                                    \
-        INSTRUCTION_FENCE                                                                \
-        const uint start = ticks_now();                                                  \
-        INSTRUCTION_FENCE                                                                \
-        *kept = walk(path, arena, IMAGE_ARGUMENT constants, (first) + (*zero), steps);   \
-        INSTRUCTION_FENCE                                                                \
-        ticks = ticks_now() - start;                                                     \
-        reached = *kept;                                                                 \
-    }
-#define WALK(path, first, steps) *kept = walk(path, arena, IMAGE_ARGUMENT constants, (first) + (*zero), steps);
-
-// The only work-item times the third lap of each of several sets, `steps` accesses from node `first`. LOCAL_BYTES of local
-// memory are declared and used beside. `ticks` and `reached` are of set `row`.
-kernel void fit(global const uchar* arena, IMAGE_PARAMETER constant const uchar* constants, const uint path, const uint first,
-                const uint steps, const uint row, global uint* restrict ticks, global uint* restrict reached) {
-    local volatile uint pad[LOCAL_WORDS];
-    local volatile uint* const kept = pad + (steps + row) % LOCAL_WORDS;
-    local volatile uint* const zero = pad + (steps + row + 1) % LOCAL_WORDS;
-    *zero = 0;
-    WALK(path, first, steps)
-    WALK(path, first, steps)
-    uint taken, last;
-    TIME_WALK(path, first, steps, taken, last)
-    ticks[row] = taken;
-    reached[row] = last;
-}
-
-// The only work-item times laps of the owner's set of `steps` accesses: 0 the first of the launch; 1 warm; 2 after `own_steps`
-// other accesses on the owner's path; 3 warm; 4 after `other_steps` other accesses on the other path; 5 warm; 6 after a wait of
-// as many ticks as the other walk took; 7 warm. With `same` nonzero, 8 is a lap after the set was evicted on its own path and
-// then visited on the other one. ticks[9] and ticks[10] are those of the walks on the own and the other path.
-kernel void paths(global const uchar* arena, IMAGE_PARAMETER constant const uchar* constants, const uint owner,
-                  const uint first, const uint steps, const uint own_first, const uint own_steps, const uint other,
-                  const uint other_first, const uint other_steps, const uint same, global uint* restrict ticks,
-                  global uint* restrict reached) {
-    local volatile uint pad[2];
-    local volatile uint* const kept = pad;
-    local volatile uint* const zero = pad + 1;
-    *zero = 0;
-    uint taken[11], last[11];
-    TIME_WALK(owner, first, steps, taken[0], last[0])
-    WALK(owner, first, steps)
-    TIME_WALK(owner, first, steps, taken[1], last[1])
-    TIME_WALK(owner, own_first, own_steps, taken[9], last[9])
-    TIME_WALK(owner, first, steps, taken[2], last[2])
-    WALK(owner, first, steps)
-    WALK(owner, first, steps)
-    TIME_WALK(owner, first, steps, taken[3], last[3])
-    TIME_WALK(other, other_first, other_steps, taken[10], last[10])
-    TIME_WALK(owner, first, steps, taken[4], last[4])
-    WALK(owner, first, steps)
-    WALK(owner, first, steps)
-    TIME_WALK(owner, first, steps, taken[5], last[5])
-    const uint begin = ticks_now();
-    uint x = begin;
-    for (uint i = 0; i < other_steps && ticks_now() - begin < taken[10]; i++) {
-        ALU_CHAIN_32(x, 0x9E3779B9u, 1u)
-    }
-    *kept = x;
-    TIME_WALK(owner, first, steps, taken[6], last[6])
-    TIME_WALK(owner, first, steps, taken[7], last[7])
-    taken[8] = 0;
-    last[8] = last[7];
-    if (same) {
-        WALK(owner, own_first, own_steps)
-        WALK(other, first, steps)
-        TIME_WALK(owner, first, steps, taken[8], last[8])
-    }
-    for (uint i = 0; i < 11; i++) {
-        ticks[i] = taken[i];
-        reached[i] = last[i];
+#if ARRAY
+        } else if (path == PATH_CONSTANT_ARRAY) {
+            for (uint i = 0; i < steps; i++) node = LOAD_CONSTANT_ARRAY(node);
+#else
+        } else if (path == PATH_CONSTANT) {
+            for (uint i = 0; i < steps; i++) node = *(constant const uint*)(constants + node);
+#endif
+        } else if (path == PATH_IDLE) {
+            uint x = start;
+            for (uint i = 0; i < steps && ticks_now() - start < wait; i++) {
+                ALU_CHAIN_32(x, 0x9E3779B9u, 1u)
+            }
+            kept[1] = x;
+        }
+        kept[0] = node;
+        INSTRUCTION_FENCE
+        ticks[k] = ticks_now() - start;
+        reached[k] = kept[0];
     }
 }
 
+#else
 // Waits until a count has reached `wanted`, or for PATIENCE readings of it; true if it has.
 bool wait_for(volatile global uint* count, const uint wanted) {
     for (uint i = 0; i < PATIENCE; i++) {
@@ -154,6 +112,20 @@ kernel void units(global uint* restrict unit, volatile global uint* arrived) {
     wait_for(arrived, (uint)get_num_groups(0));
 }
 
+// Sets `ticks` to the time of so many steps through the array of program scope from node kept[0], and kept[0] to the node that
+// they end at. The first node comes from local memory, so that the compiler sees one address for all work-items.
+#define TIME_WALK(steps, ticks)                                              \
+    {                                                                        \
+        INSTRUCTION_FENCE                                                    \
+        const uint start = ticks_now();                                      \
+        INSTRUCTION_FENCE                                                    \
+        uint node = kept[0];                                                 \
+        for (uint i = 0; i < (steps); i++) node = LOAD_CONSTANT_ARRAY(node); \
+        kept[0] = node;                                                      \
+        INSTRUCTION_FENCE                                                    \
+        ticks = ticks_now() - start;                                         \
+    }
+
 // The first work-item on each compute unit takes part. The one on unit `source` walks the whole array of program scope twice,
 // timing both laps, into source_ticks. Then each unit whose number among all, place[unit], is one of the SLICES from
 // `first_place` on times one walk through a slice that is its own: fast if what the source loaded is in a cache that it shares.
@@ -163,10 +135,7 @@ kernel void shared_units(const global uint* restrict place, const uint count, co
                          const uint first_place, const uint launch, volatile global uint* arrived, volatile global uint* claimed,
                          volatile global uint* walked, global uint* restrict ticks, global uint* restrict source_ticks,
                          global uint* restrict reached, const uint unit_limit) {
-    local volatile uint pad[2];
-    local volatile uint* const kept = pad;
-    local volatile uint* const zero = pad + 1;
-    *zero = 0;
+    local volatile uint kept[1];
     const uint id = unit_now();
     const bool first_here = id < unit_limit && atomic_inc(&claimed[launch * unit_limit + id]) == 0u;
     atomic_inc(&arrived[launch]);
@@ -174,14 +143,8 @@ kernel void shared_units(const global uint* restrict place, const uint count, co
     bool in_time = wait_for(&arrived[launch], (uint)get_num_groups(0));
     if (id == source) {
         for (uint lap = 0; lap < 2; lap++) {
-            uint node = *zero;
-            INSTRUCTION_FENCE
-            const uint start = ticks_now();
-            INSTRUCTION_FENCE
-            for (uint i = 0; i < SLICES * SLICE_NODES; i++) node = LOAD_CONSTANT_ARRAY(node);
-            *kept = node;
-            INSTRUCTION_FENCE
-            source_ticks[2 * row + lap] = ticks_now() - start;
+            kept[0] = 0;
+            TIME_WALK(SLICES * SLICE_NODES, source_ticks[2 * row + lap])
         }
         atomic_inc(&walked[launch]);
         return;
@@ -190,14 +153,10 @@ kernel void shared_units(const global uint* restrict place, const uint count, co
     if (mine < first_place || mine >= min(count, first_place + SLICES)) return;
     if (source < unit_limit) in_time = wait_for(&walked[launch], 1u) && in_time;
     const uint from = (mine - first_place) * SLICE_BYTES;
-    uint node = from + *zero;
-    INSTRUCTION_FENCE
-    const uint start = ticks_now();
-    INSTRUCTION_FENCE
-    for (uint i = 0; i < SLICE_NODES; i++) node = LOAD_CONSTANT_ARRAY(node);
-    *kept = node;
-    INSTRUCTION_FENCE
-    const uint taken = ticks_now() - start;
+    uint taken;
+    kept[0] = from;
+    TIME_WALK(SLICE_NODES, taken)
     ticks[row * count + mine] = in_time ? taken : 0u;
-    reached[row * count + mine] = *kept == (from + SLICE_BYTES) % (SLICES * SLICE_BYTES) ? 1u : 0u;
+    reached[row * count + mine] = kept[0] == (from + SLICE_BYTES) % (SLICES * SLICE_BYTES) ? 1u : 0u;
 }
+#endif

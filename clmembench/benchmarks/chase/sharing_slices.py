@@ -8,15 +8,22 @@ from clmembench.model import Array, DeviceInfo, Skip
 
 SLICE_BYTES = 1 << 10  # a multiple of any line of a constant cache
 SLICE_NODES = 16  # 64 B apart: the smallest line of a constant cache
+MIN_SLICES = 4  # one to hold, and more to evict it with
 MAX_CONSTANT_BYTES = 56 << 10  # drivers refuse some of the 64 KiB that they claim
+
+
+def constant_room(info: DeviceInfo) -> int:
+    """Bytes of the array. Raises Skip where the device has too little constant memory."""
+    slices = min(MAX_CONSTANT_BYTES, info.constant_bytes) // SLICE_BYTES
+    if slices < MIN_SLICES:
+        raise Skip(f"{info.constant_bytes} B of constant memory are too few")
+    return slices * SLICE_BYTES
 
 
 def constant_chain(info: DeviceInfo, seed: int) -> Array:
     """The words of the array, uint32: a node holds the offset in bytes of the next. Each slice is entered at its first word and
     left for the next slice's, and the last leads to the first. Raises Skip where the device has too little constant memory."""
-    slices = min(MAX_CONSTANT_BYTES, info.constant_bytes) // SLICE_BYTES
-    if slices < 4:
-        raise Skip(f"{info.constant_bytes} B of constant memory are too few")
+    slices = constant_room(info) // SLICE_BYTES
     rng, spacing = np.random.default_rng(seed), SLICE_BYTES // SLICE_NODES
     cells = np.zeros(slices * SLICE_BYTES // 4, np.uint32)
     for number in range(slices):
