@@ -24,6 +24,7 @@ began = time.time()
 
 
 def go(**params):
+    """The data of one point."""
     start = time.time()
     try:
         found = sample_point(device, benchmark.prepare(device, **params), BUDGET, 1.0)
@@ -39,6 +40,7 @@ def go(**params):
 
 
 def per_step(reads):
+    """Ticks a step of each walk, and the brackets."""
     ticks, steps = np.median(reads["ticks"], 0), reads["steps"][0]
     return (ticks - ticks[1]) / np.maximum(1, steps), ticks[:2]
 
