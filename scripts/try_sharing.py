@@ -51,7 +51,7 @@ for path in ("global", "readonly", "image1d_buffer", "constant", "constant_array
         reads = go(question="fit", owner=path, **({"local_bytes": local} if local else {}))
         if reads:
             laps, brackets = per_step(reads)
-            laps = laps[4::3]
+            laps = laps[7::6]
             print(brackets, " ".join(f"{x // 1024}:{y:.0f}" for x, y in zip(reads["bytes"][0], laps, strict=True)))
             if not local:
                 fits = laps <= laps[:4].min() * 1.2

@@ -14,6 +14,7 @@ from clmembench.model.sharing import BRACKETS, FIT_LAPS, SAME_WALKS, SHARING_BEN
 # Thresholds and limits, each with its reason
 MAX_MISS_SHARE = 0.05  # of the rise to the slowest set: a lap of a set that stays is slower by noise alone
 MIN_JUDGED_STEPS = 32  # in a shorter lap the cost of reading the counter, a few cycles off, counts as a miss
+MIN_TIMED_STEPS = 16  # in a shorter lap that cost is a tenth of a hit
 SAME_LATENCY = 0.1  # relative: constants that take as long as global loads are global loads
 MIN_END_RISE = 1.15  # slowest over fastest set: with less, no set left the cache
 
@@ -96,10 +97,10 @@ def fit_of(record: Record) -> Fit | None:
     if (steps[last] <= 0).any():
         return None
     laps = np.median((ticks[:, last] - _bracket(ticks)[:, None]) / steps[last], axis=0)
-    judged = steps[last] >= MIN_JUDGED_STEPS
-    if not judged.any() or not np.isfinite(laps).all() or laps[judged].min() <= 0:
+    judged, timed = steps[last] >= MIN_JUDGED_STEPS, steps[last] >= MIN_TIMED_STEPS
+    if not judged.any() or not np.isfinite(laps).all() or laps[timed].min() <= 0:
         return None
-    hit, miss = float(laps[judged].min()), float(laps[judged].max())
+    hit, miss = float(laps[timed].min()), float(laps[judged].max())
     left = judged & (laps - hit > MAX_MISS_SHARE * (miss - hit)) if miss >= MIN_END_RISE * hit else np.zeros(laps.size, bool)
     first = int(np.argmax(left)) if left.any() else sizes.size
     if first == 0:  # not even the smallest set stays
