@@ -93,7 +93,11 @@ class Unit:
         rng, rows = np.random.default_rng(self.seed + 7), []
         same = {owner, other} == {"global", "readonly"}
         own_bytes = min(other_bytes, LIMIT) if owner.startswith("constant") else other_bytes
-        visited = {"own": (owner, "own", own_bytes), "other": (other, "other", other_bytes), "same": (other, "mine", array_bytes)}
+        visited = {
+            "own": (owner, "own", own_bytes),
+            "other": (other, "other", other_bytes),
+            "same": (other, "mine", array_bytes),
+        }
         names = (*WALKS, *(SAME_WALKS if same else ()))
         for _ in range(self.samples):
             storages, ticks = self._storages(rng), []
@@ -115,7 +119,10 @@ class Unit:
 
     def _storages(self, rng: np.random.Generator, local_bytes: int = 0) -> list[Storage]:
         taken = [int(self.local_cost * local_bytes), *[0] * (len(self.nbytes) - 1)]
-        return [Storage(n - less, random.Random(int(rng.integers(1 << 30))), self.lru) for n, less in zip(self.nbytes, taken, strict=True)]
+        return [
+            Storage(n - less, random.Random(int(rng.integers(1 << 30))), self.lru)
+            for n, less in zip(self.nbytes, taken, strict=True)
+        ]
 
     def _lap(self, rng: np.random.Generator, storage: Storage, path: str, addresses: object, nbytes: int) -> int:
         hits = [storage.access((addresses, n)) for n in range(nbytes // LINE_BYTES)]
@@ -133,7 +140,9 @@ def packed(params: Mapping[str, object], rows: Sequence[Sequence[int]], steps: S
     return record("cache_sharing", dict(params), series([1000] * len(rows), ops=1, reads=reads))
 
 
-def units_record(groups: Sequence[Sequence[int]], cold: float = 290, warm: float = 98, gaps: float = 0.0, seed: int = 3) -> Record:
+def units_record(
+    groups: Sequence[Sequence[int]], cold: float = 290, warm: float = 98, gaps: float = 0.0, seed: int = 3
+) -> Record:
     """A record of question units, of compute units in groups that share a cache."""
     rng = np.random.default_rng(seed)
     units = sorted(n for group in groups for n in group)

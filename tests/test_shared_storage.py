@@ -84,7 +84,9 @@ def test_constants_that_are_loaded_as_global_memory_are_never_judged(owner):
     nbytes = (16 * KIB, 12 * KIB, 12 * KIB, 4 * KIB, 4 * KIB)
     simulated = unit(storage, nbytes, hit_ticks=hits)
     records = measured(simulated)
-    assert not any({"constant_array"} & {r.params["owner"], r.params["other"]} for r in records if r.params["question"] == "paths")
+    assert not any(
+        {"constant_array"} & {r.params["owner"], r.params["other"]} for r in records if r.params["question"] == "paths"
+    )
     records += [simulated.paths(owner, "image1d_buffer", 3 * KIB, 24 * KIB), units_record([[0], [1], [2]], warm=42)]
     found = sharing_findings(records)
     judged = [f for name, f in found.items() if "constant_array" in name or "units" in name]
@@ -207,7 +209,9 @@ def test_a_cpu_says_why_nothing_is_measured():
 
 
 def test_without_a_counter_one_point_is_tried():
-    points = walked(sharing_plan(GPU), lambda point: record("cache_sharing", point.params, status="skipped", reason="no counter"))
+    points = walked(
+        sharing_plan(GPU), lambda point: record("cache_sharing", point.params, status="skipped", reason="no counter")
+    )
     assert len(points) == 1
 
 
@@ -249,7 +253,9 @@ def test_groups_of_compute_units(groups):
 def test_groups_of_several_sizes_and_maps_with_gaps_have_no_one_number():
     uneven = sharing_findings([*fits_of_constants(), units_record([[0, 1], [2]])])["units_of_a_constant_cache"]
     assert uneven.value is None and (uneven.low, uneven.high) == (1, 2)
-    gaps = sharing_findings([*fits_of_constants(), units_record([[n] for n in range(8)], gaps=0.7)])["units_of_a_constant_cache"]
+    gaps = sharing_findings([*fits_of_constants(), units_record([[n] for n in range(8)], gaps=0.7)])[
+        "units_of_a_constant_cache"
+    ]
     assert gaps.value is None and "told apart" in gaps.reason
 
 
@@ -263,7 +269,9 @@ def test_groups_of_several_sizes_and_maps_with_gaps_have_no_one_number():
     ],
 )
 def test_a_map_whose_control_tells_nothing_has_no_groups(times, says):
-    finding = sharing_findings([*fits_of_constants(), units_record([[n] for n in range(6)], **times)])["units_of_a_constant_cache"]
+    finding = sharing_findings([*fits_of_constants(), units_record([[n] for n in range(6)], **times)])[
+        "units_of_a_constant_cache"
+    ]
     assert finding.value is None and says in finding.reason
 
 

@@ -36,7 +36,7 @@ PASS_TIME = Metric("pass_time", "ns", "ops", "cost", "lower")
     suite="memory",
     source="Mei & Chu 2015, section 4; Wong et al. 2010, section V (constant L2 and L3 shared by a cluster)",
     adaptive=True,
-    question=axis("fit", "paths", "units"),
+    question=axis("fit", "paths", "units", needs={"units": ["ptx"]}),
     owner=axis(*PATH_CODES, needs={"readonly": ["ptx"], "image1d_buffer": ["images"]}),
     other=axis("", *PATH_CODES, needs={"readonly": ["ptx"], "image1d_buffer": ["images"]}),
     local_bytes=axis(0),

@@ -157,7 +157,8 @@ def _pair(name: str, ways: Sequence[_Direction], names: tuple[str, ...]) -> Find
     """The finding of two paths from what each does to the other. Each must leave the other's lines alone to be separate."""
     verdicts = {way.verdict for way in ways}
     void = next((way.reason for way in ways if way.verdict == "void"), "")
-    finite = [way.ratio for way in ways if np.isfinite([way.ratio.low, way.ratio.high]).all()]
+    deciding = [way for way in ways if way.verdict == "shared"] if verdicts in ({"shared"}, {"shared", ""}) else ways
+    finite = [way.ratio for way in deciding if np.isfinite([way.ratio.low, way.ratio.high]).all()]
     low, high = (min(r.low for r in finite), max(r.high for r in finite)) if finite else (None, None)
     if void:
         return undetermined_finding(name, void, EVICTION_METHOD, names)

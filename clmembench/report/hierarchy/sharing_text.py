@@ -61,10 +61,10 @@ def _local_lines(findings: Mapping[str, Finding], footnote: Callable[[str, str, 
     elif local is not None:
         number = footnote("shared storage", "local memory", line(local.reason))
         yield f"local memory and the first cache: undetermined [{number}]"
-    stays = [(found[1], finding) for name, finding in findings.items() if (found := STAYS_NAME.fullmatch(name))]
+    stays = [(found[1], finding) for name, finding in findings.items() if (found := STAYS_NAME.fullmatch(line(name)))]
     if stays:
-        told = (f"{_stays_text(finding)} beside {amount} KiB" for amount, finding in stays)
-        yield f"largest first cache that a kernel of one-item work-groups got, by local memory: {', '.join(told)}"
+        told = (f"{_stays_text(finding)} beside {f'{amount} KiB' if float(amount) else 'none'}" for amount, finding in stays)
+        yield f"largest first cache that a kernel of one-item work-groups got beside local memory: {', '.join(told)}"
 
 
 def _stays_text(finding: Finding) -> str:
