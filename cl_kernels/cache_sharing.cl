@@ -4,8 +4,8 @@
 //
 // A node is its offset in bytes and holds the offset of the next one, so a step is one load, on whatever path. With ARRAY 1 the
 // host writes `constant uint chain_array[]`, cut into slices, in front of this text: a chain runs through each slice in random
-// order, then through the next slice. Such a program has no kernel with a pointer to constant memory: in one with both, NVIDIA's
-// compiler loads from the array as from global memory.
+// order, then through the next slice. Such a program has no kernel with a pointer to constant memory: in one with both, an
+// H200's driver made loads from the array as from global memory.
 #define TICK_BITS 32
 #include "common.cl"
 
@@ -54,8 +54,8 @@ uint unit_now(void) {
 
 // The only work-item makes `count` walks, one after the other, by the words of `schedule`: a path, the first node, and steps;
 // on the path that is idle it waits as long as the walk of that number took, or so many rounds. `ticks` and `reached` have the
-// time of each walk and the node that it ended at. The first node comes from local memory, after the first reading of the
-// counter, and the last one goes there, before the second. `kept` may have more words, which are what is asked about.
+// time of each walk and the node that it ended at. The first node goes to local memory before the first reading of the counter,
+// so that it is there, and the last one before the second. `kept` may have more words, which are what is asked about.
 kernel void walks(const global uchar* arena, IMAGE_PARAMETER CONSTANTS_PARAMETER const global uint4* restrict schedule,
                   const uint count, local volatile uint* kept, global uint* ticks, global uint* reached) {
     for (uint k = 0; k < count; k++) {
@@ -66,7 +66,7 @@ kernel void walks(const global uchar* arena, IMAGE_PARAMETER CONSTANTS_PARAMETER
         INSTRUCTION_FENCE
         const uint start = ticks_now();
         INSTRUCTION_FENCE
-        uint node = kept[0];
+        uint node = walk.y;
         if (path == PATH_GLOBAL) {
             for (uint i = 0; i < steps; i++) node = LOAD_GLOBAL(arena, node);
         } else if (path == PATH_READONLY) {
@@ -132,9 +132,9 @@ kernel void units(global uint* restrict unit, volatile global uint* arrived) {
 // A `source` that no unit has is the control: nobody walks before. Rows of `ticks` are by source and then by
 // place; counts of a launch are at `launch`.
 kernel void shared_units(const global uint* restrict place, const uint count, const uint source, const uint row,
-                         const uint first_place, const uint launch, volatile global uint* arrived, volatile global uint* claimed,
-                         volatile global uint* walked, global uint* restrict ticks, global uint* restrict source_ticks,
-                         global uint* restrict reached, const uint unit_limit) {
+                         const uint first_place, const uint launch, volatile global uint* arrived,
+                         volatile global uint* claimed, volatile global uint* walked, global uint* restrict ticks,
+                         global uint* restrict source_ticks, global uint* restrict reached, const uint unit_limit) {
     local volatile uint kept[1];
     const uint id = unit_now();
     const bool first_here = id < unit_limit && atomic_inc(&claimed[launch * unit_limit + id]) == 0u;
