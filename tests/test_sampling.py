@@ -12,7 +12,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.gates.point import judged
 from clmembench.measure import sampling, timed_work
-from clmembench.measure.core_clock import CoreClock, clock_step_ns
+from clmembench.measure.core_clock import MAX_READING_AGE_S, CoreClock, clock_step_ns
 from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
@@ -281,3 +281,16 @@ def test_the_step_of_a_clock_is_not_that_of_a_leap(leap):
     late = replace(timings[0], device_ns=timings[0].device_ns + leap + 1)
     assert clock_step_ns([*timings, late]) == clock_step_ns(timings)
     assert clock_step_ns([late, late]) == 1.0
+
+
+def test_a_reading_of_the_core_clock_after_one_point_is_that_before_the_next(monkeypatch):
+    taken = []
+    device = FakeDevice(script=lambda commands, passes: taken.append(1) or 5_000 + 16 * int(commands[0].args[0]))
+    clock, now = CoreClock(lambda steps: [launch(steps)], 32, 1.0, "test"), [100.0]
+    monkeypatch.setattr("clmembench.measure.core_clock.time", SimpleNamespace(monotonic=lambda: now[0]))
+    first, once = clock.read(device), len(taken)
+    now[0] += MAX_READING_AGE_S / 2
+    assert (clock.recent(device), len(taken)) == (first, once)
+    now[0] += MAX_READING_AGE_S
+    clock.recent(device)
+    assert len(taken) == 2 * once

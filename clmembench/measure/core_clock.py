@@ -11,6 +11,7 @@ from clmembench.model import ClockReading, Device, Launch, Timing
 
 MIN_READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
 MAX_CHAIN_STEPS = 80_000
+MAX_READING_AGE_S = 0.02  # of the reading after one point that is also that before the next: preparing most points takes less
 MIN_CLOCK_LEAP_NS = 1e9  # by which stamps span more than the host saw pass: more than the step of any event clock
 
 
@@ -27,6 +28,7 @@ class CoreClock:
     cycles_per_op: float | None
     origin: str
     steps: int = 5_000
+    last: tuple[float, float] = (-math.inf, 0.0)  # when the last reading ended, by the host's clock in s, and what it was
 
     def settle(self, device: Device, least_s: float) -> None:
         """Keep the device busy for `least_s`, so that its clock leaves the idle state; then find how many steps to read."""
@@ -42,7 +44,12 @@ class CoreClock:
             min(_duration_ns(t) for t in [device.time(self.chain(n), 1, "device") for _ in range(times)])
             for n in (self.steps, 3 * self.steps)
         )
-        return float(far - near)
+        self.last = time.monotonic(), float(far - near)
+        return self.last[1]
+
+    def recent(self, device: Device) -> float:
+        """The last reading where it is of just now, else a new one."""
+        return self.last[1] if time.monotonic() - self.last[0] <= MAX_READING_AGE_S else self.read(device)
 
     def reading(self, before_ns: float, after_ns: float) -> ClockReading:
         return ClockReading(2 * self.steps * self.ops_per_step, before_ns, after_ns, self.cycles_per_op, self.origin)

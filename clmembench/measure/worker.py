@@ -153,7 +153,7 @@ class Session:
         if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _is_host_call(prepared)):
             return sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors), None, said
         while True:
-            before_ns = self._clock.read(self.device)
+            before_ns = self._clock.recent(self.device)
             measured = sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors)
             reading = self._clock.reading(before_ns, self._clock.read(self.device))
             if reading.moved <= MIN_REPORTED_DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
