@@ -7,6 +7,7 @@ import pytest
 
 from clmembench.infer.hierarchy.cache_sharing import pairs_to_try, sharing_findings, sharing_notes
 from clmembench.infer.hierarchy.sharing_records import fit_of
+from clmembench.model import Trace
 from clmembench.model.sharing import PATH_CODES
 from clmembench.plan.sharing import CPU_REASON, LOCAL_BYTES, sharing_plan
 from tests.builders import device, record, walked
@@ -257,6 +258,18 @@ def test_groups_of_several_sizes_and_maps_with_gaps_have_no_one_number():
         "units_of_a_constant_cache"
     ]
     assert gaps.value is None and "told apart" in gaps.reason
+
+
+def test_a_few_pairs_that_neither_hit_nor_miss_keep_the_number_back():
+    """Two of twelve units find each other's slices in a cache that is farther than the one asked about."""
+    plain = units_record([[n] for n in range(12)])
+    reads = plain.series[0].reads
+    rows = reads["ticks"].unpack().reshape(-1, 13, 12).copy()
+    rows[:, 1, 1] = rows[:, 2, 0] = 16 * 195
+    ticks = Trace.pack("ticks", [row.ravel() for row in rows])
+    between = replace(plain, series=(replace(plain.series[0], reads={**reads, "ticks": ticks}),))
+    whole, open_one = (sharing_findings([*fits_of_constants(), r])["units_of_a_constant_cache"] for r in (plain, between))
+    assert whole.value == 1 and open_one.value is None and "neither a hit nor a miss" in open_one.reason
 
 
 @pytest.mark.parametrize(

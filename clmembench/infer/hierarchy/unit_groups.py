@@ -79,7 +79,10 @@ def _sharing(ticks: Array, warm: float, units: Array, array_fit: Fit | None, nam
     if known < MIN_KNOWN_SHARE:
         why = f"only {known:.0%} of the pairs of compute units were told apart"
         return undetermined_finding(NAME, why, METHOD, names)
-    groups = _groups(both == 1.0)
+    groups, widest = _groups(both == 1.0), _groups((both == 1.0) | (np.isnan(both) & apart))
+    if groups != widest:
+        why = "some pairs of compute units are neither a hit nor a miss, or were not timed, and groups depend on them"
+        return undetermined_finding(NAME, why, METHOD, names)
     if any((both[np.ix_(group, group)][~np.eye(len(group), dtype=bool)] == 0.0).any() for group in groups):
         why = "units that each share it with a third do not share it with each other: no groups"
         return undetermined_finding(NAME, why, METHOD, names)
