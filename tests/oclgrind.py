@@ -50,6 +50,7 @@ from clmembench.model import (
     Value,
     Work,
 )
+from clmembench.model.sharing import PATH_CODES
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import is_placeable
 from clmembench.resources import kernel_source
@@ -59,9 +60,9 @@ from clmembench.runtimes.opencl.info import simulator_devices
 from tests.oclgrind_requests import request
 
 # modules whose benchmarks have the same names
-chase, atomic, arithmetic, local_memory, subgroup, mnf_host = (
+chase, cache_sharing, atomic, arithmetic, local_memory, subgroup, mnf_host = (
     import_module(f"clmembench.benchmarks.{name}")
-    for name in ("chase.chase", "atomic", "arithmetic", "local_memory", "subgroup", "mnf.mnf_host")
+    for name in ("chase.chase", "chase.cache_sharing", "atomic", "arithmetic", "local_memory", "subgroup", "mnf.mnf_host")
 )
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
@@ -117,6 +118,14 @@ ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
         FILLED,
         *({"space": space, **trace} for space in typing.get_args(Space) for trace in ({}, {"mode": "trace", "record": 70})),
         {"mode": "trace", "record": 40, "skip": 100, "cold": True},
+    ],
+    "cache_sharing": [
+        *({"owner": owner} for owner in PATH_CODES),
+        {"local_bytes": 1 << 10},
+        *(
+            {"question": "paths", "owner": owner, "other": other, "array_bytes": 2 << 10, "other_bytes": 3 << 10}
+            for owner, other in itertools.permutations(PATH_CODES, 2)
+        ),
     ],
     "mnf_filter": [{"variant": "V3"}] + [{"variant": variant, "size": FULL_GROUP} for variant in mnf_kernels.FILTERS],
     "mnf_covariance": [{"variant": "V4"}]
@@ -297,7 +306,7 @@ def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
     """What a benchmark takes Oclgrind for: every kind of device that its kernels have a shape for."""
     nbytes = OWN_BYTES.get(name, ARRAY_BYTES)
     small = replace(claims, array_bytes=nbytes, compute_units=1 if name in ALONE else UNITS)
-    if name == "chase":
+    if name in ("chase", "cache_sharing"):
         small = replace(small, features=claims.features | {"tsc"})
     gpu, cpu = replace(small, kind="gpu"), replace(small, kind="cpu", shares_host_memory=True)
     held = {"gpu, 3 work-groups": replace(gpu, work_groups=3)} if is_placeable(known()[name], gpu) else {}
@@ -447,6 +456,7 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE_BYTES, MAX_ADDRESS_SPACE_BYTES))
     reduced(chase, flush_bytes=lambda info: 4 << 10)
     reduced(spaces, MIN_ARENA_BYTES=4 << 10)
+    reduced(cache_sharing, **dict.fromkeys(("GPU_FIT_BYTES", "CPU_FIT_BYTES", "CONSTANT_FIT_BYTES"), (1 << 10, 2 << 10)))
     groups = {"GROUPS_PER_UNIT": 2, "GROUPS_PER_CPU_UNIT": 2}
     reduced(mnf_kernels, STAGED_BANDS=STAGED_BANDS, STAGED_PIXELS=STAGED_PIXELS, **groups)
     reduced(atomic, SPREAD_CELLS=1 << 10, LOCAL_SPREAD_CELLS=1 << 6)

@@ -67,8 +67,8 @@ def test_suite_everything_has_all_benchmarks_peers_and_the_hierarchy():
     assert set(suites()["all"]) - set(suites()[EVERYTHING]) == {"l2_map"}  # which the hierarchy measures, in places of its own
     planned = PlannedRun(device(kind="cpu"), chosen, selected_benchmarks(chosen))
     names = [one.name for one in planned.estimate(planned.info).benchmarks]
-    assert names == [*suites()[EVERYTHING], "chase", "l2_map"]
-    assert {"chase", "l2_map"} <= set(planned.cards())
+    assert names == [*suites()[EVERYTHING], "chase", "cache_sharing", "l2_map"]
+    assert {"chase", "cache_sharing", "l2_map"} <= set(planned.cards())
     assert not PlannedRun(device(), Selection(suite="quick"), ()).has_hierarchy
 
 

@@ -9,6 +9,7 @@ from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.report import render
 from clmembench.report.hierarchy import hierarchy_json
 
+SHARED = Finding("local_with_first_cache", "shared", None, None, "", "ok", "sets that stay", ("cache_sharing:2:0",))
 PARTS = {"value", "low", "high", "unit", "status", "method", "evidence", "reason"}
 
 
@@ -34,7 +35,7 @@ def test_a_level_has_every_property_and_what_is_beyond():
 
 def test_every_part_is_there_where_nothing_was_found():
     assert json.loads(render.json_text(hierarchy_json.hierarchy_object(Hierarchy()))) == {
-        "levels": [], "tlb": [], "local": {}, "constant": [], "image": [], "patterns": {}, "notes": [],
+        "levels": [], "tlb": [], "local": {}, "constant": [], "image": [], "patterns": {}, "sharing": {}, "notes": [],
     }  # fmt: skip
 
 
@@ -42,10 +43,12 @@ def test_tlb_local_patterns_and_notes():
     cycles = Finding("latency_cycles", 28.5, 28.0, 29.0, "cycles", "ok", "chase", ("chase:5",))
     hierarchy = Hierarchy(
         tlb=(TlbLevel("L1 TLB", {}),), local=CacheLevel("local", "local", {"latency_cycles": cycles}),
-        patterns={"P1": cycles}, notes=("no images",),
+        patterns={"P1": cycles}, notes=("no images",), sharing={"local_with_first_cache": SHARED},
     )  # fmt: skip
     whole = json.loads(render.json_text(hierarchy_json.hierarchy_object(hierarchy)))
     assert list(whole["tlb"][0]) == ["name", *hierarchy_json.TLB]
     assert whole["local"]["latency_cycles"]["value"] == whole["patterns"]["P1"]["value"] == 28.5
     assert "memory itself" in whole["local"]["size_bytes"]["reason"]
     assert whole["notes"] == ["no images"]
+    assert set(whole["sharing"]["local_with_first_cache"]) == PARTS
+    assert whole["sharing"]["local_with_first_cache"]["value"] == "shared"

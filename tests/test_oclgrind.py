@@ -38,6 +38,10 @@ CANNOT: dict[str, str] = {
         f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"
         for kernel in ("units", "own_addresses", "l2_map")
     },
+    **{
+        f"cache_sharing.{kernel}": "a compute unit tells its number by PTX alone: run on PoCL without, by test_cache_sharing"
+        for kernel in ("units", "shared_units")
+    },
 }
 # races that are meant, by kernel and the line that reads. OpenCL 1.2 has no atomic load: a word that others swap is read
 # plainly, and the compare-and-swap that follows decides whether what was read still held
@@ -130,7 +134,8 @@ def meant(finding: str) -> tuple[str, str] | None:
 def imagined(point: Mapping[str, Any], finding: str) -> bool:
     """Whether that is about what was read from an image, of which Oclgrind 21.10 does not know that the host has filled it."""
     params = point.get("params", {})
-    return "ninitialized" in finding and str(params.get("space", params.get("memory"))).startswith("image")
+    paths = (params.get(name) for name in ("space", "memory", "owner", "other"))
+    return "ninitialized" in finding and any(str(path).startswith("image") for path in paths)
 
 
 def problems(found: Outcome) -> list[str]:

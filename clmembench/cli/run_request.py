@@ -107,10 +107,12 @@ class PlannedRun:
     def cards(self) -> Mapping[str, Card]:
         """The benchmarks that the header keeps: the chosen ones, their peers, and those of the hierarchy."""
         from clmembench.model import CHASE_BENCHMARK
+        from clmembench.model.sharing import SHARING_BENCHMARK
         from clmembench.plan import hierarchy, interleave
 
         names = [*(benchmark.name for benchmark in self.chosen), *interleave.peer_names(self.selection, self.info)]
-        return session.cards([*names, *((CHASE_BENCHMARK, hierarchy.L2_MAP) if self.has_hierarchy else ())])
+        mine = (CHASE_BENCHMARK, SHARING_BENCHMARK, hierarchy.L2_MAP) if self.has_hierarchy else ()
+        return session.cards([*names, *mine])
 
     def estimate(self, info: DeviceInfo) -> RunEstimate:
         """How many points it has and how long they take, all parts together, on a device with these features."""

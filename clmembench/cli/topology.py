@@ -68,11 +68,13 @@ def topology(
 def _measurement(given: study.Options, spaces: str | None, classic: bool) -> study.Measurement:
     """Raises ValueError for what is no memory space, too."""
     from clmembench.model import CHASE_BENCHMARK
+    from clmembench.model.sharing import SHARING_BENCHMARK
     from clmembench.plan import estimate, hierarchy
 
     selection = given.selection("topology", globs=(CHASE_BENCHMARK,))
     records = partial(hierarchy_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
-    return study.Measurement(selection, (CHASE_BENCHMARK, hierarchy.L2_MAP), records, estimate.hierarchy_estimate)
+    names = (CHASE_BENCHMARK, SHARING_BENCHMARK, hierarchy.L2_MAP)
+    return study.Measurement(selection, names, records, estimate.hierarchy_estimate)
 
 
 def hierarchy_records(
@@ -86,19 +88,23 @@ def hierarchy_records(
     deadline: Deadline | None = None,
 ) -> Iterator[Record]:
     """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), until
-    the deadline or within the limits of the selection; then those of the classic methods, if asked for. `known` are the records
-    of an interrupted run."""
+    the deadline or within the limits of the selection; then those of the classic methods, if asked for, of what shares storage,
+    if all spaces are, and of the last cache's map. `known` are the records of an interrupted run."""
     from clmembench.benchmarks import discovered
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner
     from clmembench.model import CHASE_BENCHMARK
-    from clmembench.plan import hierarchy
+    from clmembench.model.sharing import SHARING_BENCHMARK
+    from clmembench.plan import hierarchy, sharing
     from clmembench.plan.budget import Deadline
 
     end = deadline or Deadline.after(selection.budget_s)
     plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
     for plan in plans:
         yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, known, end)
+    if not spaces:
+        plan = sharing.sharing_plan(info)
+        yield from runner.run_plan(plan, discovered()[SHARING_BENCHMARK], info.runtime, info, found, selection, known, end)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
         plan = hierarchy.l2_map_plan(info, cpus)

@@ -30,7 +30,8 @@ class TlbLevel:
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
     """All that was found. `levels` and `tlb` are of global memory, from the nearest on; `constant` and `image` of those
-    paths; `patterns` are the global latency patterns P1 to P6; `notes` say what could not be probed and why."""
+    paths; `patterns` are the global latency patterns P1 to P6; `sharing` says which paths, local memory and compute units share
+    storage; `notes` say what could not be probed and why."""
 
     levels: tuple[CacheLevel, ...] = ()
     tlb: tuple[TlbLevel, ...] = ()
@@ -39,3 +40,4 @@ class Hierarchy:
     image: tuple[CacheLevel, ...] = ()
     patterns: Mapping[str, Finding] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    sharing: Mapping[str, Finding] = field(default_factory=dict)

@@ -6,10 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from clmembench.model import CHASE_BENCHMARK, Benchmark, DeviceInfo, Place, Plan, Point, Record
+from clmembench.model.sharing import SHARING_BENCHMARK
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.hierarchy import L2_MAP, MAX_MAPPED_CORES
 from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
+from clmembench.plan.sharing import GPU_POINTS
 from clmembench.plan.sweep import explore
 
 MAX_ARRAYS = 3  # of one size that a benchmark holds
@@ -37,6 +39,7 @@ COSTS = {
 HIERARCHY_POINTS = 650  # of an inquiry into the memory hierarchy
 HIERARCHY_POINT_S = {"cpu": 0.25, "gpu": 0.11}
 GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a GPU, and seconds of one
+SHARING_S = 10.0  # of a GPU's points of cache_sharing, most of which build a program
 ENERGY_S = 2.1  # of a point whose energy is wanted, by a counter that is updated every 100 ms: of a CPU's its samples suffice
 PEER_S = 1.5  # of a point of a host's library or program, most of which sets its problem up
 
@@ -159,7 +162,10 @@ def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
     chase = BenchmarkEstimate(CHASE_BENCHMARK, HIERARCHY_POINTS, 0, HIERARCHY_POINTS, 1, seconds, 0, grows=True)
     count = min(MAX_MAPPED_CORES, info.compute_units) if info.kind == "cpu" else GPU_MAP_POINTS
     l2_map = BenchmarkEstimate(L2_MAP, count, 0, count, count, count * MAP_POINT_S, 0, grows=True)
-    return RunEstimate((chase, l2_map))
+    points = 1 if info.has_cpu_cores else GPU_POINTS
+    seconds = 0.0 if info.has_cpu_cores else SHARING_S
+    sharing = BenchmarkEstimate(SHARING_BENCHMARK, points, 0, points, 1, seconds, 0, grows=True)
+    return RunEstimate((chase, sharing, l2_map))
 
 
 def walk(plan: Plan, benchmark: Benchmark) -> list[Point]:

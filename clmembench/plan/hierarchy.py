@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar, get_args
 
 from clmembench.analysis.chase_latency import clock_of, usual
 from clmembench.infer import plateaus
 from clmembench.infer.classic.methods import ClassicReadings, classic_inquiry
+from clmembench.infer.hierarchy.cache_sharing import sharing_findings, sharing_notes
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.llc_placement import PlacedHierarchy, place_last_cache
 from clmembench.model import (
@@ -80,11 +82,14 @@ def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
 
 
 def infer_stored(run: Run) -> PlacedHierarchy:
-    """The hierarchy of a stored run: the same inquiry, answered by its records, and the map of its last cache. A probe that the
+    """The hierarchy of a stored run: the same inquiry, answered by its records, what shares storage, and the map of its last
+    cache. A probe that the
     run lacks, such as one in a memory space that was left out, gets an answer that says so."""
     kept = _stored_chases(run)
     inquiry = infer_hierarchy(probe_limits(run.header.device, _chased_spaces(kept)))
-    return place_last_cache(replay(inquiry, _stored_answers(kept)), run.records)
+    found = replay(inquiry, _stored_answers(kept))
+    sharing, notes = sharing_findings(run.records), (*found.notes, *sharing_notes(run.records))
+    return place_last_cache(replace(found, sharing=sharing, notes=notes), run.records)
 
 
 def stored_classic(run: Run) -> tuple[ClassicReadings, ...]:

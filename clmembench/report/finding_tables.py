@@ -17,6 +17,7 @@ COLUMNS = tuple(
     for name in ("level", "space", "property", "value", "interval", "status", "method", "evidence", "why")
 )
 FIELDS = ("level", "space", "property", "value", "low", "high", "unit", "status", "method", "evidence", "reason")  # of CSV
+SHARING_HEADING = "Shared storage"
 MAX_NAMED_RECORDS = 3  # ids of records that a table for people has room for
 
 
@@ -34,7 +35,7 @@ class Entry:
 
 def entries(hierarchy: Hierarchy) -> list[Entry]:
     """Every finding: global memory from the nearest level on, its TLBs and latency patterns, local memory, then each other
-    path, under its heading."""
+    path, under its heading; then what shares storage."""
     local = [hierarchy.local] if hierarchy.local is not None else []
     found = [
         *((level.name, level.space, level.findings, "") for level in main_levels(hierarchy)),
@@ -42,6 +43,7 @@ def entries(hierarchy: Hierarchy) -> list[Entry]:
         ("patterns", "global", hierarchy.patterns, ""),
         *((level.name, level.space, level.findings, "Local memory") for level in local),
         *((level.name, level.space, level.findings, path.heading) for path in other_paths(hierarchy) for level in path.levels),
+        ("sharing", "", hierarchy.sharing, SHARING_HEADING),
     ]
     return [Entry(level, space, name, finding, path) for level, space, of, path in found for name, finding in of.items()]
 
@@ -66,7 +68,8 @@ def _with_headings(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:
     before = ""
     for entry, row in zip(entries(hierarchy), cells(hierarchy), strict=True):
         if entry.path != before:
-            yield (f"{entry.path}: from the compute unit", *[""] * (len(COLUMNS) - 1))
+            anew = "" if entry.path == SHARING_HEADING else ": from the compute unit"
+            yield (f"{entry.path}{anew}", *[""] * (len(COLUMNS) - 1))
         before = entry.path
         yield row
 

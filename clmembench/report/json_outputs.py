@@ -149,6 +149,7 @@ class HierarchyObject(TypedDict):
     constant: list[CacheLevelObject]
     image: list[CacheLevelObject]
     patterns: dict[str, FindingObject]
+    sharing: dict[str, FindingObject]
     notes: list[str]
     classic: NotRequired[list[ClassicObject]]
 

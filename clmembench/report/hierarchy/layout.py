@@ -9,6 +9,7 @@ from typing import Literal
 
 from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy
 from clmembench.report.finding_tables import interval_text, number_text, property_label, value_text
+from clmembench.report.hierarchy.sharing_text import sharing_lines
 from clmembench.report.memory_paths import main_levels, other_paths
 from clmembench.sanitize import line
 from clmembench.specs.claims import Claim, claims_by_level, verdict
@@ -74,8 +75,9 @@ class Bar:
 @dataclass(frozen=True, slots=True)
 class HierarchyLayout:
     """Content of a drawing, from the compute unit outwards: `near` is in it, `path` the levels of global memory, `tlb` beside
-    them, `branches` other paths from it by their headings, each a tree of its own. `surprises` are claims that are
-    contradicted; `footnotes` say what is not known and why; `remarks` what could not be looked at."""
+    them, `branches` other paths from it by their headings, each a tree of its own. `sharing` says what shares storage;
+    `surprises` are claims that are contradicted; `footnotes` say what is not known and why; `remarks` what could not be looked
+    at."""
 
     title: str
     unit: str
@@ -84,6 +86,7 @@ class HierarchyLayout:
     tlb: tuple[Box, ...]
     branches: tuple[tuple[str, tuple[Box, ...]], ...]
     bars: tuple[Bar, ...]
+    sharing: tuple[str, ...]
     surprises: tuple[str, ...]
     footnotes: tuple[str, ...]
     remarks: tuple[str, ...]
@@ -126,6 +129,7 @@ def lay_out(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Sequen
         tlb=tlb,
         branches=branches,
         bars=tuple(_bars(hierarchy.patterns, notes)),
+        sharing=sharing_lines(hierarchy.sharing, notes.add),
         surprises=tuple(map(line, surprises)),
         footnotes=notes.lines(),
         remarks=tuple(map(line, hierarchy.notes)),

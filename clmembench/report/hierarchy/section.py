@@ -70,6 +70,7 @@ def device_values(label: str, found: HierarchyFindings, info: DeviceInfo, sheet:
         ],
         "tlb": [_box(box) for box in sketch.tlb],
         "branches": [{"heading": heading, "levels": [_box(box) for box in boxes]} for heading, boxes in sketch.branches],
+        "sharing": sketch.sharing,
         "surprises": sketch.surprises,
         "footnotes": sketch.footnotes,
         "remarks": sketch.remarks,

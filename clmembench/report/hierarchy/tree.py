@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from clmembench.model import DeviceInfo, Hierarchy
+from clmembench.report.hierarchy import sharing_text
 from clmembench.report.hierarchy.layout import Bar, Box, Fact, HierarchyLayout, lay_out
 from clmembench.specs.claims import Claim
 
@@ -37,6 +38,7 @@ def draw_tree(
     if sketch.bars:
         lines += ["", ink.strong("Global latency patterns (Mei & Chu 2015, figure 14)"), *_bars(sketch.bars, width)]
     for title, notes in (
+        (sharing_text.TITLE, sketch.sharing),
         ("Claims that are contradicted", sketch.surprises),
         ("Not known, and why", sketch.footnotes),
         ("Not looked at", sketch.remarks),
