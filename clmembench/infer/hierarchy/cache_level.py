@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.curve_findings import PLATEAU_METHOD, UNKNOWN_LEVEL_NUMBER, latency_findings, plateau_latency
+from clmembench.infer.hierarchy.curve_findings import (
+    PLATEAU_METHOD,
+    UNKNOWN_LEVEL_NUMBER,
+    latency_findings,
+    plateau_latency,
+    with_steep_bound,
+)
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit
@@ -28,7 +34,9 @@ from clmembench.model import CacheLevel, Finding, Inquiry
 GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 PREFETCHER_HELPS = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
+TOO_LARGE = "laps over so large a level take too long to look for its lines one by one"
 # Thresholds
+MAX_PROBED_BYTES = 32 << 20  # of a level whose geometry is looked for: a lap of a larger one takes a third of a second
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
 MIN_UNIT_BYTES = 32  # taken for what a miss brings in where that is not known: no device brings in less
 USUAL_WAYS = 16  # taken for those of a nearer cache where they are not known
@@ -68,6 +76,12 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         return CacheLevel(
             name, chase.space, {"size_bytes": bounds, **_undetermined_properties(GEOMETRY_PROPERTIES, reason), **latencies}
         )
+    if around.number and step.fits_bytes > MAX_PROBED_BYTES:
+        size = undetermined_finding("size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.fits_bytes)
+        size = with_steep_bound(size, curve, around.number)
+        return CacheLevel(
+            name, chase.space, {"size_bytes": size, **_undetermined_properties(GEOMETRY_PROPERTIES, TOO_LARGE), **latencies}
+        )
     asked.cited()
     probe = LevelProbe(asked, chase, _hit_miss_model(step, around))
     before = curve.steps[0 if chase.space == "global" else 1 : around.number]
@@ -102,7 +116,9 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         **policy,
         **latencies,
     }
-    return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, findings, curve, around, least)))
+    findings = yield from _with_eviction_sets(probe, findings, curve, around, least)
+    size = with_steep_bound(findings["size_bytes"], curve, around.number)
+    return CacheLevel(name, chase.space, {**findings, "size_bytes": size})
 
 
 def _undetermined_properties(names: tuple[str, ...], reason: str) -> dict[str, Finding]:

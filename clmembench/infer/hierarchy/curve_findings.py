@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
@@ -12,6 +13,8 @@ from clmembench.model import CacheLevel, Finding
 
 MEMORY_METHOD = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
+MIN_MISSING_SHARE = 0.9  # of accesses: then nearly every set has more lines than it holds
+MAX_STEEP_RATIO = 1.25  # of working sets, from the first misses on, in which lines that fall evenly into sets all begin to miss
 UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
 
 
@@ -71,3 +74,15 @@ def latency_findings(curve: LatencyCurve, latency: LevelLatency) -> dict[str, Fi
             ends = number * (1 - spread), number * (1 + spread)
             found[name] = measured_finding(name, number, latency.method, latency.evidence, *ends)
     return found
+
+
+def with_steep_bound(size: Finding, curve: LatencyCurve, number: int) -> Finding:
+    """The size of a level behind the first with an upper bound where it has none, if its curve climbs within a quarter of it to
+    the next latency: then lines fall evenly into sets, and a working set of which nearly all accesses miss does not fit."""
+    step = curve.steps[number]
+    if size.status != "undetermined" or size.high is not None or not size.low or not number:
+        return size
+    limit = step.hit + MIN_MISSING_SHARE * (step.miss - step.hit)
+    rising = [(s, v) for s, v in zip(curve.sizes, curve.values, strict=True) if s > size.low]
+    full = next((s for (s, v), (_, then) in pairwise(rising) if v >= limit and then >= limit), None)
+    return replace(size, high=full) if full is not None and full <= MAX_STEEP_RATIO * size.low else size
