@@ -9,8 +9,8 @@
 
 #if BLOCKED
 // Each work-item takes a contiguous block of chunks, a vector of 8 rows at a time. The last chunk may have more rows than y,
-// which has room for them. CHUNK is a multiple of 8, so that vectors are aligned; no built-in function takes one, since PoCL 3.0
-// calls those of 64 bytes wrongly on CPUs with AVX-512 that its LLVM does not know.
+// which has room for them. CHUNK is a multiple of 8, so that vectors are aligned; no built-in function takes one, since PoCL
+// 3.0 calls those of 64 bytes wrongly on CPUs with AVX-512 that its LLVM does not know.
 kernel void sell(const global double* restrict values, const global int* restrict indices, const global int* restrict begins,
                  const global int* restrict order, const global double* restrict x, global double* restrict y,
                  const uint slots) {
@@ -24,7 +24,8 @@ kernel void sell(const global double* restrict values, const global int* restric
             PREFETCH_ENTRY(value);
             PREFETCH_ENTRY(index);
             const int8 c = vload8(0, index);
-            sum += *(const global double8*)value * (double8)(x[c.s0], x[c.s1], x[c.s2], x[c.s3], x[c.s4], x[c.s5], x[c.s6], x[c.s7]);
+            const double8 v = *(const global double8*)value;
+            sum += v * (double8)(x[c.s0], x[c.s1], x[c.s2], x[c.s3], x[c.s4], x[c.s5], x[c.s6], x[c.s7]);
         }
 #if SORTED
         const int8 row = vload8(chunk, order);

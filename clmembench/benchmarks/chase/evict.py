@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks.chase.spaces import BASE_ALIGNMENT_BYTES, build_chain
-from clmembench.model import Device, Launch, Local, Probe, Read, Skip, Value, Work
+from clmembench.model import Device, Fill, Launch, Local, Probe, Read, Skip, Value, Work
 from clmembench.model.address_patterns import NODE_BYTES, crowd_counts, probe_bytes
 
 MAX_RECORDED = 256  # numbers of lines in one probe
@@ -27,7 +27,8 @@ def prepare_evict(device: Device, probe: Probe, empty_brackets: int, chain_ops: 
         raise Skip(f"a crowd of {crowd} lines {apart} B apart cannot be had")
     if probe_bytes(probe) + BASE_ALIGNMENT_BYTES > info.max_alloc_bytes:
         raise Skip(f"{probe_bytes(probe)} B do not fit into one buffer")
-    device.kept("chase arena", probe_bytes(probe) + BASE_ALIGNMENT_BYTES)
+    arena = device.kept("chase arena", probe_bytes(probe) + BASE_ALIGNMENT_BYTES)
+    device.run([Fill(arena, probe_bytes(probe) + BASE_ALIGNMENT_BYTES, 0)])  # what the crowd loads was written once
     chain = build_chain(device, probe, **defines)
     items = min(info.max_work_group, ITEMS) if info.kind == "gpu" else 1
     ticks, visited = device.kept("chase ticks", 4 * record), device.kept("chase visited", 4 * record)

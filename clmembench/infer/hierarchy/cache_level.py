@@ -16,7 +16,7 @@ from clmembench.infer.hierarchy.curve_findings import (
 )
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
-from clmembench.infer.hierarchy.fill_unit import find_fill_unit
+from clmembench.infer.hierarchy.fill_unit import UnitSize, find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding, without_contradiction
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
@@ -102,14 +102,14 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             "sector_bytes": sector,
             **latencies,
         }
-        soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"])
+        soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"], filled)
         return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, soft, curve, around, least)))
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0), around
     )
     policy = yield from _policy(probe, known, curve, around)
     findings = {
-        "size_bytes": (yield from _confirmed_size(probe, curve, around, known.size(dense_from))),
+        "size_bytes": (yield from _confirmed_size(probe, curve, around, known.size(dense_from), filled)),
         "line_bytes": known.line(sources[0]),
         "sector_bytes": sector,
         **known.sets_findings(sources[1]),
@@ -183,13 +183,16 @@ def _miss_is_known(curve: LatencyCurve, number: int) -> bool:
     return following[0].flat if following else curve.memory is not None
 
 
-def _confirmed_size(probe: LevelProbe, curve: LatencyCurve, around: LevelContext, size: Finding) -> Inquiry[Finding]:
-    """The size, which laps that turn round may confirm where the cost of a miss is known."""
+def _confirmed_size(
+    probe: LevelProbe, curve: LatencyCurve, around: LevelContext, size: Finding, filled: UnitSize
+) -> Inquiry[Finding]:
+    """The size, which laps that turn round may confirm where the cost of a miss is known. `filled`: what a miss brings in."""
     if not _miss_is_known(curve, around.number):
         return size
     held, most_bytes = _turning_limits(probe.chase, curve, around)
     step = curve.steps[around.number]
-    return (yield from confirmed_size(probe.asked, probe.chase, step, around.node_bytes, held, most_bytes, size))
+    is_unit = filled.nbytes is not None and filled.nbytes >= around.node_bytes
+    return (yield from confirmed_size(probe.asked, probe.chase, step, around.node_bytes, held, most_bytes, size, is_unit))
 
 
 def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> tuple[tuple[float, float], int]:

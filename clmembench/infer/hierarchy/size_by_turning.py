@@ -25,6 +25,7 @@ def confirmed_size(
     nearer: tuple[float, float],
     most_bytes: int,
     size: Finding,
+    node_is_unit: bool = True,
 ) -> Inquiry[Finding]:
     """A size of which only the largest working set that fits is known, if laps that turn round hold as much, or a power of two.
 
@@ -32,7 +33,8 @@ def confirmed_size(
     all of it, NRU the share (w - 1) / w of w ways, and random victims leave hits in plain laps, which exclude them. That both
     lack the same part of the capacity would be chance. What NRU holds is no power of two, unless there are two ways, of which
     it holds all, or three or five, which no cache is known to have. `nearer`: bytes and latency of the level before;
-    `most_bytes`: the largest working set that does not reach the next level.
+    `most_bytes`: the largest working set that does not reach the next level. `node_is_unit`: lines are known to be no shorter
+    than the distance of places; else laps may leave out every other line and hold twice the size, which what fits must exclude.
     """
     low = size.low or 0.0
     if size.status != "undetermined" or not low:
@@ -46,6 +48,6 @@ def confirmed_size(
     if steep and abs(held - low) <= MAX_DIFFERENCE * max(held, low):
         return measured_finding("size_bytes", max(low, held), AGREEING_METHOD, evidence, min(low, held), max(low, held))
     power = 2 ** round(math.log2(held / HELD_SHARE))
-    if low <= power and abs(held / HELD_SHARE - power) <= MAX_HELD_DIFFERENCE * power:
+    if low <= power and (node_is_unit or 2 * low > power) and abs(held / HELD_SHARE - power) <= MAX_HELD_DIFFERENCE * power:
         return measured_finding("size_bytes", power, POWER_METHOD, evidence, min(power, held), max(power, held))
     return size
