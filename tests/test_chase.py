@@ -227,3 +227,13 @@ def test_a_probe_becomes_a_record_and_an_answer(device, mode):
         assert any(t.unpack().any() for s in record.series for name, t in s.reads.items() if name in ("ticks", "cost"))
     else:
         assert found.reason or found.low <= found.value <= found.high
+
+
+def test_a_lap_that_turns_round_is_timed_whole_however_long(device):
+    """Its accesses hit after a turn and miss far from one: a part of a lap has another mean."""
+    nodes = 2 * (CHASE.MAX_FULL_LAP_NODES + 100)
+    slope = prepared(device, Probe(Pattern("zigzag", nodes // 2, 64)))
+    near, far = slope.work(slope.start), slope.work(3 * slope.start)
+    assert [-(-nodes * laps // CHASE.STEPS_PER_BLOCK) * CHASE.STEPS_PER_BLOCK for laps in (1, 3)] == [near.ops, far.ops]
+    plain = prepared(device, Probe(Pattern("random", nodes, 64)))
+    assert plain.work(plain.start).ops < nodes

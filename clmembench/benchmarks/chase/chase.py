@@ -110,11 +110,13 @@ def _prepare_lap(device: Device, probe: Probe) -> Slope:
     state = device.kept("chase state", 24)
     device.upload(state, np.array([chain.lap[0], 0], np.uint64))
 
+    # where a lap turns round its parts differ: only whole laps have its mean
+    whole = nodes <= MAX_FULL_LAP_NODES or probe.pattern.order == "zigzag"
     windowed, fenced = _window_arguments(device, chain), bool(_defines(device.info)["FENCE"])
 
     def work(steps: int) -> Work:
         laps = -(-steps // nodes)
-        blocks = -(-(laps * nodes if nodes <= MAX_FULL_LAP_NODES else steps) // STEPS_PER_BLOCK)
+        blocks = -(-(laps * nodes if whole else steps) // STEPS_PER_BLOCK)
         args, reads = windowed(blocks)
         part = (f"near end {blocks * STEPS_PER_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
         return Work(
@@ -141,7 +143,7 @@ def _prepare_lap(device: Device, probe: Probe) -> Slope:
     if nodes * line_bytes(device.info) <= max(MAX_SINGLE_ITEM_LAP_BYTES, 2 * device.info.cache_bytes):
         blocks = -(-nodes // STEPS_PER_BLOCK)
         device.run([chain.launch("chase", state, np.uint32(blocks), *windowed(blocks)[0])])
-    return Slope(work, start=nodes if nodes <= MAX_FULL_LAP_NODES else PARTIAL_LAP_STEPS, most=STEPS_PER_BLOCK << 31)
+    return Slope(work, start=nodes if whole else PARTIAL_LAP_STEPS, most=STEPS_PER_BLOCK << 31)
 
 
 def _window_arguments(device: Device, chain: Chain) -> Callable[[int], tuple[tuple[Any, ...], Mapping[str, Read]]]:
