@@ -45,8 +45,7 @@ def answers(device):
     return lambda probes: [device.answer(probe) for probe in probes]
 
 
-@pytest.mark.parametrize(("sets", "ways"), [(512, 4), (256, 8), (128, 16), (64, 6)])
-@pytest.mark.parametrize("policy", ["LRU", "random"])
+@pytest.mark.parametrize(("sets", "ways", "policy"), [(512, 4, "LRU"), (512, 4, "random"), (64, 6, "random"), (256, 8, "LRU")])
 def test_the_number_of_sets_and_their_bits_follow_from_differences(sets, ways, policy):
     device = machine(folded(sets, ways), policy)
     whole = sets * ways * LINE
