@@ -23,7 +23,7 @@ from clmembench.model import Answer, Inquiry
 REMEASURE_RELATIVE_EXCESS = 0.02  # a point this much slower than a larger working set is measured again
 LARGE_SET_REMEASURE_RELATIVE_EXCESS = 0.1  # the same for large sets
 MAX_REMEASUREMENTS = 3  # of one point, each in another order
-POINTS_BETWEEN = 3  # more working sets between two of a short plateau: so many that a plateau is told from a chance
+POINTS_BETWEEN = 3  # more working sets between two of a short plateau: enough to tell a plateau from a chance
 MAX_TAIL_RELATIVE_RISE = 0.06  # of the octaves that end a curve, which still count as flat
 
 

@@ -120,7 +120,7 @@ def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str
         return None
     held_from = asked.cited(4)
     if held.misses > MAX_MISSES_RATIO * held.over:
-        # what a miss costs depends on the cache that has the lines: it is told with as few as overflow the level
+        # what a miss costs depends on the cache that has the lines: it is read with as few as overflow the level
         penalties, noise = yield from knee_penalties(pages, stride, held.over, floor)
         cost_from = asked.cited()
         cost = PageCost(floor, floor + max(penalties, default=cost.miss - floor))

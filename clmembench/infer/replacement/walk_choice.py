@@ -15,7 +15,7 @@ MIN_DISTANCE = 0.5  # of log-likelihood that a lap adds between two policies: wi
 
 
 def choose_laps(names: Sequence[str], latencies: Array, spread: Array, sigma: float, most: int) -> list[int]:
-    """Up to `most` laps by which candidates of different names are told apart best, by number; the best first.
+    """Up to `most` laps in which candidates of different names differ most, by number; the best first.
 
     `latencies` of shape (candidates, laps) are those expected, `spread` is how much they depend on what the set held before,
     and `sigma` the standard deviation of one lap's besides."""
