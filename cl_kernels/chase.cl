@@ -225,6 +225,7 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
 }
 #endif
 
+#if !ONLY_LAPS
 // One access between two readings of the counter: the store waits for the loaded value, and the second reading for the store.
 #define TIME_ACCESS(access)         \
     INSTRUCTION_FENCE               \
@@ -349,3 +350,4 @@ kernel void flush_write(global ulong* restrict words) {
 kernel void flush_read(const global ulong* restrict words, global ulong* restrict out, const ulong never) {
     if (words[get_global_id(0)] == never) out[0] = never;
 }
+#endif

@@ -58,7 +58,7 @@ def test_far_part_of_a_simulated_device() -> None:
     parts = (Cache(Sets((16,) * 14336), 128, 282), Cache(Sets((16,) * 28672), 128, 512))
     path = Path((Cache(plain(512, 4, 128), 128, 34), *parts), 668, launch_empties=(0,))
     device = Machine("far-part", {"global": path}, Noise(lap_relative=0.002), 3, one_arena=True)
-    sets = replace(SETS, first_bytes=16 * MIB, flat_from_bytes=160 * MIB, last_bytes=512 * MIB)
+    sets = replace(SETS, first_bytes=16 * MIB, flat_from_bytes=160 * MIB, last_bytes=320 * MIB)
     found = replay(
         measure_curve(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), sets), lambda ps: [device.answer(p) for p in ps]
     )

@@ -11,6 +11,8 @@ from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.tlb import measure_tlbs
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
 from clmembench.infer.hierarchy.tlb_ramp import RampPoint, SetWays, fit_ramp_of_sets
+from clmembench.infer.replacement.cyclic_misses import cyclic_misses
+from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates
 from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
 from clmembench.plan.hierarchy import replay
@@ -86,6 +88,12 @@ def test_misses_beyond_the_pages_that_fit_tell_sets_and_ways(sets, text):
     fit = fit_ramp_of_sets(points(sets, counts), 0.0, 100.0, entries, entries)
     assert fit.entries == entries
     assert (fit.sets.text, fit.sets.sets) == (text, sets.sets)
+
+
+@pytest.mark.parametrize(("ways", "lines"), [(8, 10), (8, 24), (12, 17), (16, 32), (64, 66), (100, 151)])
+def test_misses_of_drawn_victims_in_turns_are_those_of_a_simulation(ways, lines):
+    rates = sampled_miss_rates(np.full((500, ways), 1 / ways), range(lines), 48, np.random.default_rng(1))
+    assert cyclic_misses("random", 0, ways, lines) == pytest.approx(lines * rates.mean(), abs=0.004 * lines)
 
 
 def test_random_victims_are_not_taken_for_small_sets():

@@ -11,6 +11,7 @@ from clmembench.plan.budget import Budget
 
 MIN_SAMPLE_CLOCK_STEPS = 100  # a sample lasts at least this many steps of its clock
 MAX_WARM_UP_RELATIVE_CHANGE = 0.05  # two warm-up blocks whose medians differ by no more are warm
+MIN_BLOCK_SAMPLES = 2  # of a block whose median says anything
 MIN_BATCH_NS = 5e6  # of a library's passes back to back, many times the resolution of its events
 UNDISTURBED_PASS_RATIO = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
 MAX_SLOPE_DISTANCE_RATIO = 4.0  # times the wanted distance of a slope's ends
@@ -43,9 +44,12 @@ class TimedWork:
         return timing.host_ns if chosen is None else _within_storable_ns(chosen)
 
     def warm(self, device: Device, limit_s: float) -> None:
-        """Sample in blocks of three until two blocks' medians agree or the limit has passed; the samples are kept, marked."""
-        started, block = time.monotonic(), [self.ns(self.sample(device))]
-        self.warmups_ns += block
+        """Sample in blocks of three until two blocks' medians agree or the limit has passed; the samples are kept, marked. Those
+        that found the amount of work are the first block."""
+        started, block = time.monotonic(), self.warmups_ns[-MIN_BLOCK_SAMPLES:]
+        if len(block) < MIN_BLOCK_SAMPLES:
+            block = [self.ns(self.sample(device))]
+            self.warmups_ns += block
         while time.monotonic() - started < limit_s:
             last, block = block, [self.ns(self.sample(device)) for _ in range(3)]
             self.warmups_ns += block
@@ -111,6 +115,7 @@ def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
     near.sample(device), far.sample(device)  # warm: compiled, pages touched
     while True:
         took = [(near.ns(near.sample(device)), far.ns(far.sample(device))) for _ in range(2)]
+        near.warmups_ns, far.warmups_ns = ([pair[i] for pair in took] for i in range(2))
         apart = min(b - a for a, b in took)
         # ends that take so long are far enough apart, whatever disturbed these samples
         if apart >= wanted or 3 * amount >= slope.most or min(b for _, b in took) >= MAX_SLOPE_DISTANCE_RATIO * wanted:

@@ -117,11 +117,16 @@ def _moved(index: Array, pattern: Pattern) -> Array:
 
 
 def _blocks(pattern: Pattern, random: np.random.Generator) -> Array:
-    """Place numbers: blocks in random order, and within each its places in random order."""
+    """Place numbers: blocks in random order, and within each its places in random order. The last block may be shorter."""
     a_block = max(1, pattern.block_bytes // pattern.stride_bytes)
-    blocks = -(-pattern.count // a_block)
-    rank = random.permutation(blocks)[np.arange(pattern.count) // a_block]
-    return np.lexsort((random.random(pattern.count), rank))
+    whole, left = divmod(pattern.count, a_block)
+    places = random.permuted(np.arange(whole * a_block).reshape(whole, a_block), axis=1)
+    order = random.permutation(whole + (left > 0))
+    if not left:
+        return places[order].reshape(-1)
+    shorter = int(np.flatnonzero(order == whole)[0])
+    before, behind = places[order[:shorter]], places[order[shorter + 1 :]]
+    return np.concatenate([before.reshape(-1), whole * a_block + random.permutation(left), behind.reshape(-1)])
 
 
 def _walk(pattern: Pattern, random: np.random.Generator) -> Array:

@@ -72,6 +72,7 @@ def build_chain(device: Device, probe: Probe, **defines: Value) -> Chain:
     source = kernel_source("chase")
     if space == "constant_array":
         source = _constant_array_text(device, number, held) + source
+        defines["ONLY_LAPS"] = probe.mode == "lap"  # a program of its own for each lap: kernels for traces would be half of it
     elif space == "private":
         _require_room(held, MAX_PRIVATE_BYTES, "an array of one work-item's own")
         defines["WORDS"] = max(64, 1 << (held // NODE_BYTES - 1).bit_length())

@@ -120,12 +120,23 @@ class ChaseLayout:
         whole = min(stride_bytes, self.page_bytes or stride_bytes)
         room = min(whole, max(MAX_UNIT_BYTES, whole // 4)) // self.control_bytes
         wanted = max(self.page_lines, -(-self.lap_lines // count))
-        clear = [lines for lines in range(2, room + 1, 2) if self._is_clear(lines * count)]
-        if not self.lap_lines and self.near_lines and MORE_PAGE_LINES in clear and 2 in clear:
+        both = room >= MORE_PAGE_LINES and self._is_clear(MORE_PAGE_LINES * count) and self._is_clear(2 * count)
+        if not self.lap_lines and self.near_lines and both:
             first = self.near_lines[0]
             return MORE_PAGE_LINES if MORE_PAGE_LINES * count <= MAX_FILL_SHARE * first else 2
         # of an odd number the last two would follow each other
-        return min((lines for lines in clear if lines >= wanted), default=max(2, min(room, wanted + 1) // 2 * 2))
+        return self._fewest_clear(max(2, -(-wanted // 2) * 2), room, count) or max(2, min(room, wanted + 1) // 2 * 2)
+
+    def _fewest_clear(self, least: int, most: int, count: int) -> int:
+        """The smallest even number of lines of each of `count` pages, from `least` to `most`, that are clear of the caches; 0:
+        none."""
+        lines = least
+        while lines <= most:
+            held = max((held for held in self.near_lines if not self._is_clear_of(held, lines * count)), default=0)
+            if not held:
+                return lines
+            lines = max(lines + 2, int(MIN_OVERFLOW_RATIO * held / count) // 2 * 2)
+        return 0
 
     def has_enough_lines(self, count: int, stride_bytes: int) -> bool:
         """True if laps over `count` pages have as many lines as they should."""
@@ -133,7 +144,11 @@ class ChaseLayout:
 
     def _is_clear(self, lines: int) -> bool:
         """True if so many lines fit each cache by far, or overflow it."""
-        return all(lines <= MAX_FILL_SHARE * held or lines >= MIN_OVERFLOW_RATIO * held for held in self.near_lines)
+        return all(self._is_clear_of(held, lines) for held in self.near_lines)
+
+    @staticmethod
+    def _is_clear_of(held: int, lines: int) -> bool:
+        return lines <= MAX_FILL_SHARE * held or lines >= MIN_OVERFLOW_RATIO * held
 
     def orders(self, count: int, stride_bytes: int, seed: int = 0) -> tuple[Probe, Probe]:
         """The lines of pages from page to page, and page by page."""

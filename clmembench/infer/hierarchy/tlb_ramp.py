@@ -121,12 +121,20 @@ def fit_ramp_of_sets(points: Sequence[RampPoint], hit: float, cost: float, least
     points = [point for point in points if point.value - hit < MAX_SHARE * cost]
     if len(points) < MIN_POINTS:
         return None
-    tried = [(_chi_squared(points, sets, hit, cost), sets) for sets in _possible_sets(least, most)]
-    best, _ = min(tried, key=lambda one: one[0] + one[1].oddity, default=(math.inf, None))
+    # ends first: they tell most, and most candidates need no other
+    telling = [point for pair in zip(reversed(points), points, strict=True) for point in pair][: len(points)]
+    ranked: list[tuple[float, int, SetWays]] = []
+    least_sum = math.inf
+    for number, one in enumerate(sorted(_possible_sets(least, most), key=lambda sets: CYCLIC_POLICIES.index(sets.policy))):
+        value = one.oddity + _chi_squared(telling, one, hit, cost, least_sum + MAX_CHI_SQUARED_EXCESS - one.oddity)
+        if value <= least_sum + MAX_CHI_SQUARED_EXCESS:
+            ranked.append((value, number, one))
+            least_sum = min(least_sum, value)
+    ranked.sort()
+    best = ranked[0][0] - ranked[0][2].oddity if ranked else math.inf
     if best > MAX_MEAN_CHI_SQUARED * len(points):
         return None
-    ranked = sorted((value + one.oddity, number, one) for number, (value, one) in enumerate(tried))
-    return RampFit(tuple(one for value, _, one in ranked if value <= ranked[0][0] + MAX_CHI_SQUARED_EXCESS), best)
+    return RampFit(tuple(one for value, _, one in ranked if value <= least_sum + MAX_CHI_SQUARED_EXCESS), best)
 
 
 def _possible_sets(least: int, most: int) -> Sequence[SetWays]:
@@ -149,9 +157,12 @@ def _possible_sets(least: int, most: int) -> Sequence[SetWays]:
     return found
 
 
-def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: float) -> float:
+def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: float, most: float) -> float:
+    """Chi squared of the points, or of as many of them as exceed `most`: misses of some policies are simulated."""
     total = 0.0
     for point in points:
+        if total > most:
+            break
         share = sets.misses(point.count) / point.count
         sigma = math.hypot(point.noise, COST_SIGMA * share * cost, HIT_SIGMA * hit)
         total += ((point.value - hit - share * cost) / sigma) ** 2
