@@ -44,7 +44,7 @@ class TimedWork:
         return timing.host_ns if chosen is None else _within_storable_ns(chosen)
 
     def warm(self, device: Device, limit_s: float) -> None:
-        """Sample in blocks of three until two blocks' medians agree or the limit has passed; the samples are kept, marked. Those
+        """Sample in blocks of three until two blocks' medians agree or the limit has passed; samples are kept, marked. Those
         that found the amount of work are the first block."""
         started, block = time.monotonic(), self.warmups_ns[-MIN_BLOCK_SAMPLES:]
         if len(block) < MIN_BLOCK_SAMPLES:
