@@ -8,11 +8,14 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import (
+    NO_TRANSLATION,
     PLATEAU_METHOD,
     UNKNOWN_LEVEL_NUMBER,
+    LapTranslation,
     latency_findings,
     plateau_latency,
     with_steep_bound,
+    without_translation,
 )
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
@@ -49,7 +52,7 @@ class LevelContext:
     """Context of one level: its number from 0, the relative noise of a lap, the longest unit in bytes
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
     costs at most; entries of the first TLB if it has one set (0: else); ways, and bytes of a way, of the levels before, as far
-    as they are known; and the set of the only nearer level, where its policy is known."""
+    as they are known; the set of the only nearer level, where its policy is known; and what translation adds to laps."""
 
     number: int
     noise: float
@@ -61,13 +64,17 @@ class LevelContext:
     nearer_ways: int = USUAL_WAYS
     nearer_way_bytes: int = 0
     nearer_set: NearerSet | None = None
+    translation: LapTranslation = NO_TRANSLATION
 
 
 def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[CacheLevel]:
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
     reason = yield from _why_not_own_latency(asked, chase, curve, around)
-    latencies = latency_findings(curve, plateau_latency(curve, around.number, reason))
+    # the plateau's middle: it begins where the level before is gone
+    begun = curve.steps[around.number - 1].gone_bytes if around.number else 0
+    translated = around.translation.cost((min(begun, step.fits_bytes) + step.fits_bytes) / 2, around.node_bytes)
+    latencies = latency_findings(curve, without_translation(plateau_latency(curve, around.number, reason), translated))
     if reason:
         plateau = curve.plateau(around.number)
         # where a plateau is in doubt so is what most misses are: no upper bound

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from clmembench.model import CacheLevel, Finding
 
 MEMORY_METHOD = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
+TRANSLATION_DOUBT = 1 / 3  # of what translation adds to a lap's accesses
 MIN_MISSING_SHARE = 0.9  # of accesses: then nearly every set has more lines than it holds
 MAX_STEEP_RATIO = 1.25  # of working sets, from the first misses on, in which lines that fall evenly into sets all begin to miss
 UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
@@ -33,7 +35,26 @@ class LevelLatency:
     least_ns: float | None = None
 
 
-def memory_level(found: LatencyCurve, sure: bool, floor_bytes: int) -> tuple[CacheLevel, ...]:
+@dataclass(frozen=True, slots=True)
+class LapTranslation:
+    """What translation adds to laps in blocks: levels of TLBs by their reach in bytes and what an access costs that misses
+    them, and the bytes of a page that are visited in a row."""
+
+    levels: tuple[tuple[float, float], ...] = ()
+    visited_bytes: int = 0
+
+    def cost(self, array_bytes: float, node_bytes: int) -> float:
+        """What is added to each access of a lap over so many bytes: where a level holds half of the pages, half of it."""
+        missed = [min(1.0, max(0.0, array_bytes / reach - 1)) * cost for reach, cost in self.levels]
+        return max(missed, default=0.0) * node_bytes / self.visited_bytes if self.visited_bytes else 0.0
+
+
+NO_TRANSLATION = LapTranslation()
+
+
+def memory_level(
+    found: LatencyCurve, sure: bool, floor_bytes: int, translation: LapTranslation = NO_TRANSLATION, node_bytes: int = 0
+) -> tuple[CacheLevel, ...]:
     """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there. By the rule of
     `plateaus.why_not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
     if not found.steps:
@@ -48,7 +69,17 @@ def memory_level(found: LatencyCurve, sure: bool, floor_bytes: int) -> tuple[Cac
     if why:
         value = ns = None
     latency = LevelLatency(MEMORY_METHOD, found.tail(), value, ns, why, noise, least, least_ns)
+    latency = without_translation(latency, translation.cost(found.sizes[-1], node_bytes))
     return (CacheLevel("DRAM", "global", latency_findings(found, latency)),)
+
+
+def without_translation(latency: LevelLatency, cost: float) -> LevelLatency:
+    """A latency less what translation adds to each access, of which a third is in doubt."""
+    if latency.value is None or latency.ns is None or not 0 < cost < latency.value / 2:
+        return latency
+    left = 1 - cost / latency.value
+    noise = math.hypot(latency.noise, TRANSLATION_DOUBT * (1 - left) / left / LAP_NOISE_SIGMAS)
+    return replace(latency, value=left * latency.value, ns=left * latency.ns, noise=noise)
 
 
 def plateau_latency(curve: LatencyCurve, number: int, doubt: str) -> LevelLatency:

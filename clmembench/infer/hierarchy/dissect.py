@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
-from clmembench.infer.hierarchy.curve_findings import memory_level
+from clmembench.infer.hierarchy.curve_findings import LapTranslation, memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
@@ -71,6 +71,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes)
     farthest = max(MIN_CURVE_FLOOR_RATIO * enough, min(MAX_CURVE_FLOOR_RATIO * enough, LARGE_CURVE_BYTES))
     dense_to = FAR_PARTITION_BYTES if enough > FAR_PARTITION_BYTES else 0
+    if dense_to and limits.through != "global":
+        farthest = MAX_CURVE_FLOOR_RATIO * enough  # a GPU's L2 that protects lines still serves some of a lap over ten times it
     sets = WorkingSets(node, FIRST_SET_NODES * node, min(limits.most_bytes, farthest), enough, dense_to_bytes=dense_to)
     curve = yield from measure_curve(asked, ChaseLayout(block_bytes=BLOCK_BYTES), sets)
     if curve is None:
@@ -80,7 +82,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     chase = ChaseLayout(block_bytes=(yield from _suitable_block(asked, curve, node, found)))
     if chase.block_bytes != BLOCK_BYTES:
         curve = (yield from measure_curve(asked, chase, sets)) or curve
-    context = _level_context(found, noise, node, limits.most_bytes)
+    context = _level_context(found, noise, node, limits.most_bytes, chase.block_bytes)
     levels = yield from _levels(asked, chase, curve, context, limits.through)
     sure = False
     if curve.memory is not None:
@@ -91,7 +93,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
     asked.patience = 0  # on CPUs the other spaces are the same memory again
     others = yield from _other_spaces(asked, curve, node, limits.spaces, levels[0] if levels else None)
-    memory = memory_level(curve, sure, limits.floor_bytes)
+    memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
     whole = yield from _with_patterns(whole, curve, limits)
     return whole if len(curve.steps) < 2 else (yield from _with_prefetch(whole, curve, node, limits.through))
@@ -168,7 +170,7 @@ def _stored_translation(
     return chase, (yield from measure_tlbs_by_control(asked, chase, ControlLimits(limits.most_bytes, noise, hazy)))
 
 
-def _level_context(found: Sequence[TlbGeometry], noise: float, node: int, most_bytes: int) -> LevelContext:
+def _level_context(found: Sequence[TlbGeometry], noise: float, node: int, most_bytes: int, block_bytes: int) -> LevelContext:
     """Context of every level; without a TLB translation limits no stride."""
     if not found:
         return LevelContext(0, noise, node, StrideLimits(most_bytes, most_bytes, most_bytes))
@@ -176,7 +178,10 @@ def _level_context(found: Sequence[TlbGeometry], noise: float, node: int, most_b
     entries = first.tags.fits if first.tags else first.pages.fits
     alone = entries if first.sets is not None and first.sets.sets == 1 and first.sets.ways is not None else 0
     strides = StrideLimits(most_bytes, first.pages.fits * first.stride_bytes, entries)
-    return LevelContext(0, noise, node, strides, first.page.nbytes or 0, max(t.dearest for t in found), alone)
+    page = first.page.nbytes or 0
+    missed = tuple((t.pages.fits * t.stride_bytes, t.contrast.hit + max(t.penalties)) for t in found if t.penalties)
+    translation = LapTranslation(missed, min(page, block_bytes))
+    return LevelContext(0, noise, node, strides, page, max(t.dearest for t in found), alone, translation=translation)
 
 
 def _levels(

@@ -246,7 +246,7 @@ def _capacity(
         level.probe.asked,
         chase,
         level.step,
-        max(level.lines.node_bytes, sets.line_bytes or 0),  # a line is visited once: another sector of it would miss again
+        sets.line_bytes or level.lines.node_bytes,  # each line once: with some left out others would seem to be as large
         level.nearer,
         level.most_turning_bytes,
         possible == {"random"},

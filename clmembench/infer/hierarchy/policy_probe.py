@@ -17,6 +17,7 @@ from clmembench.infer.replacement.policy_forms import is_age_based
 from clmembench.infer.replacement.policy_rates import (
     DRAWN,
     LAP_DEVIATION,
+    MAX_NAMED,
     PathToSet,
     fit_candidates,
     latencies_under,
@@ -30,6 +31,7 @@ from clmembench.model import Finding, Inquiry, Pattern
 # Thresholds and limits, each with its reason
 FIRST_WALKS, MORE_WALKS, MAX_WALKS = 6, 4, 18  # random walks that are asked first, each time that more are, and in all
 MORE_OF_AGES = 12  # walks more, where none of the usual policies explains them, to tell variants of age-based ones apart
+CONFIRMING_WALKS = 8  # walks more, chosen by nobody, that an age-based policy has to explain too
 USUAL_WALKS = 16  # that runs stored before have, over EXTRA_LINES more than the ways
 USUAL_EXCESS_OF_HITS = 0.015  # of what a miss adds, besides noise: where hits cost more, translation is measured
 MAX_EXCESS_OF_HITS = 0.03  # of the same: beyond, something else than this level's hits and misses costs
@@ -38,6 +40,7 @@ NOISE_SIGMAS = 3.0  # of a lap's noise
 POSSIBLE_LOG_LIKELIHOOD = 16.0  # behind the likeliest candidate: from there on a candidate needs no more evidence
 IMITATED = (["NRU"], ["tree-PLRU"])  # policies that some age-based one resembles
 MAX_WAYS = 128  # sets of more ways are not probed
+UNCONFIRMED = "{} explain {} laps that were chosen to tell policies apart, and no further ones confirm it"
 NEARER_CACHE_ANSWERS = (
     "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
     "kernel"
@@ -106,6 +109,14 @@ def _policy_by_laps(walks: SetWalks) -> Inquiry[tuple[Finding, Sequence[str] | N
         path = walks.path(path.costs.miss_is_known, all_ages=True)
         aged, most = fit_candidates(path, walks.laps), MAX_WALKS + (0 if names in IMITATED else MORE_OF_AGES)
         fits = (yield from _ask_until_decided(walks, path, aged, most)) or aged
+        if all(is_age_based(name) for name in likely_names(rank_policies(path, fits))):
+            # of hundreds of variants some explain the laps that were chosen among them by chance
+            named = likely_names(rank_policies(path, fits))
+            answered = yield from walks.ask(walks.pool(len(path.candidates()))[:CONFIRMING_WALKS])
+            fits = fit_candidates(path, walks.laps)
+            if named and 2 * answered < CONFIRMING_WALKS:
+                why = UNCONFIRMED.format(" or ".join(named[:MAX_NAMED]), len(walks.laps))
+                return undetermined_finding("policy", why, evidence=walks.probe.asked.cited()), named
     ranked = rank_policies(path, fits)
     return policy_of_ranking(ranked, len(walks.laps), ways, walks.probe.asked.cited()), likely_names(ranked)
 

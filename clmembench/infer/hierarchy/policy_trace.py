@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from clmembench.infer.hierarchy.probing import LevelProbe
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetOfLevel
@@ -26,6 +29,10 @@ MIN_BELIEVED_TRACES = 2  # of these, whose mean is that of the same lap
 MAX_TRACE_RELATIVE_DIFFERENCE = 0.25  # between a trace's mean and the same lap's: beyond, one of them is disturbed
 TRACED_VISITS = 8  # of each line in a lap
 MAX_WAYS_OF_PROBABILITIES = 4  # up to that many ways the victims' probabilities can be estimated one by one
+# Cohen's kappa of two repeats: drawn victims of 8 ways and more agree by 0.2 on average, since lines used long ago miss more
+# often, of fewer ways by 0.3
+MIN_MANY_WAYS, MAX_AGREEMENT_OF_MANY_WAYS, MAX_AGREEMENT_OF_FEW_WAYS = 8, 0.35, 0.55
+ALIKE_REPEATS = "the same accesses miss in each repeat, as drawn victims would not make them"
 DRAWN_METHOD = "likelihood of {} accesses with one way drawn as often as each other, or 2, 3, 5 times as often; ahead by {:.0f}"
 
 
@@ -40,21 +47,28 @@ class TracedPolicy:
 def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPolicy | None]:
     """The policy by the latency of each access; None where there is no clock, or where it does not agree with the whole
     laps."""
-    observations = yield from _observed(probe, of_set, range(1, 1 + TRACED_WALKS), check=True)
-    if observations is None:
+    observed = yield from _observed(probe, of_set, range(1, 1 + TRACED_WALKS), check=True)
+    if observed is None:
         return None
+    observations = [_observation(probe, of_set, *one) for one in observed]
     decision = decide_policy(of_set.ways, observations, probe.asked.cited(), uneven=False)
+    if decision.finding.value == "random" and _repeats_agreement(probe, of_set, observed) > (
+        MAX_AGREEMENT_OF_FEW_WAYS if of_set.ways < MIN_MANY_WAYS else MAX_AGREEMENT_OF_MANY_WAYS
+    ):
+        return TracedPolicy(policy_finding(None, decision.finding.method, ALIKE_REPEATS, decision.finding.evidence))
     drawn = decision.finding.value == "random" or not decision.explained
     if not drawn or of_set.ways > MAX_PREFERRED_WAYS:
         return TracedPolicy(decision.finding)
     seeds = range(1 + TRACED_WALKS, 1 + TRACED_WALKS + MORE_TRACED_WALKS)
     more = yield from _observed(probe, of_set, seeds, check=False)
-    return _drawn_policy(of_set.ways, [*observations, *(more or ())], decision.finding, probe.asked.cited())
+    observations += [_observation(probe, of_set, *one) for one in more or ()]
+    return _drawn_policy(of_set.ways, observations, decision.finding, probe.asked.cited())
 
 
-def _observed(probe: LevelProbe, of_set: SetOfLevel, seeds: Sequence[int], check: bool) -> Inquiry[list[SetObservation] | None]:
-    """The lines of the set that were visited and reached this level, and which of them hit, of each of some walks. `check`:
-    only walks whose mean is that of the same lap."""
+def _observed(
+    probe: LevelProbe, of_set: SetOfLevel, seeds: Sequence[int], check: bool
+) -> Inquiry[list[tuple[Pattern, Answer]] | None]:
+    """Some walks with their traces; None where they are too few. `check`: only walks whose mean is that of the same lap."""
     visits = max(1, min(TRACED_VISITS, of_set.unit // 8))
     walks = [of_set.lines.pattern("walk", of_set.ways + EXTRA_LINES, visits, seed) for seed in seeds]
     record, space = TRACED_LAPS * len(of_set.lines.numbers(walks[0])), probe.chase.space
@@ -65,7 +79,22 @@ def _observed(probe: LevelProbe, of_set: SetOfLevel, seeds: Sequence[int], check
     believed = [(w, a) for w, a, mean in zip(walks, answers, means, strict=True) if not check or _agrees(a, mean)]
     if len(believed) < MIN_BELIEVED_TRACES:
         return None
-    return [_observation(probe, of_set, walk, answer) for walk, answer in believed]
+    return believed
+
+
+def _repeats_agreement(probe: LevelProbe, of_set: SetOfLevel, observed: Sequence[tuple[Pattern, Answer]]) -> float:
+    """By how much repeats of a walk agree on which accesses miss, beyond chance (Cohen's kappa): 1 where they are the same. In
+    the second half of each, of lines of the set; 0 without repeats."""
+    middle, found = (probe.contrast.hit + probe.contrast.miss) / 2, list[float]()
+    for walk, answer in observed:
+        assert answer.latencies is not None
+        own = np.array(of_set.lines.numbers(walk) * TRACED_LAPS) >= 0
+        own[: own.size // 2] = False
+        missed = answer.latencies[:, own] > middle
+        share = float(missed.mean())
+        chance = share**2 + (1 - share) ** 2
+        found += [float((missed[0] == other).mean() - chance) / (1 - chance) for other in missed[1:] if chance < 1]
+    return statistics.mean(found) if found else 0.0
 
 
 def _agrees(answer: Answer, mean: Answer) -> bool:

@@ -8,11 +8,12 @@ none, and one over more than fit misses at least one. Bisection, as in Zhao et a
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.infer.hierarchy.filler_lines import least_overflow
-from clmembench.infer.hierarchy.line_probe import LineProbe
+from clmembench.infer.hierarchy.line_probe import MIN_MISSES, LineProbe
 from clmembench.model import Inquiry
 
 MAX_NEEDED_IN_A_ROW = 4  # of many lines: where each one is needed, they overflow all sets of a TLB, not one of a cache
@@ -49,12 +50,16 @@ def reduce_pool(
 def _without_filler(probe: LineProbe, members: Sequence[int]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """Lines that overflow a set, with those of the filler that are of that set too, and the rest of the filler; or why not."""
     lines, rest = list(members), list[int]()
-    for number, line in enumerate(probe.filler):
-        other = replace(probe, filler=probe.filler[:number] + probe.filler[number + 1 :])
+    # those of a nearer cache may be shorter: some of them are one line here, which is of the set or is not
+    groups: dict[int, list[int]] = {}
+    for place in probe.filler:
+        groups.setdefault(place // probe.node_bytes, []).append(place)
+    for group in groups.values():
+        other = replace(probe, filler=tuple(place for place in probe.filler if place not in group))
         if (yield from other.overflows(lines)):
-            rest.append(line)
+            rest += group
         else:
-            lines.append(line)
+            lines.append(group[0])
     if not 2 < len(lines) <= MAX_WAYS + 1:
         return f"{len(lines)} lines are left, which are too many or too few for a set"
     return (yield from _confirmed(replace(probe, filler=tuple(rest)), tuple(lines)))
@@ -87,10 +92,16 @@ def _confirmed(probe: LineProbe, lines: tuple[int, ...]) -> Inquiry[tuple[tuple[
     them; else why not."""
     if not (yield from probe.overflows(lines, 3)):
         return f"{len(lines)} lines that seemed to overflow a set did not do so again"
+    whole = yield from probe.misses(lines, 0)
+    left: list[float] = []
     for number in range(len(lines)):
         fewer = [*lines[:number], *lines[number + 1 :]]
         if (yield from probe.overflows(fewer)):
             return f"of {len(lines)} lines one could be left out after all"
         if not (yield from probe.is_served_here(fewer)):
             return f"a nearer cache serves {len(fewer)} lines of a set"
+        left.append((yield from probe.misses(fewer, 0)) or 0.0)
+    # lines in far slices of a cache cost more than the mean hit, but as much with one left out
+    if whole is None or whole - statistics.mean(left) < MIN_MISSES:
+        return f"{len(lines)} lines cost no more than without one of them"
     return lines, probe.filler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from clmembench.infer.hierarchy.line_probe import MIN_PAGE_BYTES, listed
 from clmembench.infer.replacement.policy_forms import PolicyForm, known_forms
 from clmembench.model import Pattern
-from clmembench.model.address_patterns import pattern_offsets
+from clmembench.model.address_patterns import NODE_BYTES, pattern_offsets
 
 EXTRA_LINES = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
 
@@ -29,10 +30,12 @@ class SetLines:
     apart_bytes: int = 128
 
     def pattern(self, order: Literal["walk", "random"], count: int, visits: int = 1, seed: int = 0) -> Pattern:
-        """A lap over the first `count` of them and the filler, `visits` of each."""
+        """A lap over the first `count` of them and the filler, `visits` of each at most: nodes lie side by side."""
         if not self.own:
             return Pattern(order, count, self.way_bytes, self.shift_bytes, 0, visits, "", seed)
         every = [*self.own[:count], *self.filler]
+        apart = min((b - a for a, b in pairwise(sorted(every))), default=self.apart_bytes)
+        visits = max(1, min(visits, apart // NODE_BYTES))
         return Pattern(order, len(every), 0, 0, 0, visits, listed(every), seed)
 
     def control(self, walk: Pattern) -> Pattern:

@@ -14,6 +14,7 @@ from clmembench.model import Inquiry
 # Thresholds and limits, each with its reason
 PENALTY_QUARTERS = (8, 10, 12, 16, 24, 32)  # quarters of the pages that fit, at which the cost of a miss is read
 NEAR_PENALTY_QUARTERS = (5, 6, 7)  # the same where memory has no room for more
+MAX_RISE_FROM_TWICE = 1.4  # times the cost at twice the pages that fit, where of drawn victims a fifth still hits
 PENALTY_NOISE_SHARE = 0.008  # of a penalty: the noise that is wanted for it
 MAX_PENALTY_RELATIVE_RISE = 0.015  # of penalties that agree: with more pages they do not rise
 RANGE_SIGMAS = 2.5  # of the noise of each, between the least and the most of a few costs
@@ -22,6 +23,7 @@ RAMP_COUNTS = (1, 2, 3, 4, 6, 8)  # pages beyond those that fit, at which misses
 RAMP_SIXTEENTHS = (1, 2, 3, 4, 6, 8, 12, 16)  # of those that fit: as many pages more
 RAMP_NOISE_SHARE = 0.015  # of the cost of a miss: the noise that is wanted there
 MAX_SEEDS_OF_RAMP = 3
+BOUND_SLACK_DIVISOR = 64  # of the pages that fit, by which the entries may be more
 
 
 def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Inquiry[tuple[list[float], float]]:
@@ -40,7 +42,17 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
         if found is None:
             break
         costs.append(PageMean(found.value - floor, found.noise))
-    return costs_that_agree(costs)
+    return costs_that_agree(costs if near else _of_one_level(costs))
+
+
+def _of_one_level(costs: Sequence[PageMean]) -> Sequence[PageMean]:
+    """The costs without those that are surely more than misses of this level alone, by the first, at twice as many pages as
+    fit: a level behind misses too."""
+    if not costs:
+        return costs
+    first = costs[0]
+    most = MAX_RISE_FROM_TWICE * (first.value + LAP_NOISE_SIGMAS * first.noise)
+    return [one for one in costs if one.value - LAP_NOISE_SIGMAS * one.noise <= most]
 
 
 def knee_penalties(pages: PageProbe, stride: int, over: int, floor: float) -> Inquiry[tuple[list[float], float]]:
@@ -103,6 +115,8 @@ def measure_ramp(
             return None, []
         points.append(RampPoint(count, mean.value, mean.noise))
     least = held.fits - int(held.hidden / 2)
-    fit = fit_ramp_of_sets(points, cost.hit, cost.miss - cost.hit, least, held.over - 1 if held.over else held.fits)
+    # a rise that was noise ended the search a little early
+    most_entries = (held.over - 1 if held.over else held.fits) + max(1, held.fits // BOUND_SLACK_DIVISOR)
+    fit = fit_ramp_of_sets(points, cost.hit, cost.miss - cost.hit, least, most_entries)
     first = fit.sets.period if fit is not None and fit.sets is not None and fit.sets.misses_all else math.inf
     return fit, [PageMean(point.value - cost.hit, point.noise) for point in points if point.count >= first]

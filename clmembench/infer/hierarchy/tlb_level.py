@@ -19,20 +19,17 @@ MAX_PENALTY_RELATIVE_DIFFERENCE = (
     0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
 )
 PENALTY_SIGMAS = 3.0  # of its noise, which must be less than that
-MAX_COUNT_SHARE = 0.15  # relative: where two strides hold numbers of pages that differ by more, sets fill unevenly at one
 HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lower still
 
 
 @dataclass(frozen=True, slots=True)
 class _EntryCount:
-    """A number of entries, None for a reason; then `low` and `high` bound the entries, in pages or parts of them (None: no
-    bound)."""
+    """A number of entries, None for a reason; then `low` bounds the entries, in pages or parts of them (None: no bound)."""
 
     entries: int | None
     reason: str = ""
     method: str = COUNT_METHOD
     low: float | None = None
-    high: float | None = None
 
 
 def infer_tlb_level(
@@ -72,9 +69,7 @@ def _entries_by_strides(tlb: TlbGeometry, page: int, number: int) -> _EntryCount
     agrees, tags = sets_agree(tlb), tlb.tags
     low = max(1.0, tlb.pages.fits - tlb.pages.hidden)  # what hid in the noise may be over it
     if tags is None or not (tags.sharp or agrees):
-        close = tags is not None and abs(tags.fits - tlb.pages.fits) <= MAX_COUNT_SHARE * tlb.pages.fits
-        high = max(tlb.pages.over or 0, tags.over or 0) if close and tags is not None else 0
-        return _EntryCount(None, "one page too many would not have been detected", low=low, high=high or None)
+        return _EntryCount(None, "one page too many would not have been detected", low=low)
     # sets times ways, where noise hides a single page
     entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tags.fits
     dense, reach = tlb.pages.fits * tlb.stride_bytes, entries * page
@@ -100,11 +95,11 @@ def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:
             "entries": measured_finding("entries", count.entries, count.method, counted),
             "reach_bytes": measured_finding("reach_bytes", count.entries * page, count.method, counted),
         }
-    low, high = (None if end is None else end * tlb.stride_bytes for end in (count.low, count.high))
+    low = None if count.low is None else count.low * tlb.stride_bytes
     least = low / page if low is not None and page else None
     return {
         "entries": undetermined_finding("entries", count.reason, count.method, counted, least, None),
-        "reach_bytes": undetermined_finding("reach_bytes", count.reason, count.method, counted, low, high),
+        "reach_bytes": undetermined_finding("reach_bytes", count.reason, count.method, counted, low),
     }
 
 

@@ -24,7 +24,9 @@ MIN_POINTS = 4
 COST_SIGMA = 0.012  # relative: standard deviation of the cost of a miss
 HIT_SIGMA = 0.006  # of the cost of a hit, which may change with the number of pages
 MAX_CHI_SQUARED_EXCESS = 14.0  # of chi squared above the best fit's: odds of exp(7) against what fits worse
-ODD_SETS_CHI_SQUARED = 8.0  # for each of the many numbers of sets that are no power of two: each is rarer by exp(4) at least
+MAX_CHI_SQUARED_OF_POINT = 20.0  # one may be disturbed
+ODD_SETS_CHI_SQUARED = 16.0  # for each of the hundreds of numbers of sets and ways that few TLBs have: rarer by exp(8) each
+MAX_ANY_WAYS, USUAL_WAYS_MULTIPLE = 12, 4  # up to so many any number of ways is usual, beyond only multiples
 RARE_POLICY_CHI_SQUARED = 4.0  # for policies that fewer TLBs have, by exp(2)
 MAX_MEAN_CHI_SQUARED = 2.5  # of a fit that explains the points
 
@@ -62,6 +64,7 @@ class SetWays:
     def oddity(self) -> float:
         """What is added to chi squared for sets and policies that few devices have, of which many are tried."""
         is_usual = self.large == self.ways and not self.sets & (self.sets - 1)
+        is_usual &= self.sets == 1 or self.ways <= MAX_ANY_WAYS or self.ways % USUAL_WAYS_MULTIPLE == 0
         return ODD_SETS_CHI_SQUARED * (not is_usual) + RARE_POLICY_CHI_SQUARED * (self.policy != CYCLIC_POLICIES[0])
 
     @property
@@ -165,7 +168,7 @@ def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: f
             break
         share = sets.misses(point.count) / point.count
         sigma = math.hypot(point.noise, COST_SIGMA * share * cost, HIT_SIGMA * hit)
-        total += ((point.value - hit - share * cost) / sigma) ** 2
+        total += min(((point.value - hit - share * cost) / sigma) ** 2, MAX_CHI_SQUARED_OF_POINT)
     return total
 
 
