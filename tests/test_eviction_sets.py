@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from clmembench.infer.findings import undetermined_finding
@@ -11,10 +12,11 @@ from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, finding
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe, listed
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
+from clmembench.infer.hierarchy.pool_reduction import reduce_pool
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.tlb import PAGE_LINES, measure_tlbs
 from clmembench.infer.hierarchy.turning import MAX_KNOWN_POLICY_DIFFERENCE, number_of_sets, turn_round
-from clmembench.model import Pattern
+from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.hierarchy import replay
 from tests.hierarchies import uneven
@@ -154,3 +156,20 @@ def test_caches_without_a_tlb_show_none():
     )  # fmt: skip
     chase = ChaseLayout(shift_bytes=64, control_bytes=64, page_lines=PAGE_LINES)
     assert replay(measure_tlbs(ProbeCache(), chase, PageCountLimits(256 * MIB, 0.004)), answers(device)) == []
+
+
+def test_lines_of_far_slices_are_no_eviction_set():
+    """As past the L1 of an H200: no set overflows, and what a line costs depends on where its slice is."""
+
+    def slices(lines):
+        return lines // 128 * 0x9E3779B1 % (1 << 32) >> 26
+
+    def answered(probe):
+        value = float(252 + slices(pattern_offsets(probe.pattern)).mean() * 60 / 63)
+        return Answer(probe, value, value, value, "cycles", value)
+
+    every = np.arange(4096) * 65536
+    far = every[slices(every) >= 60].tolist()
+    probe = LineProbe(ProbeCache(), "global_cg", 282.0, 516.0, 0.0, 0.0013, 128, 32.0, 1400, 16, 16 * MIB)
+    found = replay(reduce_pool(probe, far, (6, 12, 24), 1000), lambda probes: [answered(one) for one in probes])
+    assert isinstance(found, str)
