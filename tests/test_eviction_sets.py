@@ -74,8 +74,8 @@ def test_a_second_level_of_pages_in_random_frames_is_found_behind_the_first():
     assert (found.ways, found.line_bytes) == (8, 64)
 
 
-def test_the_size_behind_a_first_cache_is_told_without_a_clock_and_no_other_policy():
-    """Laps that visit each line once end in several cycles under NRU: they alone name no policy."""
+def test_the_size_and_the_policy_behind_a_first_cache_are_told_without_a_clock():
+    """Laps that visit each line once end in several cycles under NRU, one of which each lap meets."""
     caches = Cache(plain(32, 4, 64), 64, 5.0), Cache(plain(512, 8, 64), 64, 25.0, "NRU", frame_bytes=4096)
     device = replace(machine(*caches, memory=100.0), no_clock="no clock can be read inside a kernel")
     probe = replace(line_probe(device, 1), held_lines=100)
@@ -86,8 +86,7 @@ def test_the_size_behind_a_first_cache_is_told_without_a_clock_and_no_other_poli
     before = {name: undetermined_finding(name, "not known") for name in names}
     found = replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))
     assert [found[name].value for name in names[:-1]] == [256 * KIB, 64, 8, 512]
-    assert (found["policy"].status, found["policy"].value) == ("undetermined", None)
-    assert "only latencies of single accesses would decide" in found["policy"].reason
+    assert (found["policy"].status, found["policy"].value) == ("ok", "NRU")
 
 
 def test_sets_of_unequal_ways_are_no_answer():

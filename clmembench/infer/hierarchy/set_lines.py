@@ -38,8 +38,22 @@ class SetLines:
         visits = max(1, min(visits, apart // NODE_BYTES))
         return Pattern(order, len(every), 0, 0, 0, visits, listed(every), seed)
 
+    def stream(self, protected: int, ways: int, control_bytes: int = 0) -> Pattern:
+        """A lap in which each visit of a line that came long ago is followed by one of `protected` lines that are used often:
+        LRU keeps these and misses all others, FIFO loses them as often as the others. `control_bytes`: over lines so far apart
+        in place of those of the set."""
+        passing = ways - protected + 1
+        order = [line for i in range(passing) for line in (i, passing + i % protected)]
+        places = self.own
+        if control_bytes or not places:
+            stride, shift = (control_bytes, 0) if control_bytes else (self.way_bytes, self.shift_bytes)
+            places = tuple(pattern_offsets(Pattern("sequential", ways + 1, stride, shift)).tolist())
+        return Pattern("segments", segments=";".join(f"{places[line]}:0:1:1" for line in order), seed=protected)
+
     def control(self, walk: Pattern) -> Pattern:
         """The same walk over other lines of the same pages, which lie in different sets: it costs what translation costs."""
+        if walk.order == "segments":
+            raise ValueError("a stream has no control over other lines of the same pages")
         if walk.segments:
             lines = [*self.own[: walk.count - len(self.filler)], *self.filler]
         else:

@@ -10,11 +10,13 @@ from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetOfLe
 from clmembench.infer.replacement.policy_forms import age_forms, known_forms
 from clmembench.infer.replacement.policy_rates import MeasuredLap, PathToSet, level_costs
 from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model.address_patterns import NODE_BYTES
 
 # Thresholds and limits, each with its reason
 MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies, and no sector has room for fewer
 POOL_ACCESSES = 20_000  # of the walks in all, times candidates, from among which those are chosen in which policies differ
 MIN_POOL, MAX_POOL = 6, 48  # walks among which is chosen
+PROTECTED_DIVISORS = (3, 4, 6)  # of the ways: so many lines of a stream are protected, which LRU surely keeps
 MAX_AGED_WAYS = 24  # sets of more ways, and TLBs, are not known to have any of the hundreds of age-based policies
 
 
@@ -47,8 +49,8 @@ class SetWalks:
         answers = yield from asked.all([Probe(pattern, chase.space) for pattern in patterns])
         less: list[float | None] = [0.0] * len(answers)
         if chase.control_bytes:  # the same walks where this level cannot matter
-            controls = [replace(pattern, stride_bytes=chase.control_bytes, shift_bytes=0) for pattern in patterns]
-            few = [next(c for c in controls if c.visits == control.visits) for control in controls]
+            controls = [self._on_other_lines(pattern) for pattern in patterns]
+            few = [next(c for c in controls if (c.order, c.visits) == (own.order, own.visits)) for own in controls]
             less = [a.value for a in (yield from asked.all([Probe(control, chase.space) for control in few]))]
         elif self.translated:
             base = self.of_set.nearer or self.probe.contrast.hit
@@ -63,12 +65,28 @@ class SetWalks:
             self.laps.append(MeasuredLap(self.of_set.lines.numbers(pattern), answer.value - control, deviation))
         return len(known)
 
+    def _on_other_lines(self, pattern: Pattern) -> Pattern:
+        """The same walk over lines that a TLB translates at once."""
+        apart = self.probe.chase.control_bytes
+        if pattern.order == "segments":
+            return self.of_set.lines.stream(pattern.seed, self.of_set.ways, apart)
+        return replace(pattern, stride_bytes=apart, shift_bytes=0)
+
+    def streams(self) -> list[Pattern]:
+        """Laps that tell policies of recency from those of age: few and many lines are protected. None where they are more
+        visits than a line has room for, where a nearer cache would serve them, or where translation is to be subtracted."""
+        own, lines = self.of_set, self.of_set.lines
+        if own.nearer or lines.filler or self.translated or (lines.own and len(lines.own) <= own.ways):
+            return []
+        shares = {own.ways // divisor for divisor in PROTECTED_DIVISORS} - {0}
+        return [lines.stream(n, own.ways) for n in sorted(shares) if -(-(own.ways - n + 1) // n) <= own.unit // NODE_BYTES]
+
     def pool(self, candidates: int) -> list[Pattern]:
         """Further walks over one and two lines more than the ways, the fewer the more candidates are to be simulated."""
         lines, ways, most = self.of_set.lines, self.of_set.ways, self.visits
         count = POOL_ACCESSES // (candidates * (ways + len(lines.filler) + EXTRA_LINES))
         count = max(MIN_POOL, min(MAX_POOL, count))
-        found = []
+        found = [] if self.seed else self.streams()
         for _ in range(count):
             self.seed += 1
             more = 1 + self.seed % EXTRA_LINES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ UNKNOWN_MISS_DEVIATION = 0.5  # of that, where it was read from a lap in which s
 MAX_UNEVEN_GAIN = 30.0  # of log-likelihood, that unevenly drawn victims are ahead of evenly drawn ones, by laps
 MIN_SURE_LAPS = 3  # laps that a policy has to explain, which miss and hardly depend on what the set held before
 OTHER_STARTS_SHARE = 0.2  # of the difference between starts that were simulated, by which others may differ from the closest
+MET_SIGMAS, WIDE_SIGMAS = 2.0, 12.0  # of a lap's noise: how close to a start it is to be, and how far starts are apart
 SURE_SPREAD = 0.03  # of accesses, by which they depend on that at most
 RATE_METHOD = "latencies of {} laps against six policies simulated"
 UNEXPLAINED = "no policy that is known explains the miss rates of these laps"
@@ -106,9 +108,12 @@ def _fit_candidate(path: PathToSet, candidate: Candidate, laps: Sequence[Measure
     shares = np.array([one[np.argmin(np.abs(one @ means - lap.latency))] for one, lap in zip(ranges, laps, strict=True)])
     starts = np.array([np.ptp(one[:, 2]) for one in ranges])
     spread = np.hypot(LAP_DEVIATION, OTHER_STARTS_SHARE * starts)
-    sure = int(((starts <= SURE_SPREAD) & (shares[:, 2] > SURE_SPREAD)).sum()) >= MIN_SURE_LAPS
     chosen = float(np.log([len(one) for one in ranges]).sum())
     sigmas = np.hypot(deviations, spread * path.costs.contrast)
+    # where starts differ much, one of the few that were simulated is met by chance in one lap perhaps, not in several
+    narrow = np.hypot(deviations, LAP_DEVIATION * path.costs.contrast)
+    met = (np.abs(shares @ means - latencies) <= MET_SIGMAS * narrow) & (starts * path.costs.contrast > WIDE_SIGMAS * narrow)
+    sure = int((((starts <= SURE_SPREAD) | met) & (shares[:, 2] > SURE_SPREAD)).sum()) >= MIN_SURE_LAPS
     found = fit_laps(shares, latencies, sigmas, path.costs)
     if not path.costs.miss_is_known:  # laps differ by as much of what a miss costs as that is found to be
         sigmas = np.hypot(deviations, spread * max(found.contrast, MIN_CONTRAST_SHARE * path.costs.contrast))
@@ -123,9 +128,23 @@ def _is_possible(path: PathToSet, candidate: Candidate, best: Candidate, laps: S
     sure = [lap for lap in laps if np.ptp(np.array(path.shares(candidate, lap.lap))[:, 2]) <= SURE_SPREAD]
     if len(sure) == len(laps):
         return False
-    if not sure:
-        return True
-    return _fit_candidate(path, candidate, sure).loglik > _fit_candidate(path, best, sure).loglik - MIN_LOG_LIKELIHOOD_MARGIN
+    behind = _fit_candidate(path, best, sure).loglik - _fit_candidate(path, candidate, sure).loglik if sure else 0.0
+    others = [lap for lap in laps if lap not in sure]
+    behind += sum(_loglik_of_some_start(path, best, lap) - _loglik_of_some_start(path, candidate, lap) for lap in others)
+    return behind < MIN_LOG_LIKELIHOOD_MARGIN
+
+
+def _loglik_of_some_start(path: PathToSet, candidate: Candidate, lap: MeasuredLap) -> float:
+    """The log-likelihood of a lap that depends on what the set held: of the closest start that was simulated, or of any latency
+    between theirs alike, as of starts that were not. 0 at most: a candidate that says each lap's latency is the likelier the
+    wider the other's range."""
+    expected = np.array(path.shares(candidate, lap.lap)) @ np.asarray(path.costs.means)
+    sigma = math.hypot(lap.deviation, LAP_DEVIATION * path.costs.contrast)
+    closest = -0.5 * float(np.abs(expected - lap.latency).min() / sigma) ** 2 - math.log(len(expected))
+    low, high = float(expected.min()), float(expected.max())
+    beyond = max(0.0, low - lap.latency, lap.latency - high) / (sigma + OTHER_STARTS_SHARE * (high - low))
+    between = -math.log(max(1.0, (high - low) / (sigma * math.sqrt(2 * math.pi)))) - 0.5 * beyond**2
+    return max(closest, between)
 
 
 def rank_policies(path: PathToSet, fits: Sequence[LapFit]) -> dict[str, LapFit]:
