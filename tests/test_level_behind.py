@@ -8,15 +8,14 @@ from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep, find_steps
 from clmembench.infer.hierarchy.evicted_level import (
     LevelBeyondStrides,
-    _hides_another_level,
     findings_by_eviction,
-    number_of_steep_end,
 )
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_eviction_sets
 from clmembench.infer.hierarchy.fill_unit import find_fill_unit, longest_unit
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.pool_reduction import _members
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end
 from clmembench.infer.hierarchy.turning import number_of_sets
 from clmembench.plan.hierarchy import replay
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -86,8 +85,8 @@ def test_no_product_is_less_than_what_surely_fits():
 
 def test_a_capacity_is_not_taken_from_a_level_behind_that_the_curve_does_not_show():
     """Of 8 ways half a cache's lines in random sets miss at 5%; a third says that another cache of that size stands behind."""
-    assert _hides_another_level([(1 * MIB, 0.0), (4 * MIB, 0.2), (8 * MIB, 0.31)], 8, 16 * MIB)
-    assert not _hides_another_level([(4 * MIB, 0.01), (8 * MIB, 0.1), (12 * MIB, 0.5)], 8, 16 * MIB)
+    assert hides_another_level([(1 * MIB, 0.0), (4 * MIB, 0.2), (8 * MIB, 0.31)], 8, 16 * MIB)
+    assert not hides_another_level([(4 * MIB, 0.01), (8 * MIB, 0.1), (12 * MIB, 0.5)], 8, 16 * MIB)
 
 
 def test_sixteen_ways_behind_a_first_cache_are_found_in_few_probes():

@@ -26,6 +26,7 @@ from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
+from clmembench.infer.hierarchy.set_count import with_sets_between_bounds
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.size_by_turning import confirmed_size
 from clmembench.infer.hierarchy.soft_end import soft_end
@@ -125,7 +126,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     }
     findings = yield from _with_eviction_sets(probe, findings, curve, around, least)
     size = with_steep_bound(findings["size_bytes"], curve, around.number)
-    return CacheLevel(name, chase.space, {**findings, "size_bytes": size})
+    return CacheLevel(name, chase.space, with_sets_between_bounds({**findings, "size_bytes": size}))
 
 
 def _undetermined_properties(names: tuple[str, ...], reason: str) -> dict[str, Finding]:

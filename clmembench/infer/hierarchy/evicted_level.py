@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
@@ -14,6 +13,7 @@ from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
 from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, suits_bounds
 from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
@@ -22,7 +22,7 @@ from clmembench.infer.hierarchy.turning import (
     number_of_sets,
     turn_round,
 )
-from clmembench.infer.replacement.policy_rates import likely_policies, policy_from_rates
+from clmembench.infer.replacement.policy_rates import DRAWN, likely_policies, policy_from_rates
 from clmembench.infer.set_index import format_set_bits
 from clmembench.model import Finding, Inquiry
 from clmembench.model.address_patterns import pattern_offsets
@@ -34,13 +34,9 @@ RANDOM_METHOD = "share of hits that random victims leave over two working sets; 
 CROWD_METHOD = "least numbers of lines after which one is evicted, of two lines"
 LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
-MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
-MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
 MAX_SERVED_SHARE = 0.03  # of misses: as many lines as there are ways differ from hits by no more if no nearer cache serves some
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
-MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
-MAX_EARLY_MISS_RATIO = 5  # times as many as random sets would miss: pages are few, and their frames unevenly spread
 MIN_WAYS_WITHOUT_POLICY = 8  # from there on the last bytes used tell the capacity closely, whatever policy keeps them
 
 
@@ -89,16 +85,17 @@ def findings_by_eviction(
         most = min(most, size * (1 + MAX_RELATIVE_DIFFERENCE))  # sets of a first cache may be uneven, which looks like NRU
     slack = MAX_KNOWN_POLICY_DIFFERENCE if possible and possible <= RECENCY_POLICIES else MAX_RELATIVE_DIFFERENCE
     count = number_of_sets(size, sets.ways * line, slack, most) if size else None
-    steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line)
+    drawn = bool(possible) and possible <= DRAWN
+    steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line, drawn)
     if steep is not None and not size:
         count, method, sized_from = steep, STEEP_METHOD, findings["size_bytes"].evidence
         size = steep * sets.ways * line
     elif steep is not None and count != steep:
         count = None
     exact = findings["size_bytes"].status == "ok"
-    if count is not None and not _suits(findings["size_bytes"], count * sets.ways * line):
+    if count is not None and not suits_bounds(findings["size_bytes"], count * sets.ways * line):
         count = None
-    if count is not None and _hides_another_level(level.misses, sets.ways, count * sets.ways * line):
+    if count is not None and hides_another_level(level.misses, sets.ways, count * sets.ways * line):
         count = None
     if count is None and (exact or level.number == 0):
         return findings  # sets of a first cache may be uneven
@@ -158,42 +155,6 @@ def _with_linear_index(
 def _with_reason(found: Finding, more: str) -> Finding:
     """A finding without a value, with what was tried besides."""
     return replace(found, reason=f"{found.reason}; eviction sets: {more}") if found.status == "undetermined" else found
-
-
-def _suits(size: Finding, product: int) -> bool:
-    """True if a product of sets, ways and line is no less than what surely fits, and of a known size no more than that."""
-    low, high = size.low or 0.0, size.high or math.inf
-    if size.status != "ok":
-        high = math.inf
-    return low * (1 - MAX_RELATIVE_DIFFERENCE / 3) <= product <= high * (1 + MAX_RELATIVE_DIFFERENCE / 3)
-
-
-def number_of_steep_end(step: CurveStep, size: Finding, way_bytes: int) -> int | None:
-    """The number of sets of a level whose misses begin just where one number of sets is full, and where most accesses miss soon
-    after; None where they do not. A larger cache would have to begin there by chance, and lines that fall into sets at random
-    begin to miss at less than half of what it holds."""
-    if size.status == "ok" or not size.low:
-        return None
-    low = size.low * (1 - MAX_STEEP_DIFFERENCE / 2)
-    count = number_of_sets(low, way_bytes, 0.0, size.low * (1 + MAX_STEEP_DIFFERENCE))
-    if count and count & (count - 1):
-        return None  # pages in random frames begin to miss anywhere: only what address bits can select is no chance
-    return count if count and step.gone_bytes <= MAX_STEEP_GONE_RATIO * count * way_bytes else None
-
-
-def _hides_another_level(misses: Sequence[tuple[int, float]], ways: int, capacity: int) -> bool:
-    """True if many more accesses miss than sets of so many ways let miss where lines fall into them at random: then the
-    capacity is that of a level behind, which the curve does not tell from this one. `misses`: shares at sizes in bytes."""
-    return any(
-        share > max(MIN_EARLY_MISS_SHARE, MAX_EARLY_MISS_RATIO * _overflow_share(ways, ways * size / capacity))
-        for size, share in misses
-        if 2 * size <= capacity
-    )
-
-
-def _overflow_share(ways: int, load: float) -> float:
-    """The share of lines whose set holds more lines than `ways`, `load` on average, where sets are chosen at random."""
-    return 1 - math.fsum(math.exp(-load) * load**k / math.factorial(k) for k in range(ways))
 
 
 def _policy(

@@ -18,7 +18,7 @@ MAX_DISTURBED_SIGMAS = 6.0  # a lap further off the median of others was disturb
 RISE_SIGMAS, FIT_SIGMAS = 4.0, 3.0  # of a mean's noise: a rise beyond is no noise; what a mean surely stays below
 MORE_SEEDS = 3  # orders more, where those so far are not alike
 ALIKE_NOISE_RATIO = 2.0  # times the noise that a mean should have: with more some of its laps were disturbed
-MAX_RECOUNTS = 4  # times that the ends of a search are looked at again
+MAX_RECOUNTS = 3  # times that the ends of a search are looked at again
 HIT_SLACK_SHARE = 0.01  # of what an access costs before a level is asked, by which that may change with the number of pages
 
 
