@@ -410,10 +410,13 @@ CLOCKS = {"host_ns": 1.0, "device_ns": 0.9, "queue_ns": 0.5, "submit_ns": 0.25}
 
 def scripted(record):
     """A record with times as of a host where nothing else runs, in the place of those that were measured; as many of each
-    point, and of one pass each: on a busy host both numbers are others."""
+    point, and of one pass each: on a busy host both numbers are others, and so is how much the ends of a slope do."""
+
+    def amount(series):
+        return max(1, series["ops"], series["nbytes"], series["flops"])
 
     def times(series):
-        typical_ns = 20_000 + 10 * max(series["ops"], series["nbytes"], series["flops"])
+        typical_ns = 20_000 * amount(series) // amount(record["series"][0])
         host_ns = [typical_ns + typical_ns // 200 * (n % 7) for n in range(SCRIPTED_SAMPLES)]
         shown = {c: [round(part * t) for t in host_ns] for c, part in CLOCKS.items() if series[c]}
         cpu_ns = [series["cpu_ns"][n % len(series["cpu_ns"])] for n in range(SCRIPTED_SAMPLES)] if series["cpu_ns"] else []

@@ -22,6 +22,7 @@ MIN_SLOPE_SIGMAS = 4  # of the curve's noise: what rises less between two points
 LARGE_SET_BYTES = 24 << 20  # laps from there on are slow, so that few are measured, and depend on where lines lie
 MIN_LARGE_SLOPE_SIGMAS, MAX_LARGE_SLOPE = 2.5, 0.03  # of the noise of such laps; a rise between two that is none of it
 MIN_SLOPE = 0.004  # relative: the least rise between two points that counts, however quiet the curve is
+MAX_HALT_OCTAVES, LONGER_PLATEAU_RATIO = 0.5, 3  # of a halt within a rise, and how many times as long the plateau behind is
 MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
 MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
@@ -88,7 +89,13 @@ def find_steps(
         hit, miss = _plateau_latency(rising, before, start), _plateau_latency(rising, stop, after)
         around = min(relative_noise(values[before : start + 1]), relative_noise(values[stop : after + 1]))
         if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
-            continue  # a part of the next hump's rise, or noise
+            halt, behind = math.log2(sizes[start] / sizes[before]), math.log2(sizes[after] / sizes[stop])
+            if found and miss > hit and halt < min(MAX_HALT_OCTAVES, behind / LONGER_PLATEAU_RATIO):
+                # a halt in the last rise, as where few page frames fall unevenly, before the plateau that follows
+                last = _gone(rising, 0, found[-1].hit, miss)
+                found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[last])
+                before, start = stop, None
+            continue  # else a part of the next hump's rise, or noise
         scatter = relative_noise(values[before : start + 1])
         flat = _is_flat(values, rising, before, start) and statistics.median(spreads[before : start + 1]) == 0
         flat = flat and not _falls(values[before : start + 1], noise)
