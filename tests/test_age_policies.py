@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.policy_probe import CONFIRMING_WALKS, probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
+from clmembench.infer.replacement.cache_set import FifoSet, LruSet
 from clmembench.infer.replacement.policy_forms import is_age_based
+from clmembench.infer.replacement.set_miss_rates import steady_miss_rate
+from clmembench.model import Answer
 from clmembench.plan.hierarchy import replay
 from tests.aged_sets import OneSet, QuadAgeSet
 from tests.simulated import Cache, Machine, Noise, Path, plain
@@ -86,3 +89,36 @@ def test_none_of_the_six_is_taken_for_an_age_based_one_nor_the_reverse(seeds):
 def _is_nru(name, value):
     """True of the variants that are forms of NRU: ages are 0 or 3 alone."""
     return value == "NRU" and "_M0_" in name and "H00" in name
+
+
+@pytest.mark.parametrize("ways", [3, 8, 32])
+@pytest.mark.parametrize("name", ["LRU", "FIFO"])
+def test_lru_and_fifo_are_told_apart_whatever_the_number_of_ways(name, ways):
+    """Random walks over many lines differ by little; a stream past protected lines does not."""
+    found, _ = policy_of(simulated_set(name, ways, 5), ways)
+    assert found.value == name
+
+
+def test_a_stream_protects_what_lru_keeps():
+    lines = SetLines(10, WAY_BYTES)
+    lap = lines.numbers(lines.stream(2, 8))
+    assert len(set(lap)) == 9
+    assert steady_miss_rate(LruSet, 8, lap, 8) == 0.5
+    assert steady_miss_rate(FifoSet, 8, lap, 8) > 0.6
+
+
+def test_a_variant_that_only_chosen_laps_confirm_is_not_named():
+    """As where a run's budget ends: the laps that nobody chose get no answer."""
+    said = []
+
+    def answer(probe):
+        said.append(probe)
+        return device(probe) if len(said) <= limit else Answer(probe, reason="the budget was spent")
+
+    device, limit = aged_set("QLRU_H00_M1_R2_U1", 4, 3), 10_000
+    named, asked = policy_of(answer, 4)
+    said.clear()
+    limit = asked - CONFIRMING_WALKS
+    found, _ = policy_of(answer, 4)
+    assert named.value == "QLRU_H00_M1_R2_U1"
+    assert (found.value, "no further ones confirm it" in found.reason) == (None, True)

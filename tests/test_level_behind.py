@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.findings import undetermined_finding
+from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.curve_findings import LapTranslation, LevelLatency, without_translation
 from clmembench.infer.hierarchy.curve_steps import CurveStep, find_steps
 from clmembench.infer.hierarchy.evicted_level import (
     LevelBeyondStrides,
@@ -15,7 +16,7 @@ from clmembench.infer.hierarchy.fill_unit import find_fill_unit, longest_unit
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.pool_reduction import _members
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end
+from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, with_sets_between_bounds
 from clmembench.infer.hierarchy.turning import number_of_sets
 from clmembench.plan.hierarchy import replay
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -195,3 +196,34 @@ def test_the_line_of_a_second_level_is_not_taken_for_shorter_where_the_first_ser
     found = replay(find_eviction_sets(level_of(device, 1, 300 * KIB).lines, 16, 4096, 256 * MIB), answers(device))
     assert isinstance(found, EvictionSets), found
     assert (found.ways, found.line_bytes) == (8, 64)
+
+
+def test_bounds_between_which_one_number_of_sets_lies_tell_it():
+    def known(low, high):
+        size = undetermined_finding("size_bytes", "a soft end", low=low, high=high)
+        ways, line = (measured_finding(name, value, "test", ("chase:1",)) for name, value in (("ways", 16), ("line_bytes", 64)))
+        return {"size_bytes": size, "ways": ways, "line_bytes": line, "sets": undetermined_finding("sets", "not known")}
+
+    told = with_sets_between_bounds(known(240 * KIB, 284 * KIB))
+    assert (told["sets"].value, told["size_bytes"].value) == (256, 256 * KIB)
+    assert with_sets_between_bounds(known(240 * KIB, 330 * KIB))["sets"].status == "undetermined"  # 320 sets too
+    assert with_sets_between_bounds(known(240 * KIB, None))["sets"].status == "undetermined"
+
+
+def test_a_halt_within_a_rise_is_no_level():
+    """Few page frames fall unevenly: a quarter of an octave is even, before the next level's plateau."""
+    sizes = [int(64 * KIB * 2 ** (i / 4)) for i in range(40)]
+    sizes[9:9] = [int(sizes[8] * 2 ** (i / 16)) for i in (1, 2, 3)]
+    values = [121.0] * 7 + [382.0, 470.0, 470.0, 470.0, 470.0, 528.0, *[535.0] * 14, 875.0, *[1120.0] * 15]
+    steps = find_steps(sizes, values, values, 0.002)
+    assert [step.hit for step in steps] == [121.0, 535.0]
+    assert [step.miss for step in steps] == [535.0, 1120.0]
+
+
+def test_translation_is_no_part_of_a_latency():
+    translation = LapTranslation(((256 * KIB, 14.0), (1 * MIB, 50.0)), 4 * KIB)
+    assert translation.cost(200 * KIB, 128) == 0.0
+    assert translation.cost(512 * KIB, 128) == 14.0 / 32
+    assert translation.cost(64 * MIB, 128) == 50.0 / 32
+    told = without_translation(LevelLatency("test", (), 21.56, 10.78), 50.0 / 32)
+    assert (told.value, told.ns) == (pytest.approx(20.0, abs=0.01), pytest.approx(10.0, abs=0.01))

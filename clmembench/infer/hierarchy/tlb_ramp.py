@@ -24,6 +24,7 @@ MIN_POINTS = 4
 COST_SIGMA = 0.012  # relative: standard deviation of the cost of a miss
 HIT_SIGMA = 0.006  # of the cost of a hit, which may change with the number of pages
 MAX_CHI_SQUARED_EXCESS = 14.0  # of chi squared above the best fit's: odds of exp(7) against what fits worse
+DRAWN_COST_SCALES = (1.0, 1.03, 1.06)
 MAX_CHI_SQUARED_OF_POINT = 20.0  # one may be disturbed
 ODD_SETS_CHI_SQUARED = 16.0  # for each of the hundreds of numbers of sets and ways that few TLBs have: rarer by exp(8) each
 MAX_ANY_WAYS, USUAL_WAYS_MULTIPLE = 12, 4  # up to so many any number of ways is usual, beyond only multiples
@@ -71,6 +72,11 @@ class SetWays:
     def misses_all(self) -> bool:
         """True if all pages of a set miss that gets more than it has ways."""
         return self.policy == CYCLIC_POLICIES[0]
+
+    @property
+    def cost_scales(self) -> Sequence[float]:
+        """Times the cost of a miss as it was read: of drawn victims some still hit at several times as many pages."""
+        return DRAWN_COST_SCALES if self.policy == "random" else (1.0,)
 
     @property
     def period(self) -> int:
@@ -129,7 +135,8 @@ def fit_ramp_of_sets(points: Sequence[RampPoint], hit: float, cost: float, least
     ranked: list[tuple[float, int, SetWays]] = []
     least_sum = math.inf
     for number, one in enumerate(sorted(_possible_sets(least, most), key=lambda sets: CYCLIC_POLICIES.index(sets.policy))):
-        value = one.oddity + _chi_squared(telling, one, hit, cost, least_sum + MAX_CHI_SQUARED_EXCESS - one.oddity)
+        most_of_one = least_sum + MAX_CHI_SQUARED_EXCESS - one.oddity
+        value = one.oddity + min(_chi_squared(telling, one, hit, scale * cost, most_of_one) for scale in one.cost_scales)
         if value <= least_sum + MAX_CHI_SQUARED_EXCESS:
             ranked.append((value, number, one))
             least_sum = min(least_sum, value)
