@@ -14,12 +14,16 @@ from clmembench.model import Finding
 SIZE_METHOD = "largest working set without misses"
 LINE_METHOD = "places at odd strides"
 SETS_METHOD = "places that fit at strides of powers of two"
+USUAL_METHOD = f"{SIZE_METHOD}, a power of two, or three times one, to half a percent; most miss soon after"
 UNKNOWN_UNIT, UNKNOWN_CAPACITY = UnitSize(None), CapacityBound(0, None)  # before they were looked for
 # Thresholds
 MIN_AGREEING_STRIDES = 4  # on how many lines fit, before a size without known sets is believed
 CLOSE_RELATIVE_BOUNDS = 0.02  # bounds of a size that are no further apart give one
 CLOSE_BOUNDS_LINES = 2  # nor are bounds that are no more lines apart
 MAX_OWN_LINES = 4  # of a first cache, that the kernel's own variables and notes take
+LONGEST_USUAL_LINE_BYTES = 128  # of 67 simulated caches whose odd strides suit up to that many bytes all have such lines
+USUAL_FACTORS, USUAL_DIFFERENCE = (1, 3), 0.004  # of sizes that most caches have, and how close misses begin
+MAX_GONE_USUAL_RATIO = 2.2  # times the size: where victims are drawn three quarters miss by then
 MAX_GONE_SIZE_RATIO = 1.5  # three quarters miss by then, unless lines fall into sets by chance
 
 
@@ -39,11 +43,12 @@ class LevelGeometry:
     sets: SetGeometry | None = None
 
     def line(self, evidence: tuple[str, ...]) -> Finding:
-        """The bytes that a tag stands for. Beyond the first level more than a miss brings in is believed only where the sets
-        confirm it: a hash, or pages in random frames, spread odd strides unevenly too."""
+        """The bytes that a tag stands for. Beyond the first level more than a miss brings in, or than lines usually have, is
+        believed only where the sets confirm it: a hash, or pages in random frames, spread odd strides unevenly too, which makes
+        lines seem twice as long and more."""
         first = self.first and self.filled.nbytes is not None and not self.is_uneven()
         filled = self.tag.nbytes == self.filled.nbytes and self.is_steep()
-        if first or self.agrees() or self.tag.nbytes is None or filled:
+        if first or self.agrees() or self.tag.nbytes is None or filled or self.tag.nbytes <= LONGEST_USUAL_LINE_BYTES:
             return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
         reason = f"{self.tag.nbytes} B suit the strides, but its sets, which would confirm it, are not known"
         return undetermined_finding("line_bytes", reason, LINE_METHOD, evidence, self.filled.nbytes)
@@ -99,9 +104,20 @@ class LevelGeometry:
         close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
         if self.tags_agree() and close and (self.is_steep() or self.first):
             return measured_finding("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
+        usual = self.usual_size()
+        if close and usual is not None and self.gone_bytes <= MAX_GONE_USUAL_RATIO * usual:
+            return measured_finding("size_bytes", usual, USUAL_METHOD, evidence, min(low, usual), max(high, usual))
         reason = "the size at which misses begin is only a lower bound: sets may be filled unevenly"
         # no upper bound: where sets are filled unevenly, most accesses may miss far below the size
         return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low)
+
+    def usual_size(self) -> int | None:
+        """The power of two, or three times one, at which misses begin; None where they begin elsewhere. Of caches that pages in
+        random frames, or a hash, fill unevenly one in thirty begins to miss so close to such a number by chance."""
+        low, high = self.bounds_bytes()
+        powers = (factor << k for factor in USUAL_FACTORS for k in range(40))
+        found = [n for n in powers if low * (1 - USUAL_DIFFERENCE) <= n <= high * (1 + USUAL_DIFFERENCE)]
+        return found[0] if len(found) == 1 else None
 
     def strides_agree(self) -> bool:
         """True if strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""
