@@ -23,7 +23,8 @@ CLOSE_BOUNDS_LINES = 2  # nor are bounds that are no more lines apart
 MAX_OWN_LINES = 4  # of a first cache, that the kernel's own variables and notes take
 LONGEST_USUAL_LINE_BYTES = 128  # of 67 simulated caches whose odd strides suit up to that many bytes all have such lines
 USUAL_FACTORS, USUAL_DIFFERENCE = (1, 3), 0.004  # of sizes that most caches have, and how close misses begin
-MAX_GONE_USUAL_RATIO = 2.2  # times the size: where victims are drawn three quarters miss by then
+MAX_GONE_POWER_RATIO = 2.2  # times the size: where victims are drawn three quarters miss by then
+MAX_GONE_THIRD_RATIO = 1.25  # of three times a power of two, where pages in random frames often begin to miss: 3/4 of one
 MAX_GONE_SIZE_RATIO = 1.5  # three quarters miss by then, unless lines fall into sets by chance
 
 
@@ -105,7 +106,11 @@ class LevelGeometry:
         if self.tags_agree() and close and (self.is_steep() or self.first):
             return measured_finding("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
         usual = self.usual_size()
-        if close and usual is not None and self.gone_bytes <= MAX_GONE_USUAL_RATIO * usual:
+        if (
+            close
+            and usual is not None
+            and self.gone_bytes <= usual * (MAX_GONE_POWER_RATIO if usual & (usual - 1) == 0 else MAX_GONE_THIRD_RATIO)
+        ):
             return measured_finding("size_bytes", usual, USUAL_METHOD, evidence, min(low, usual), max(high, usual))
         reason = "the size at which misses begin is only a lower bound: sets may be filled unevenly"
         # no upper bound: where sets are filled unevenly, most accesses may miss far below the size
@@ -113,7 +118,7 @@ class LevelGeometry:
 
     def usual_size(self) -> int | None:
         """The power of two, or three times one, at which misses begin; None where they begin elsewhere. Of caches that pages in
-        random frames, or a hash, fill unevenly one in thirty begins to miss so close to such a number by chance."""
+        random frames, or a hash, fill unevenly one in seventy begins to miss so close to a power of two by chance."""
         low, high = self.bounds_bytes()
         powers = (factor << k for factor in USUAL_FACTORS for k in range(40))
         found = [n for n in powers if low * (1 - USUAL_DIFFERENCE) <= n <= high * (1 + USUAL_DIFFERENCE)]
