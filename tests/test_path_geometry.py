@@ -1,9 +1,13 @@
 """infer.path_geometry: first caches of the constant, image and read-only paths of simulated devices of which all is known."""
 
+from dataclasses import replace
+
 import pytest
 
+from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.memory_spaces import path_levels
+from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
 from clmembench.infer.hierarchy.probing import ProbeCache
 from clmembench.model import Answer, CacheLevel
 from clmembench.model.address_patterns import pattern_bytes
@@ -116,3 +120,23 @@ def test_the_whole_inquiry_knows_the_constant_path_too():
     assert (constant["size_bytes"], constant["line_bytes"], constant["ways"]) == (2 * KIB, 64, 4)
     readonly = next(one for one in found.levels if one.space == "readonly")
     assert values(readonly)["size_bytes"] == 32 * KIB
+
+
+def test_another_path_of_the_same_first_cache_tells_its_sets():
+    """As on a CPU whose core a neighbour shares: laps over global memory bound the size alone."""
+
+    def one(space, ns, **told):
+        found = {name: measured_finding(name, value, "test", ("chase:1",)) for name, value in told.items()}
+        latency = measured_finding("latency_ns", ns, "test", ("chase:2",))
+        return CacheLevel("L1", space, {**found, "latency_ns": latency})
+
+    unknown = {name: undetermined_finding(name, "not known") for name in ("line_bytes", "ways", "sets")}
+    size = undetermined_finding("size_bytes", "a bound", low=31.2 * KIB, high=35.4 * KIB)
+    own = one("global", 1.08)
+    own = replace(own, findings={**own.findings, **unknown, "size_bytes": size})
+    path = one("readonly", 1.083, size_bytes=32 * KIB, line_bytes=64, ways=8, sets=64)
+    told = with_geometry_of_path(own, path).findings
+    assert [told[name].value for name in ("size_bytes", "line_bytes", "ways", "sets")] == [32 * KIB, 64, 8, 64]
+    assert "read-only path" in told["ways"].method
+    for other in (one("readonly", 1.2, size_bytes=32 * KIB, ways=8), one("readonly", 1.08, size_bytes=48 * KIB, ways=12)):
+        assert with_geometry_of_path(own, other) is own

@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 L2_MAP = "l2_map"
 MAX_MAPPED_CORES = 8  # cores of a CPU whose last cache is mapped
 GIB = 1 << 30
+SPACES_OF_CPUS: tuple[Space, ...] = ("global", "readonly", "local", "private")  # that are looked at unless others are named
 ProbeKey = tuple[tuple[str, Value], ...]  # the parameters of a probe and of its record
 FEATURE_BY_SPACE: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
 
@@ -41,8 +42,8 @@ def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
     most = min(info.max_alloc_bytes // 2, GIB if info.has_cpu_cores else 16 * GIB)
     if info.kind == "cpu":
         most = min(most, info.host_mem_bytes // 8)
-    # on CPUs the text of a program is memory as any other, and a lap of it costs a compilation
-    spaces = spaces or [s for s in get_args(Space) if not info.has_cpu_cores or s != "constant_array"]
+    # on CPUs constants and images are memory as any other: the read-only path is looked at as the one of their kind
+    spaces = spaces or [s for s in get_args(Space) if not info.has_cpu_cores or s in SPACES_OF_CPUS]
     usable = [s for s in get_args(Space) if FEATURE_BY_SPACE.get(s, "") in ("", *info.features) and s in spaces]
     return ProbeLimits(most, plateaus.memory_floor_bytes(info), frozenset(usable), max(64, info.line_bytes))
 

@@ -10,6 +10,7 @@ from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, inf
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
+from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
 from clmembench.infer.hierarchy.prefetch_control import (
     MAX_BLOCK_REACH_SHARE,
@@ -93,6 +94,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
     asked.patience = 0  # on CPUs the other spaces are the same memory again
     others = yield from _other_spaces(asked, curve, node, limits.spaces, levels[0] if levels else None)
+    if levels and others.levels and others.levels[0].space == "readonly":
+        levels[0] = with_geometry_of_path(levels[0], others.levels[0])
     memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
     whole = yield from _with_patterns(whole, curve, limits)

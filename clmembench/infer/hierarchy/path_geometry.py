@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.cache_level import MIN_OVERFLOW_MISS_SHARE, MIN_UNIT_BYTES
@@ -22,6 +22,8 @@ PAIRS_METHOD = "pairs of accesses"
 NOT_PROBED = "misses begin and are frequent there; its sets were not probed"
 TILED = "rows and columns of an image are laid out as the driver likes: no stride is one of addresses"
 LIKE_FIRST_CACHE = "latency and size are those of global memory's L1, whose sets were probed there"
+SAME_CACHE = "by the read-only path, whose first cache has this latency"
+ADOPTED = ("size_bytes", "line_bytes", "ways", "sets")  # findings of another path's first cache
 SOFT_END = "misses begin there and grow slowly: sets are filled unevenly"
 TILED_SPACES: frozenset[Space] = frozenset({"image2d"})  # of which neither strides nor single lines mean addresses
 # Thresholds
@@ -81,6 +83,28 @@ def path_geometry(level: PathLevel) -> Inquiry[dict[str, Finding]]:
         unknown = {name: undetermined_finding(name, LIKE_FIRST_CACHE, SIZE_METHOD, dense_from) for name in ("ways", "sets")}
         return {**sector, "size_bytes": size, **unknown}
     return {**sector, **(yield from _strides(level, begun, dense_from))}
+
+
+def with_geometry_of_path(first: CacheLevel, path: CacheLevel) -> CacheLevel:
+    """Global memory's first cache with what strides told of the first cache of another path, where it is the same one: of the
+    same latency, and of a size between the bounds of its own. On CPUs every path is ordinary memory."""
+    own, other = first.findings, path.findings
+    size, told = own.get("size_bytes"), other.get("size_bytes")
+    if size is None or told is None or size.status != "undetermined" or told.status != "ok" or other["ways"].status != "ok":
+        return first
+    latencies = [found["latency_ns"].value for found in (own, other) if "latency_ns" in found]
+    near, far = (value if isinstance(value, int | float) else 0.0 for value in (*latencies, 0.0, 0.0)[:2])
+    if not near or abs(far / near - 1) > MAX_LATENCY_RELATIVE_DIFFERENCE or not isinstance(told.value, int | float):
+        return first
+    if (
+        not (size.low or 0.0) * (1 - COARSE_RELATIVE_TOLERANCE)
+        <= told.value
+        <= (size.high or 0.0) * (1 + COARSE_RELATIVE_TOLERANCE)
+    ):
+        return first
+    names = [name for name in ADOPTED if name in other and other[name].status == "ok" and own[name].status == "undetermined"]
+    adopted = {name: replace(other[name], method=f"{other[name].method}; {SAME_CACHE}") for name in names}
+    return replace(first, findings={**own, **adopted})
 
 
 def _strides(level: PathLevel, begun: LevelGeometry, dense_from: tuple[str, ...]) -> Inquiry[dict[str, Finding]]:
