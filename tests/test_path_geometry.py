@@ -138,5 +138,8 @@ def test_another_path_of_the_same_first_cache_tells_its_sets():
     told = with_geometry_of_path(own, path).findings
     assert [told[name].value for name in ("size_bytes", "line_bytes", "ways", "sets")] == [32 * KIB, 64, 8, 64]
     assert "read-only path" in told["ways"].method
+    near = measured_finding("size_bytes", 31.8 * KIB, "test", ("chase:3",), 31.7 * KIB, 31.8 * KIB)  # a neighbour took a line
+    close = with_geometry_of_path(replace(own, findings={**own.findings, "size_bytes": near}), path).findings
+    assert (close["size_bytes"].value, close["ways"].value) == (32 * KIB, 8)
     for other in (one("readonly", 1.2, size_bytes=32 * KIB, ways=8), one("readonly", 1.08, size_bytes=48 * KIB, ways=12)):
         assert with_geometry_of_path(own, other) is own

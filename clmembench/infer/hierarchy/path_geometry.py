@@ -29,6 +29,7 @@ TILED_SPACES: frozenset[Space] = frozenset({"image2d"})  # of which neither stri
 # Thresholds
 COARSE_RELATIVE_TOLERANCE = 0.02  # relative: so closely the end is located where its geometry is not
 MAX_LATENCY_RELATIVE_DIFFERENCE = 0.01  # between two paths that end in one cache
+SIZE_SLACK = 1 - COARSE_RELATIVE_TOLERANCE, 1 + COARSE_RELATIVE_TOLERANCE  # of bounds that a neighbour on the core disturbs
 OVERFLOW_RATIO = 1.25  # times what fits, where most accesses miss if lines fall evenly into sets
 
 
@@ -86,23 +87,23 @@ def path_geometry(level: PathLevel) -> Inquiry[dict[str, Finding]]:
 
 
 def with_geometry_of_path(first: CacheLevel, path: CacheLevel) -> CacheLevel:
-    """Global memory's first cache with what strides told of the first cache of another path, where it is the same one: of the
-    same latency, and of a size between the bounds of its own. On CPUs every path is ordinary memory."""
+    """Global memory's first cache with what strides told of the first cache of another path, where its own sets are not known
+    and it is the same one: of the same latency, and of the size or a size between the bounds. On CPUs every path is ordinary
+    memory."""
     own, other = first.findings, path.findings
     size, told = own.get("size_bytes"), other.get("size_bytes")
-    if size is None or told is None or size.status != "undetermined" or told.status != "ok" or other["ways"].status != "ok":
+    if size is None or told is None or told.status != "ok" or not isinstance(told.value, int | float):
+        return first
+    if own["ways"].status != "undetermined" or other["ways"].status != "ok":
         return first
     latencies = [found["latency_ns"].value for found in (own, other) if "latency_ns" in found]
     near, far = (value if isinstance(value, int | float) else 0.0 for value in (*latencies, 0.0, 0.0)[:2])
-    if not near or abs(far / near - 1) > MAX_LATENCY_RELATIVE_DIFFERENCE or not isinstance(told.value, int | float):
+    if not near or abs(far / near - 1) > MAX_LATENCY_RELATIVE_DIFFERENCE:
         return first
-    if (
-        not (size.low or 0.0) * (1 - COARSE_RELATIVE_TOLERANCE)
-        <= told.value
-        <= (size.high or 0.0) * (1 + COARSE_RELATIVE_TOLERANCE)
-    ):
+    low, high = ((end or 0.0) * slack for end, slack in zip((size.low, size.high), SIZE_SLACK, strict=True))
+    if not low <= told.value <= high:
         return first
-    names = [name for name in ADOPTED if name in other and other[name].status == "ok" and own[name].status == "undetermined"]
+    names = [name for name in ADOPTED if name in other and other[name].status == "ok"]
     adopted = {name: replace(other[name], method=f"{other[name].method}; {SAME_CACHE}") for name in names}
     return replace(first, findings={**own, **adopted})
 
