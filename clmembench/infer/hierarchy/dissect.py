@@ -94,7 +94,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
     asked.patience = 0  # on CPUs the other spaces are the same memory again
     others = yield from _other_spaces(asked, curve, node, limits.spaces, levels[0] if levels else None)
-    if levels and others.levels and others.levels[0].space == "readonly":
+    # where loads can pass by the first cache, the read-only path has an instruction of its own, and may have a cache of its own
+    if limits.through == "global" and levels and others.levels and others.levels[0].space == "readonly":
         levels[0] = with_geometry_of_path(levels[0], others.levels[0])
     memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))

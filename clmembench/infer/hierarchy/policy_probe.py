@@ -109,12 +109,12 @@ def _policy_by_laps(walks: SetWalks) -> Inquiry[tuple[Finding, Sequence[str] | N
         path = walks.path(path.costs.miss_is_known, all_ages=True)
         aged, most = fit_candidates(path, walks.laps), MAX_WALKS + (0 if names in IMITATED else MORE_OF_AGES)
         fits = (yield from _ask_until_decided(walks, path, aged, most)) or aged
-        if all(is_age_based(name) for name in likely_names(rank_policies(path, fits))):
+        named = likely_names(rank_policies(path, fits))
+        if named and all(is_age_based(name) for name in named):
             # of hundreds of variants some explain the laps that were chosen among them by chance
-            named = likely_names(rank_policies(path, fits))
             answered = yield from walks.ask(walks.pool(len(path.candidates()))[:CONFIRMING_WALKS])
             fits = fit_candidates(path, walks.laps)
-            if named and 2 * answered < CONFIRMING_WALKS:
+            if 2 * answered < CONFIRMING_WALKS:
                 why = UNCONFIRMED.format(" or ".join(named[:MAX_NAMED]), len(walks.laps))
                 return undetermined_finding("policy", why, evidence=walks.probe.asked.cited()), named
     ranked = rank_policies(path, fits)
