@@ -58,7 +58,11 @@ def judge_machine(name: int | str, machine: Machine) -> tuple[list[Row], float, 
 
     began = time.perf_counter()
     limits = ProbeLimits(
-        MAX_BYTES, MEMORY_SIZE_FACTOR * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths), 64
+        MAX_BYTES,
+        MEMORY_SIZE_FACTOR * max(cache.size_bytes for cache in path.caches),
+        frozenset(machine.paths),
+        64,
+        machine.is_cpu,
     )
     found = replay(infer_hierarchy(limits), answered)
     seconds = time.perf_counter() - began

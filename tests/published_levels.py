@@ -58,7 +58,15 @@ def cpu(
     caches = tuple(cache(level, 0 if number == 0 else page) for number, level in enumerate(levels))
     path = Path(caches, memory, tuple(tlb(one, page) for one in tlbs), prefetch_bytes=1024)
     return Machine(
-        name, {"global": path}, CPU_NOISE, sum(name.encode()), ghz, one_arena=True, source=source, facts={"assumed": assumed}
+        name,
+        {"global": path},
+        CPU_NOISE,
+        sum(name.encode()),
+        ghz,
+        one_arena=True,
+        is_cpu=True,
+        source=source,
+        facts={"assumed": assumed},
     )
 
 

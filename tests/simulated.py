@@ -58,7 +58,7 @@ class Machine:
     """A simulated device. `no_clock`: why there is no clock inside a kernel. `processes`: of how many fresh ones a lap's answer
     is the mean. `in_ns`: latencies are told in ns. What a machine answers depends on its seed, the probe, and how often that
     was asked before. `one_arena`: as on a device all probes of a space use one buffer, whose place and page frames change only
-    when a probe needs a larger one; else every answer is from fresh ones. `facts`: what else is true, and what of it is
+    when a probe needs a larger one; else every answer is from fresh ones. `is_cpu`: its first cache asks a TLB. `facts`: what else is true, and what of it is
     assumed."""
 
     name: str
@@ -74,6 +74,7 @@ class Machine:
     source: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     one_arena: bool = False
+    is_cpu: bool = False
     arenas: dict[str, tuple[int, int, int]] = field(default_factory=dict, repr=False)  # by space: bytes, key of frames, base
     asked: Counter[Probe] = field(default_factory=Counter, repr=False)
 

@@ -11,7 +11,7 @@ from clmembench.model import ClockReading, Device, Launch, Timing
 
 MIN_READING_NS = 5e5  # a launch's jitter, up to some 20 us on CPU runtimes, is little beside it
 READING_TRIES = {"gpu": 3}  # launches whose least time counts, by kind of device: nothing else runs on most GPUs
-USUAL_READING_TRIES = 5
+USUAL_READING_TRIES = 4
 MAX_CHAIN_STEPS = 80_000
 MAX_READING_AGE_S = 0.1  # of the reading after one point that is also that before the next: answering and preparing take less
 MIN_CLOCK_LEAP_NS = 1e9  # by which stamps span more than the host saw pass: more than the step of any event clock

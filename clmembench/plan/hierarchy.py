@@ -45,7 +45,7 @@ def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
     # on CPUs constants and images are memory as any other: the read-only path is looked at as the one of their kind
     spaces = spaces or [s for s in get_args(Space) if not info.has_cpu_cores or s in SPACES_OF_CPUS]
     usable = [s for s in get_args(Space) if FEATURE_BY_SPACE.get(s, "") in ("", *info.features) and s in spaces]
-    return ProbeLimits(most, plateaus.memory_floor_bytes(info), frozenset(usable), max(64, info.line_bytes))
+    return ProbeLimits(most, plateaus.memory_floor_bytes(info), frozenset(usable), max(64, info.line_bytes), info.has_cpu_cores)
 
 
 def hierarchy_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:

@@ -20,7 +20,7 @@ FURTHER_PROCESS_BUDGET_DIVISOR = 4  # parts of its budget that a point may take 
 QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
 FULL_BUDGET = Budget(min_time_s=0.05, max_time_s=0.8, max_noise=0.01, slope_ns=1e6)
 # a plan asks hundreds of points, of which some few are slow
-ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.05, max_noise=0.003, slope_ns=4e5, patience=20)
+ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.03, max_noise=0.003, slope_ns=4e5, patience=30)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"], filled)
         return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, soft, curve, around, least)))
     known, sources = yield from _geometry(
-        probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0), around
+        probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around
     )
     policy = yield from _policy(probe, known, curve, around)
     findings = {

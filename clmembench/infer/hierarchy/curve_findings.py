@@ -59,7 +59,7 @@ def memory_level(
     `plateaus.why_not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
     if not found.steps:
         return ()
-    value, ns, noise = found.memory, found.memory_ns, found.memory_noise
+    value, ns, noise = found.memory, found.memory_ns, found.noise_of_memory()
     least = least_ns = None
     why = "the latency still grows at the largest working set, or a prefetcher lowers it"
     if value is not None and ns is not None and sure:

@@ -16,6 +16,8 @@ MAX_VALLEY_SLOPE_RATIO = 0.3  # of the lower of two rises: a slope below that be
 MAX_VALLEY_SPREAD = 0.05  # between page frames, relative: where latency depends more on them, a valley is chance
 MAX_PLATEAU_RELATIVE_FALL = 0.02  # from the first half of a plateau to the second
 MAX_PLATEAU_SCATTER = 0.03  # of the points of a plateau, relative
+MIN_WANDERING_POINTS, MIN_WANDERING_RATIO = 3, 1.4  # of a plateau that wanders, and from its first point to its last
+MAX_WANDER = 0.08  # relative
 MIN_VALLEY_SLOPES = 2  # slopes in a row that make a valley: a single one may be chance
 USUAL_POINT_OCTAVES, MIN_POINT_OCTAVES = 0.25, 0.01  # between points; sizes are whole numbers of nodes
 MIN_SLOPE_SIGMAS = 4  # of the curve's noise: what rises less between two points counts as flat
@@ -63,10 +65,12 @@ def find_steps(
     noise: float,
     spreads: Sequence[float] = (),
     large_noise: float = 0.0,
+    may_wander: bool = False,
 ) -> tuple[CurveStep, ...]:
     """The levels that a curve rises through; `values` and `ns` are latencies at `sizes` bytes, `noise` is relative, of one lap.
     `spreads`: by how much, relative, latency depends on which page frames a working set has; 0 on a plateau.
-    `large_noise`: that of laps over sets of at least 24 MiB.
+    `large_noise`: that of laps over sets of at least 24 MiB. `may_wander`: others use the caches too, so that latencies
+    wander on plateaus where page frames matter.
 
     A curve rises from one level to the next in one hump of its slope, steeply or softly; where the slope falls to a fraction of
     two humps between them, there is a level.
@@ -101,6 +105,8 @@ def find_steps(
         flat = flat and not _falls(values[before : start + 1], noise)
         if math.isfinite(scatter) and scatter > max(MAX_PLATEAU_SCATTER, MIN_SLOPE_SIGMAS * noise):
             flat = False  # laps in other orders take other times: some of their lines are prefetched
+        wander = None if flat or not found or not may_wander else _wander(sizes, rising, spreads, before, start)
+        flat = flat or wander is not None
         rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
         if rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and not flat:
             continue
@@ -108,7 +114,9 @@ def find_steps(
             found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, before, found[-1].hit, miss)])
             before, start = stop, None
             continue
-        own = max(MIN_RELATIVE_LAP_NOISE, min(noise, relative_noise(values[before : start + 1])))
+        own = max(MIN_RELATIVE_LAP_NOISE, min(noise, relative_noise(values[before : start + 1])), (wander or 0.0) / 2)
+        if may_wander and any(spreads[before : start + 1]) and math.isfinite(scatter):
+            own = max(own, scatter)
         approached = _approached_latency(sizes, rising, spreads, found[-1].gone_bytes, start) if found else None
         if approached is not None:
             own = max(own, (approached / rising[start] - 1) / LAP_NOISE_SIGMAS)  # laps take that much less than hits
@@ -130,6 +138,18 @@ def _with_last_miss(
     if not found or miss / found[-1].miss - 1 < MIN_RELATIVE_STEP:
         return found
     return [*found[:-1], replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, 0, found[-1].hit, miss)])]
+
+
+def _wander(sizes: Sequence[int], rising: Sequence[float], spreads: Sequence[float], before: int, start: int) -> float | None:
+    """How far, relative, a plateau wanders that page frames, or others that use the cache, keep from being flat: its points
+    differ little over more than half an octave; None where they are few, differ more, or frames do not matter."""
+    part, spread = rising[before : start + 1], statistics.median(spreads[before : start + 1])
+    if len(part) < MIN_WANDERING_POINTS or not 0 < spread <= MAX_WANDER or sizes[start] < MIN_WANDERING_RATIO * sizes[before]:
+        return None
+    middle, half = statistics.median(part), len(part) // 2
+    drift = statistics.median(part[half:]) / statistics.median(part[:half]) - 1
+    wander = max(drift, spread, statistics.stdev(part) / middle)
+    return wander if wander <= MAX_WANDER else None
 
 
 def _falls(values: Sequence[float], noise: float) -> bool:

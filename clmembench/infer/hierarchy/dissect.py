@@ -40,6 +40,7 @@ LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss bri
 FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
 FIRST_CACHE_OVERFLOW = 8  # times the first cache: of three times as many lines 6% hit where victims are random, of these none
+FIRST_CURVE_BYTES = 512 * KIB  # where the first cache's TLB is looked for first: first caches of CPUs hold at most 192 KiB
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
 
@@ -52,6 +53,7 @@ class ProbeLimits:
     floor_bytes: int
     spaces: frozenset[Space] = frozenset({"global"})
     line_bytes: int = 64  # as the device claims
+    translates_first: bool = False  # the first cache asks a TLB for every access, as on CPUs
 
     @property
     def enough_bytes(self) -> int:
@@ -67,21 +69,29 @@ class ProbeLimits:
 
 def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
-    asked = ProbeCache()
+    asked = ProbeCache(shared=limits.translates_first)
     enough = limits.enough_bytes
     node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes)
     farthest = max(MIN_CURVE_FLOOR_RATIO * enough, min(MAX_CURVE_FLOOR_RATIO * enough, LARGE_CURVE_BYTES))
     dense_to = FAR_PARTITION_BYTES if enough > FAR_PARTITION_BYTES else 0
     if dense_to and limits.through != "global":
         farthest = MAX_CURVE_FLOOR_RATIO * enough  # a GPU's L2 that protects lines still serves some of a lap over ten times it
-    sets = WorkingSets(node, FIRST_SET_NODES * node, min(limits.most_bytes, farthest), enough, dense_to_bytes=dense_to)
-    curve = yield from measure_curve(asked, ChaseLayout(block_bytes=BLOCK_BYTES), sets)
+    sets = WorkingSets(
+        node,
+        FIRST_SET_NODES * node,
+        min(limits.most_bytes, farthest),
+        enough,
+        dense_to_bytes=dense_to,
+        may_wander=limits.translates_first,
+    )
+    begun = replace(sets, last_bytes=min(sets.last_bytes, FIRST_CURVE_BYTES)) if limits.translates_first else sets
+    curve = yield from measure_curve(asked, ChaseLayout(block_bytes=BLOCK_BYTES), begun)
     if curve is None:
         return Hierarchy(notes=("no chase through global memory gave an answer",))
     noise = max(MIN_RELATIVE_LAP_NOISE, curve.steps[0].noise if curve.steps else curve.noise)
     translating, found = yield from _translation(asked, curve, node, noise, limits)
     chase = ChaseLayout(block_bytes=(yield from _suitable_block(asked, curve, node, found)))
-    if chase.block_bytes != BLOCK_BYTES:
+    if chase.block_bytes != BLOCK_BYTES or begun is not sets:
         curve = (yield from measure_curve(asked, chase, sets)) or curve
     context = _level_context(found, noise, node, limits.most_bytes, chase.block_bytes)
     levels = yield from _levels(asked, chase, curve, context, limits.through)
@@ -93,7 +103,10 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     for number, one in enumerate(found):
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
     asked.patience = 0  # on CPUs the other spaces are the same memory again
-    others = yield from _other_spaces(asked, curve, node, limits.spaces, levels[0] if levels else None)
+    spaces = limits.spaces
+    if limits.translates_first and levels and levels[0].findings["ways"].status == "ok":
+        spaces = spaces - {"readonly"}  # the same cache, of which no more is to be learnt
+    others = yield from _other_spaces(asked, curve, node, spaces, levels[0] if levels else None)
     # where loads can pass by the first cache, the read-only path has an instruction of its own, and may have a cache of its own
     if limits.through == "global" and levels and others.levels and others.levels[0].space == "readonly":
         levels[0] = with_geometry_of_path(levels[0], others.levels[0])
@@ -114,7 +127,10 @@ def _translation(
     if not (yield from _has_two_orders(asked, chase)):
         return (yield from _stored_translation(asked, curve, node, noise, limits))
     tried = [chase]
-    if limits.through != "global":
+    if limits.translates_first:  # two orders of many lines differ by what prefetchers do
+        held = tuple(step.fits_bytes // node for step in curve.steps)
+        tried = [replace(chase, shift_bytes=node, control_bytes=node, page_lines=1, near_lines=held)]
+    elif limits.through != "global":
         tried.append(replace(chase, space=limits.through, near_lines=held[1:]))
     elif curve.steps:
         tried.append(replace(chase, lap_lines=FIRST_CACHE_OVERFLOW * curve.steps[0].over_bytes // apart))

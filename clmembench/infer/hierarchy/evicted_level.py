@@ -15,6 +15,7 @@ from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe
 from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, suits_bounds
 from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
+from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
     MAX_RELATIVE_DIFFERENCE,
@@ -138,6 +139,7 @@ def _with_linear_index(
     local memory takes a part of its storage, the size is what fits."""
     assert sets.line_bytes is not None
     held, size = sets.ways * sets.line_bytes * index.sets, findings["size_bytes"]
+    slack = MAX_DISTURBED_LINE_SHARE if sets.probe.asked.shared else MAX_RELATIVE_DIFFERENCE
     found = {
         **findings,
         "ways": measured_finding("ways", sets.ways, WAYS_METHOD, evidence),
@@ -147,8 +149,10 @@ def _with_linear_index(
     }
     if size.status != "ok" and size.low and held * (1 - MAX_RELATIVE_DIFFERENCE) <= size.low:
         found["size_bytes"] = measured_finding("size_bytes", held, LINEAR_METHOD, evidence, size.low, held)
-    if size.status == "ok" and isinstance(size.value, int | float) and size.value < held * (1 - MAX_RELATIVE_DIFFERENCE):
+    if size.status == "ok" and isinstance(size.value, int | float) and size.value < held * (1 - slack):
         found["tagged_bytes"] = measured_finding("tagged_bytes", held, LINEAR_METHOD, evidence)
+    elif size.status == "ok" and sets.probe.asked.shared and size.low and size.low < held:
+        found["size_bytes"] = measured_finding("size_bytes", held, LINEAR_METHOD, evidence, size.low, held)  # others took lines
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from clmembench.model import Answer, Inquiry
 
 # Thresholds of the measurement
 NOISE_TAIL_OCTAVES = 3.0  # at the end of a curve, whose noise is that of memory
+QUIET_MEMORY_NOISE = 0.02  # relative, of a lap beyond the last cache that nothing else slows down
 MAX_CITED_RECORDS = 8  # that a finding names: the largest working sets tell most
 
 
@@ -29,7 +31,8 @@ MAX_CITED_RECORDS = 8  # that a finding names: the largest working sets tell mos
 class WorkingSets:
     """Which working sets a curve has: nodes `stride_bytes` apart, sizes from `first_bytes` on, `per_octave` an octave, until
     the latency has been flat for two octaves beyond `flat_from_bytes`, or to `last_bytes`. Of large ones there are half as many
-    an octave, but twice as many up to `dense_to_bytes`, where far partitions of a last cache may end."""
+    an octave, but twice as many up to `dense_to_bytes`, where far partitions of a last cache may end. `may_wander`: see
+    `curve_steps.find_steps`."""
 
     stride_bytes: int
     first_bytes: int
@@ -37,6 +40,7 @@ class WorkingSets:
     flat_from_bytes: int
     per_octave: int = 4
     dense_to_bytes: int = 0
+    may_wander: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,14 @@ class LatencyCurve:
             return None
         ratios = sorted(v / n for v, n in zip(self.values, self.ns, strict=True) if n)
         return ratios[len(ratios) // 2]
+
+    def noise_of_memory(self) -> float:
+        """The relative noise of the latency beyond the last cache: where others load memory too, laps differ more than a quiet
+        one's points do, and what they agree on is known better than one of them."""
+        if not self.steps or self.memory_noise <= QUIET_MEMORY_NOISE:
+            return self.memory_noise
+        laps = sum(size > self.steps[-1].gone_bytes for size in self.sizes)
+        return max(QUIET_MEMORY_NOISE, self.memory_noise / math.sqrt(max(1, laps)))
 
     def size_below(self, size: float) -> int:
         """The largest measured working set of at most `size` bytes; the smallest where none is."""
@@ -136,7 +148,7 @@ def _analysed_curve(
         tuple(sizes),
         tuple(values),
         tuple(ns),
-        find_steps(sizes, values, ns, noise, [spreads.get(size, 0.0) for size in sizes], tail),
+        find_steps(sizes, values, ns, noise, [spreads.get(size, 0.0) for size in sizes], tail, sets.may_wander),
         end,
         None if end is None else end * ns[-1] / values[-1],
         noise,

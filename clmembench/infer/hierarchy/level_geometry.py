@@ -32,7 +32,7 @@ MAX_GONE_SIZE_RATIO = 1.5  # three quarters miss by then, unless lines fall into
 class LevelGeometry:
     """Measured geometry of one level: the unit `filled` by a miss, how many neighbouring places of `unit` bytes fit (`dense`),
     where three quarters miss, whether it is the `first` level of all, the `tag` unit, how many places fit at odd strides
-    (`tags`), and the sets."""
+    (`tags`), and the sets. `shared`: others may have taken some lines."""
 
     filled: UnitSize
     dense: CapacityBound
@@ -42,6 +42,7 @@ class LevelGeometry:
     tag: UnitSize = UNKNOWN_UNIT
     tags: CapacityBound = UNKNOWN_CAPACITY
     sets: SetGeometry | None = None
+    shared: bool = False
 
     def line(self, evidence: tuple[str, ...]) -> Finding:
         """The bytes that a tag stands for. Beyond the first level more than a miss brings in, or than lines usually have, is
@@ -68,7 +69,7 @@ class LevelGeometry:
         what others took that use the core."""
         fits, over = self.dense.fits, self.dense.over or self.dense.fits
         hidden = 0 if self.dense.sharp else int(self.dense.hidden)
-        disturbed = 0 if self.dense.calm else int(MAX_DISTURBED_LINE_SHARE * over)
+        disturbed = 0 if self.dense.calm and not self.shared else int(MAX_DISTURBED_LINE_SHARE * over)
         return (fits - hidden) * self.unit, (max(over - 1, fits) + disturbed) * self.unit
 
     def agrees(self) -> bool:

@@ -19,6 +19,9 @@ RISE_SIGMAS, FIT_SIGMAS = 4.0, 3.0  # of a mean's noise: a rise beyond is no noi
 MORE_SEEDS = 3  # orders more, where those so far are not alike
 ALIKE_NOISE_RATIO = 2.0  # times the noise that a mean should have: with more some of its laps were disturbed
 MAX_RECOUNTS = 3  # times that the ends of a search are looked at again
+MIN_NOISE_OF_OTHER_LINES = 0.004  # relative: laps over other lines differ by more than laps over the same ones in two orders
+MIN_FASTEST, MAX_FASTEST_APART = 2, 0.02  # laps that have to agree, relative, where the fastest count
+ROUGH_APART = 1 / 48  # relative, of the ends of a search for many pages
 HIT_SLACK_SHARE = 0.01  # of what an access costs before a level is asked, by which that may change with the number of pages
 
 
@@ -54,11 +57,27 @@ class PageProbe:
     chase: ChaseLayout
     field: PageCountLimits
 
+    def middle(self, low: int, high: int, stride_bytes: int) -> int | None:
+        """A number of pages between two others, the middle unless a cache may hold some of so many single lines; None: there is
+        none."""
+        middle = (low + high) // 2
+        if self.chase.page_lines != 1:
+            return middle
+        tried = (*range(middle, low, -1), *range(middle + 1, high))
+        return next((count for count in tried if self.chase.has_enough_lines(count, stride_bytes)), None)
+
+    def apart(self, count: int) -> int:
+        """How close the ends of a search come: single lines beyond the nearest cache are too noisy for single pages."""
+        is_rough = self.chase.page_lines == 1 and count >= self.chase.least_beyond_first()
+        return max(1, int(ROUGH_APART * count)) if is_rough else 1
+
     def until(
         self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int = MAX_SEEDS, least: int = 1
     ) -> Inquiry[PageMean | None]:
         """The mean of `count` pages `stride_bytes` apart over as many orders as settle it, from `least` to `most`; None: no
         answer."""
+        if self.chase.page_lines == 1:
+            return (yield from self._fastest_until(count, stride_bytes, is_settled, most))
         values: list[float] = []
         mean = None
         for seed in range(most + MORE_SEEDS):
@@ -77,6 +96,30 @@ class PageProbe:
                 break
         return mean
 
+    def _fastest_until(
+        self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int
+    ) -> Inquiry[PageMean | None]:
+        """As `until`, of single lines: the fastest lap less the fastest over lines side by side. Laps differ by what disturbs
+        them, which only adds, so that the two fastest have to agree."""
+        if not self.chase.has_enough_lines(count, stride_bytes):
+            return None
+        laps: list[list[float]] = [[], []]
+        mean = None
+        for seed in range(most + MORE_SEEDS):
+            answers = yield from self.asked.all(self.chase.orders(count, stride_bytes, seed))
+            for own, answer in zip(laps, answers, strict=True):
+                if answer.value is not None:
+                    own.append(answer.value)
+            if min(len(own) for own in laps) < MIN_FASTEST:
+                continue
+            fastest = [sorted(own)[:MIN_FASTEST] for own in laps]
+            apart = max(own[-1] / own[0] - 1 for own in fastest)
+            noise = max(self.noise(count, stride_bytes), apart * fastest[0][0] / 2)
+            mean = PageMean(fastest[0][0] - fastest[1][0], noise / math.sqrt(MIN_FASTEST))
+            if apart <= MAX_FASTEST_APART and (is_settled(mean) or len(laps[0]) >= MORE_SEEDS):
+                break
+        return mean
+
     def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
         """The mean of one order."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
@@ -90,7 +133,10 @@ class PageProbe:
         found = [self.asked.answers.get(probe) for probe in self.chase.orders(count, stride_bytes)]
         latency = max((a.value for a in found if a is not None and a.value is not None), default=0.0)
         lines = self.chase.lines_of_page(count, stride_bytes)
-        return math.sqrt(2) * self.field.noise * latency * lines / (lines - 1)
+        if lines == 1:
+            latency = min((a.value for a in found if a is not None and a.value is not None), default=0.0)
+            return math.sqrt(2) * max(self.field.noise, MIN_NOISE_OF_OTHER_LINES) * latency
+        return math.sqrt(2) * self.field.noise * latency * self.chase.scale(lines)
 
     def level(self, hit: float, miss: float, count: int, stride_bytes: int) -> LevelProbe:
         """The probe of a TLB with these costs of a hit and a miss, at the noise of `count` pages."""
@@ -145,8 +191,10 @@ def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, 
     many orders that few misses can hide, and the search goes on from there where they say otherwise."""
     low, high = fits, over
     for _ in range(MAX_RECOUNTS):
-        while high - low > 1:
-            count = (low + high) // 2
+        while high - low > pages.apart(low):
+            count = pages.middle(low, high, stride_bytes)
+            if count is None:
+                break
             mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
             if mean is None:
                 return None
@@ -196,6 +244,8 @@ def count_pages_near(
     while over > last:
         tries = [count for count in tries if low < count < over and count <= last]
         count = tries.pop(0) if tries else min(last, max(2, 2 * low))
+        if pages.chase.page_lines == 1:
+            count = next((n for n in range(count, last + 1) if pages.chase.has_enough_lines(n, stride_bytes)), low)
         if count <= low or not pages.chase.has_enough_lines(count, stride_bytes):
             return CapacityBound(low, None)  # the nearest cache would hold them
         mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)

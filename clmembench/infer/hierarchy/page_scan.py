@@ -28,9 +28,11 @@ class Overflow:
     behind: float
 
 
-def first_overflow(pages: PageProbe, stride: int, first: int, floor: float) -> Inquiry[Overflow | None]:
-    """Where the latency first rises over `floor`, and stays there."""
-    most = min(MAX_PAGES, pages.field.most_bytes // stride)
+def first_overflow(
+    pages: PageProbe, stride: int, first: int, floor: float, most_pages: int = MAX_PAGES
+) -> Inquiry[Overflow | None]:
+    """Where the latency first rises over `floor`, and stays there, at up to `most_pages`."""
+    most = min(most_pages, pages.field.most_bytes // stride)
     counts = [*(n for n in geometric_counts(first, most, SCAN_PER_OCTAVE) if n < 0.9 * most), most]
     counts = [n for n in counts if pages.chase.has_enough_lines(n, stride)]
     last, risen, before = 0, 0, floor
@@ -59,6 +61,6 @@ def first_overflow(pages: PageProbe, stride: int, first: int, floor: float) -> I
 
 def may_be_of_nearest_cache(chase: ChaseLayout, seen: Overflow) -> bool:
     """True if the lines of the pages overflow the nearest cache too, behind which alone TLBs may be asked."""
-    if chase.lap_lines or chase.space != "global" or not chase.near_lines:
+    if chase.lap_lines or chase.space != "global" or not chase.near_lines or chase.page_lines == 1:
         return False
     return chase.lines_of_page(seen.over, seen.stride_bytes) * seen.over > chase.near_lines[0]

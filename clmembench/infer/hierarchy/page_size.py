@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.page_probe import MAX_SEEDS_AT_KNEE, PageProbe, mean_of_orders
+from clmembench.infer.hierarchy.page_probe import MAX_SEEDS_AT_KNEE, MIN_NOISE_OF_OTHER_LINES, PageProbe, mean_of_orders
 from clmembench.infer.hierarchy.probing import ChaseLayout
 from clmembench.model import Inquiry, Pattern, Probe
 from clmembench.model.chase import Order
@@ -101,6 +101,7 @@ def _pair_differences(
     orders as decide, three at least, since a lap may be disturbed; and their noise."""
     chase = pages.chase
     found: list[list[float]] = [[] for _ in distances]
+    least: list[float] = []
     values, noise = list[float](), math.inf
     for seed in range(1, 1 + MAX_SEEDS_AT_KNEE):
         probes = [Probe(_pairs(chase, order, count, span, apart, seed), chase.space) for apart in distances for order in ORDERS]
@@ -108,6 +109,13 @@ def _pair_differences(
         known = [answer.value for answer in answers if answer.value is not None]
         if len(known) < len(probes):
             return None
+        if chase.page_lines == 1:  # disturbances only add
+            least = known if not least else [min(pair) for pair in zip(least, known, strict=True)]
+            values = [least[2 * number] - least[2 * number + 1] for number in range(len(distances))]
+            noise = math.sqrt(2) * max(pages.field.noise, MIN_NOISE_OF_OTHER_LINES) * min(least)
+            if seed >= MIN_PAIR_ORDERS and is_decided(values, noise):
+                break
+            continue
         for number, differences in enumerate(found):
             differences.append(known[2 * number] - known[2 * number + 1])
         one = math.sqrt(2) * pages.field.noise * statistics.median(known)

@@ -76,7 +76,7 @@ def path_geometry(level: PathLevel) -> Inquiry[dict[str, Finding]]:
     if share is not None and share < MIN_OVERFLOW_MISS_SHARE:
         low = (dense.fits - int(dense.hidden)) * unit
         return {**sector, "size_bytes": undetermined_finding("size_bytes", SOFT_END, SIZE_METHOD, dense_from, low)}
-    begun = LevelGeometry(filled, dense, unit, level.step.gone_bytes, first=True)
+    begun = LevelGeometry(filled, dense, unit, level.step.gone_bytes, first=True, shared=probe.asked.shared)
     if like is not None and like.value is not None and _within(begun, like):
         low, high = begun.bounds_bytes()
         method = f"{SIZE_METHOD}; global memory's L1 has this size and latency"
@@ -118,7 +118,7 @@ def _strides(level: PathLevel, begun: LevelGeometry, dense_from: tuple[str, ...]
         count = begun.dense.fits * begun.unit // tag.nbytes
         sets = yield from sets_and_ways(probe, tag.nbytes, count, StrideLimits(last, last, last))
     sets_from = asked.cited()
-    known = LevelGeometry(begun.filled, begun.dense, begun.unit, begun.gone_bytes, True, tag, tags, sets)
+    known = LevelGeometry(begun.filled, begun.dense, begun.unit, begun.gone_bytes, True, tag, tags, sets, asked.shared)
     found = {"size_bytes": known.size(dense_from), "line_bytes": known.line(tag_from), **known.sets_findings(sets_from)}
     # where pairs had no room, strides show what a tag stands for only where sets confirm it
     return {**found, **(yield from _policy(level, known))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,8 @@ MIN_CERTAIN_MISS_RATIO = 4.0  # times a hit: no disturbance lasts that adds so m
 MIN_LAP_LINES_SHARE = 0.8  # of the lines that a lap should have: with fewer the nearest cache may hold them
 MORE_PAGE_LINES = 4  # of a page: two orders of more would differ hardly more
 MAX_FILL_SHARE, MIN_OVERFLOW_RATIO = 0.55, 2.5  # of the lines that a cache holds: fewer fit whatever maps them, more all miss
+SIDE_BY_SIDE_BYTES = 64 << 10  # of the blocks in which lines side by side are visited: a first TLB holds 16 pages of 4 KiB
+MAX_SINGLE_FILL_SHARE, MIN_SINGLE_OVERFLOW_RATIO = 0.9, 1.25  # the same of single lines of pages
 MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
 # Thresholds of a disturbed host
 MAX_ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
@@ -33,13 +36,15 @@ MAX_CHANCE_PROBABILITY = 0.01  # probability of an error that is accepted
 @dataclass(slots=True)
 class ProbeCache:
     """The probes so far with their answers: no probe is measured twice. `evidence` collects the records of the answers read
-    since it was last cited; `patience` is how many more looks at a restless core there may be; of `laps`, `disturbed` were."""
+    since it was last cited; `patience` is how many more looks at a restless core there may be; of `laps`, `disturbed` were.
+    `shared`: others, such as the host's own programs, may take some lines of a cache at any time."""
 
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
     patience: int = MAX_REPEATED_LOOKS
     laps: int = 0
     disturbed: int = 0
+    shared: bool = False
 
     @property
     def restless(self) -> bool:
@@ -117,6 +122,8 @@ class ChaseLayout:
 
     def lines_of_page(self, count: int, stride_bytes: int) -> int:
         """How many lines of each of `count` pages are visited: within 4 KiB, or a quarter of longer pages, or strides."""
+        if self.page_lines == 1:
+            return 1
         whole = min(stride_bytes, self.page_bytes or stride_bytes)
         room = min(whole, max(MAX_UNIT_BYTES, whole // 4)) // self.control_bytes
         wanted = max(self.page_lines, -(-self.lap_lines // count))
@@ -140,19 +147,35 @@ class ChaseLayout:
 
     def has_enough_lines(self, count: int, stride_bytes: int) -> bool:
         """True if laps over `count` pages have as many lines as they should."""
+        if self.page_lines == 1:
+            return self._is_clear(count)
         return self.lines_of_page(count, stride_bytes) * count >= MIN_LAP_LINES_SHARE * self.lap_lines
+
+    def most_in_first(self) -> int:
+        """The largest number of single lines that the nearest cache surely holds."""
+        return int(MAX_SINGLE_FILL_SHARE * self.near_lines[0]) if self.near_lines else 0
+
+    def least_beyond_first(self) -> int:
+        """The least number of single lines that overflow the nearest cache whatever it replaces."""
+        return math.ceil(MIN_SINGLE_OVERFLOW_RATIO * self.near_lines[0]) + 1 if self.near_lines else 0
 
     def _is_clear(self, lines: int) -> bool:
         """True if so many lines fit each cache by far, or overflow it."""
         return all(self._is_clear_of(held, lines) for held in self.near_lines)
 
-    @staticmethod
-    def _is_clear_of(held: int, lines: int) -> bool:
-        return lines <= MAX_FILL_SHARE * held or lines >= MIN_OVERFLOW_RATIO * held
+    def _is_clear_of(self, held: int, lines: int) -> bool:
+        # single lines of pages fill the sets of a first cache, which a page's offset chooses, as evenly as lines side by side
+        fill, overflow = (
+            (MAX_SINGLE_FILL_SHARE, MIN_SINGLE_OVERFLOW_RATIO) if self.page_lines == 1 else (MAX_FILL_SHARE, MIN_OVERFLOW_RATIO)
+        )
+        return lines <= fill * held or lines >= overflow * held
 
     def orders(self, count: int, stride_bytes: int, seed: int = 0) -> tuple[Probe, Probe]:
-        """The lines of pages from page to page, and page by page."""
+        """The lines of pages from page to page, and page by page; of single lines the latter lie side by side."""
         lines, apart = self.lines_of_page(count, stride_bytes), self.control_bytes
+        if lines == 1:
+            together = replace(self, shift_bytes=0, block_bytes=SIDE_BY_SIDE_BYTES).lap(count, apart, seed)
+            return Probe(Pattern("random", count, stride_bytes, self.shift_bytes, seed=seed), self.space), together
         # by more than they take, so that they are moved within the whole stride
         shift = max(self.shift_bytes, lines * apart + (apart if stride_bytes == self.page_bytes else 0))
         rounds, pages = (
@@ -165,12 +188,19 @@ class ChaseLayout:
         self, asked: ProbeCache, count: int, stride_bytes: int, seed: int
     ) -> Inquiry[tuple[float | None, bool]]:
         """What an access to another page costs more than one to the same page, and whether the core was left alone."""
+        if not self.has_enough_lines(count, stride_bytes) and self.page_lines == 1:
+            return None, True
         probes, lines = self.orders(count, stride_bytes, seed), self.lines_of_page(count, stride_bytes)
         rounds, pages = yield from asked.all(probes)
         calm = min(rounds.alone, pages.alone) >= MIN_UNDISTURBED_SHARE and not asked.restless
         if rounds.value is None or pages.value is None:
             return None, calm
-        return (rounds.value - pages.value) * lines / (lines - 1), calm
+        return (rounds.value - pages.value) * self.scale(lines), calm
+
+    @staticmethod
+    def scale(lines: int) -> float:
+        """What the difference of the two orders is multiplied with: page by page each page's first line is translated too."""
+        return lines / (lines - 1) if lines > 1 else 1.0
 
 
 @dataclass(frozen=True, slots=True)

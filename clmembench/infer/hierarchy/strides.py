@@ -58,7 +58,7 @@ class SetGeometry:
 @dataclass(slots=True)
 class _StrideDoubling:
     """Strides doubled from one unit on: what fits at each, the bits of the set index so far, how many strides in a row held as
-    many places, and whether the core was ever restless."""
+    many places, and whether the core was ever restless, or others take lines at any time."""
 
     last: int
     fitting: list[tuple[int, int]] = field(default_factory=list)
@@ -98,7 +98,7 @@ def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits)
     it stops to, what fits is one set's ways. As in Mei & Chu 2015, section 4.2, stage 2, without the assumption that the bits
     follow each other. Strides at which a TLB or a nearer level would look like a set are left out.
     """
-    contrast, doubling, stride = probe.contrast, _StrideDoubling(tags), unit
+    contrast, doubling, stride = probe.contrast, _StrideDoubling(tags, restless=probe.asked.shared), unit
     while True:
         last = doubling.last
         reason = _beyond_limits(stride, last, limits)

@@ -20,7 +20,15 @@ from clmembench.infer.hierarchy.page_size import is_page_of_next, page_size
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb_confirmation import entries_and_sets, page_is_confirmed, without_nearer_sets
-from clmembench.infer.hierarchy.tlb_cost import costs_that_agree, knee_penalties, measure_ramp, miss_penalties, penalties_agree
+from clmembench.infer.hierarchy.tlb_cost import (
+    MAX_RISE_FROM_TWICE,
+    PENALTY_NOISE_SHARE,
+    costs_that_agree,
+    knee_penalties,
+    measure_ramp,
+    miss_penalties,
+    penalties_agree,
+)
 from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry
 from clmembench.infer.hierarchy.tlb_ramp import SetWays, with_plain_bits
 from clmembench.model import Inquiry
@@ -30,6 +38,7 @@ KIB, MIB = 1 << 10, 1 << 20
 PAGE_STRIDES_BYTES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places that far apart are tried, until a TLB overflows
 FIRST_PAGES = 4  # from there on their number grows
 PAGE_LINES = 2  # of each page, whose two orders are compared
+MAX_GAP_SHARE = 1 / 32  # of the pages that fit, to the first number that does not: beyond it nothing tells the entries
 MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed
 
@@ -83,10 +92,20 @@ def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry |
     stride = first.page.nbytes or first.stride_bytes
     pages = replace(pages, chase=replace(pages.chase, page_bytes=first.page.nbytes or 0))
     entries = max(1, first.pages.fits * first.stride_bytes // stride)
-    seen = yield from first_overflow(pages, stride, MIN_SECOND_TO_FIRST_PAGES_RATIO * entries, first.contrast.miss)
+    least, floor, seen = MIN_SECOND_TO_FIRST_PAGES_RATIO * entries, first.contrast.miss, None
+    if pages.chase.page_lines == 1:
+        seen = yield from first_overflow(pages, stride, least, floor, pages.chase.most_in_first())
+    if seen is None and pages.chase.page_lines == 1:
+        # a miss costs more where the lines come from the second cache: it is read where they first all do
+        beyond = pages.chase.least_beyond_first()
+        mean = (yield from pages.precise(beyond, stride, PENALTY_NOISE_SHARE * floor)) if beyond > least else None
+        if mean is not None and mean.value < MAX_RISE_FROM_TWICE * floor:
+            least, floor = beyond, max(floor, mean.value)
+    seen = seen or (yield from first_overflow(pages, stride, least, floor))
     if seen is None or not seen.fits:
         return None
-    if first.penalties:  # of laps in which each page misses the first level, and none the second
+    # of laps in which each page misses the first level, and none the second
+    if first.penalties and floor == first.contrast.miss:
         seen = replace(seen, floor=sum(first.penalties) / len(first.penalties))
     second = yield from _level_at(pages, seen, UnitSize(None, "the page of the first level is not known"), ())
     if second is None or second.pages.fits < MIN_SECOND_TO_FIRST_PAGES_RATIO * entries:
@@ -138,6 +157,8 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     page, decided = tlb.page.nbytes, tlb.ramp.sets if tlb.ramp is not None else None
     if page is None or tlb.stride_bytes != page:
         return tlb
+    if tlb.pages.over is not None and tlb.pages.over - tlb.pages.fits > max(1, MAX_GAP_SHARE * tlb.pages.fits):
+        return replace(tlb, ramp=None)  # a cache may hold some of the lines of the numbers between
     cost = PageCost(tlb.contrast.hit, tlb.contrast.miss)
     pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
     if decided is not None and (nearer or (yield from _sets_hold_ways(pages, cost, decided, page))):

@@ -39,6 +39,8 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
         rough = yield from pages.mean(count, stride)
         wanted = PENALTY_NOISE_SHARE * max(0.0, (rough or 0.0) - floor)
         found = yield from pages.precise(count, stride, wanted, MAX_SEEDS_AT_KNEE)
+        if found is None and not pages.chase.has_enough_lines(count, stride):
+            continue  # a cache may hold some of so many lines
         if found is None:
             break
         costs.append(PageMean(found.value - floor, found.noise))
@@ -111,6 +113,8 @@ def measure_ramp(
         if count > most:
             break
         mean = yield from pages.precise(count, stride, RAMP_NOISE_SHARE * (cost.miss - cost.hit), MAX_SEEDS_OF_RAMP)
+        if mean is None and not pages.chase.has_enough_lines(count, stride):
+            continue
         if mean is None:
             return None, []
         points.append(RampPoint(count, mean.value, mean.noise))
