@@ -26,8 +26,9 @@ from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
-from clmembench.infer.hierarchy.set_count import with_sets_between_bounds
+from clmembench.infer.hierarchy.set_count import with_sets_between_bounds, with_sets_of_size
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
+from clmembench.infer.hierarchy.set_ramp import with_sets_by_ramp
 from clmembench.infer.hierarchy.size_by_turning import confirmed_size
 from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
@@ -111,7 +112,8 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             **latencies,
         }
         soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"], filled)
-        return CacheLevel(name, chase.space, (yield from _with_eviction_sets(probe, soft, curve, around, least)))
+        soft = yield from _with_eviction_sets(probe, soft, curve, around, least)
+        return CacheLevel(name, chase.space, _with_counted_sets(soft, curve, around))
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around
     )
@@ -126,7 +128,15 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     }
     findings = yield from _with_eviction_sets(probe, findings, curve, around, least)
     size = with_steep_bound(findings["size_bytes"], curve, around.number)
-    return CacheLevel(name, chase.space, with_sets_between_bounds({**findings, "size_bytes": size}))
+    return CacheLevel(name, chase.space, _with_counted_sets({**findings, "size_bytes": size}, curve, around))
+
+
+def _with_counted_sets(findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext) -> dict[str, Finding]:
+    """The findings with the number of sets that ways, line, and the size, its bounds or the growth of misses tell."""
+    findings = with_sets_between_bounds(findings)
+    if _miss_is_known(curve, around.number):
+        findings = with_sets_by_ramp(findings, curve, curve.steps[around.number], around.page_bytes)
+    return with_sets_of_size(findings) if around.number else findings
 
 
 def _undetermined_properties(names: tuple[str, ...], reason: str) -> dict[str, Finding]:

@@ -18,7 +18,7 @@ from clmembench.infer.hierarchy.prefetch_control import (
     PlateauPoint,
     free_of_prefetching,
 )
-from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.probing import LONGEST_LINE_BYTES, MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.set_lines import NearerSet
 from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
@@ -36,7 +36,6 @@ FAR_PARTITION_BYTES = (
 )  # larger last caches of GPUs, whose far parts are slower, are not known; CPUs have no such parts
 OTHER_PATHS_FIRST_CACHE_RATIO = 8  # times the first cache: how far other paths to memory are followed
 MIN_FIRST_CACHE_BYTES = 64 * KIB  # taken for the first cache where that is smaller or not known
-LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
 FIRST_CACHE_OVERFLOW = 8  # times the first cache: of three times as many lines 6% hit where victims are random, of these none

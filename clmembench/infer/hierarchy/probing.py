@@ -18,6 +18,7 @@ MIN_LAP_LINES_SHARE = 0.8  # of the lines that a lap should have: with fewer the
 MORE_PAGE_LINES = 4  # of a page: two orders of more would differ hardly more
 MAX_FILL_SHARE, MIN_OVERFLOW_RATIO = 0.55, 2.5  # of the lines that a cache holds: fewer fit whatever maps them, more all miss
 SIDE_BY_SIDE_BYTES = 64 << 10  # of the blocks in which lines side by side are visited: a first TLB holds 16 pages of 4 KiB
+LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 MAX_SINGLE_FILL_SHARE, MIN_SINGLE_OVERFLOW_RATIO = 0.9, 1.25  # the same of single lines of pages
 MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
 # Thresholds of a disturbed host
@@ -152,8 +153,9 @@ class ChaseLayout:
         return self.lines_of_page(count, stride_bytes) * count >= MIN_LAP_LINES_SHARE * self.lap_lines
 
     def most_in_first(self) -> int:
-        """The largest number of single lines that the nearest cache surely holds."""
-        return int(MAX_SINGLE_FILL_SHARE * self.near_lines[0]) if self.near_lines else 0
+        """The largest number of single lines that the nearest cache surely holds, however long a line is."""
+        share = MAX_SINGLE_FILL_SHARE * min(1.0, self.control_bytes / LONGEST_LINE_BYTES)
+        return int(share * self.near_lines[0]) if self.near_lines else 0
 
     def least_beyond_first(self) -> int:
         """The least number of single lines that overflow the nearest cache whatever it replaces."""
@@ -165,10 +167,9 @@ class ChaseLayout:
 
     def _is_clear_of(self, held: int, lines: int) -> bool:
         # single lines of pages fill the sets of a first cache, which a page's offset chooses, as evenly as lines side by side
-        fill, overflow = (
-            (MAX_SINGLE_FILL_SHARE, MIN_SINGLE_OVERFLOW_RATIO) if self.page_lines == 1 else (MAX_FILL_SHARE, MIN_OVERFLOW_RATIO)
-        )
-        return lines <= fill * held or lines >= overflow * held
+        if self.page_lines == 1 and held == self.near_lines[0]:
+            return lines <= self.most_in_first() or lines >= MIN_SINGLE_OVERFLOW_RATIO * held
+        return lines <= MAX_FILL_SHARE * held or lines >= MIN_OVERFLOW_RATIO * held
 
     def orders(self, count: int, stride_bytes: int, seed: int = 0) -> tuple[Probe, Probe]:
         """The lines of pages from page to page, and page by page; of single lines the latter lie side by side."""

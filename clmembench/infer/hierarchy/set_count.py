@@ -11,6 +11,8 @@ from clmembench.infer.hierarchy.turning import MAX_RELATIVE_DIFFERENCE, number_o
 from clmembench.model import Finding
 
 BOUNDS_METHOD = "the only number of sets, times ways and line, between where misses begin and where nearly all miss"
+PRODUCT_METHOD = "size, over ways times line"
+MAX_PRODUCT_DIFFERENCE = 0.006  # between a size and sets times ways times line
 MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways times line
 MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
 MAX_DRAWN_STEEP_DIFFERENCE = 0.006  # the same where victims are drawn,
@@ -61,6 +63,21 @@ def with_sets_between_bounds(findings: dict[str, Finding]) -> dict[str, Finding]
         "sets": measured_finding("sets", count, BOUNDS_METHOD, evidence),
         "size_bytes": measured_finding("size_bytes", count * way_bytes, BOUNDS_METHOD, evidence, size.low, size.high),
     }
+
+
+def with_sets_of_size(findings: dict[str, Finding]) -> dict[str, Finding]:
+    """The findings of a level behind the first whose size, ways and line are known, with the sets that these tell: a power of
+    two, or three or five times one."""
+    size, ways, line = (findings[name] for name in ("size_bytes", "ways", "line_bytes"))
+    if findings["sets"].status != "undetermined" or any(one.status != "ok" for one in (size, ways, line)):
+        return findings
+    if not all(isinstance(one.value, int | float) for one in (size, ways, line)):
+        return findings
+    count = number_of_sets(float(size.value or 0), int(ways.value or 0) * int(line.value or 0), MAX_PRODUCT_DIFFERENCE)
+    if count is None:
+        return findings
+    evidence = tuple(dict.fromkeys((*size.evidence, *ways.evidence)))
+    return {**findings, "sets": measured_finding("sets", count, PRODUCT_METHOD, evidence)}
 
 
 def hides_another_level(misses: Sequence[tuple[int, float]], ways: int, capacity: int) -> bool:

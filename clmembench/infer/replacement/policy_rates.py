@@ -179,8 +179,10 @@ def policy_of_ranking(ranked: dict[str, LapFit], count: int, ways: int, evidence
         close = likely  # one of the six is possible, but it is not the likeliest
     if not close:
         return policy_finding(None, method, UNEXPLAINED, evidence)
+    if ways == 2 and "LRU" in close and set(close) <= ALIKE_WITH_TWO_WAYS:
+        return policy_finding("LRU", f"{method}; of two ways tree-PLRU and NRU give up the same line", "", evidence)
     if len(close) > 1:
-        reason = f"{' or '.join(close[:MAX_NAMED])} explain the miss rates equally well; {_missing(close, ways)}"
+        reason = f"{' or '.join(close[:MAX_NAMED])} explain the miss rates equally well; {_missing(close)}"
         if is_age_based(close[0]):
             reason = f"{NONE_OF_SIX}: behaves most like {' or '.join(close[:MAX_NAMED])}"
             reason += f" or {len(close) - MAX_NAMED} others" if len(close) > MAX_NAMED else ""
@@ -190,11 +192,11 @@ def policy_of_ranking(ranked: dict[str, LapFit], count: int, ways: int, evidence
     return policy_finding(close[0], f"{method}, {ahead}", "", evidence)
 
 
-def _missing(close: Sequence[str], ways: int) -> str:
+def _missing(close: Sequence[str]) -> str:
     """Evidence that would tell these policies apart."""
     if set(close) <= DRAWN:
         return f"{DRAWN_ALIKE}, so that only each access's latency tells"
-    return "with two ways they keep the same lines" if ways == 2 and set(close) <= ALIKE_WITH_TWO_WAYS else MISSING_LAPS
+    return MISSING_LAPS
 
 
 def policy_from_rates(ways: int, observations: Sequence[RateObservation], evidence: Sequence[str]) -> Finding:
