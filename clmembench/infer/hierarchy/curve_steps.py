@@ -117,6 +117,8 @@ def find_steps(
         own = max(MIN_RELATIVE_LAP_NOISE, min(noise, relative_noise(values[before : start + 1])), (wander or 0.0) / 2)
         if may_wander and any(spreads[before : start + 1]) and math.isfinite(scatter):
             own = max(own, scatter)
+        if may_wander and start - before > MIN_WANDERING_POINTS:  # a core whose clock changes slows some laps, others not
+            own = max(own, _usual_deviation(values[before : start + 1]))
         approached = _approached_latency(sizes, rising, spreads, found[-1].gone_bytes, start) if found else None
         if approached is not None:
             own = max(own, (approached / rising[start] - 1) / LAP_NOISE_SIGMAS)  # laps take that much less than hits
@@ -150,6 +152,12 @@ def _wander(sizes: Sequence[int], rising: Sequence[float], spreads: Sequence[flo
     drift = statistics.median(part[half:]) / statistics.median(part[:half]) - 1
     wander = max(drift, spread, statistics.stdev(part) / middle)
     return wander if wander <= MAX_WANDER else None
+
+
+def _usual_deviation(values: Sequence[float]) -> float:
+    """The standard deviation of most values, relative to their median."""
+    middle = statistics.median(values)
+    return 1.4826 * statistics.median(abs(value - middle) for value in values) / middle
 
 
 def _falls(values: Sequence[float], noise: float) -> bool:

@@ -100,7 +100,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         sure = bool((yield from free_of_prefetching(asked, chase, point, _block_translation(found))))
     translations: list[TlbLevel] = []
     for number, one in enumerate(found):
-        translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz)))
+        before = translations[-1] if translations else None
+        translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz, before)))
     asked.patience = 0  # on CPUs the other spaces are the same memory again
     spaces = limits.spaces
     if limits.translates_first and levels and levels[0].findings["ways"].status == "ok":

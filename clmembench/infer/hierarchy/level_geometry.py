@@ -68,7 +68,7 @@ class LevelGeometry:
         """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too; so may
         what others took that use the core."""
         fits, over = self.dense.fits, self.dense.over or self.dense.fits
-        hidden = 0 if self.dense.sharp else int(self.dense.hidden)
+        hidden = 0 if self.dense.sharp and not self.shared else int(self.dense.hidden)
         disturbed = 0 if self.dense.calm and not self.shared else int(MAX_DISTURBED_LINE_SHARE * over)
         return (fits - hidden) * self.unit, (max(over - 1, fits) + disturbed) * self.unit
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from clmembench.infer.hierarchy.line_probe import listed
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetOfLevel
 from clmembench.infer.replacement.policy_forms import age_forms, known_forms
@@ -70,6 +71,9 @@ class SetWalks:
         apart = self.probe.chase.control_bytes
         if pattern.order == "segments":
             return self.of_set.lines.stream(pattern.seed, self.of_set.ways, apart)
+        if pattern.segments:
+            beside = [number * apart for number in range(pattern.count)]
+            return replace(pattern, stride_bytes=0, shift_bytes=0, segments=listed(beside))
         return replace(pattern, stride_bytes=apart, shift_bytes=0)
 
     def streams(self) -> list[Pattern]:

@@ -147,6 +147,8 @@ def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str
     if len(saturated) > 1 and not penalties_agree(penalties, noise):
         penalties, noise = costs_that_agree(saturated)
     ramp_from = asked.cited()
+    if pages.chase.page_lines == 1 and floor and (ramp is None or ramp.sets is None):
+        penalties = []  # lines of so many pages may miss in the second cache too, which only its sets exclude
     probe = pages.level(cost.hit, cost.miss, held.over, stride)
     sources = TlbEvidence(cost_from, paged, held_from, ramp_from)
     return TlbGeometry(probe.contrast, held, stride, tuple(penalties), page, None, None, cost.miss, noise, sources, ramp)

@@ -10,6 +10,7 @@ from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, Le
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.tlb_cost import range_of_noise
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry, sets_agree
+from clmembench.infer.hierarchy.tlb_walks import set_behind
 from clmembench.model import Finding, Inquiry, TlbLevel
 
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
@@ -33,13 +34,13 @@ class _EntryCount:
 
 
 def infer_tlb_level(
-    asked: ProbeCache, chase: ChaseLayout, number: int, tlb: TlbGeometry, ghz: float | None
+    asked: ProbeCache, chase: ChaseLayout, number: int, tlb: TlbGeometry, ghz: float | None, before: TlbLevel | None = None
 ) -> Inquiry[TlbLevel]:
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
-    they are ns."""
+    they are ns. `before`: the nearer level."""
     findings = {"page_bytes": _page_finding(tlb)}
     findings |= _entry_findings(tlb, _entry_count(tlb, number))
-    findings |= yield from _set_findings(asked, chase, tlb, number)
+    findings |= yield from _set_findings(asked, chase, tlb, number, before)
     findings |= penalty_findings(tlb, ghz)
     return TlbLevel(f"L{number + 1} TLB", findings)
 
@@ -103,7 +104,9 @@ def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:
     }
 
 
-def _set_findings(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry, number: int) -> Inquiry[dict[str, Finding]]:
+def _set_findings(
+    asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry, number: int, before: TlbLevel | None
+) -> Inquiry[dict[str, Finding]]:
     """Ways, sets and policy. `number`: of the level, from 0."""
     page, of_sets = tlb.page.nbytes, tlb.sources.sets
     decided = tlb.ramp.sets if tlb.ramp is not None and page else None
@@ -123,14 +126,17 @@ def _set_findings(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry, numbe
         reason = (tlb.sets.reason if tlb.sets else tlb.page.reason) or "sets times ways is not the number of entries"
         return {name: undetermined_finding(name, reason, evidence=of_sets) for name in ("ways", "sets", "policy")}
     if number and decided is not None:
+        behind = set_behind(before, decided, page or 0, chase) if before is not None and _every_access_missed(tlb) else None
+        if behind is not None:
+            return found | (yield from probe_policy(LevelProbe(asked, chase, tlb.contrast), behind))
         reason = "a nearer TLB holds some of the pages of a set"
         return found | {"policy": undetermined_finding("policy", reason, evidence=of_sets)}
-    if not _every_access_missed(tlb):
-        return found | {"policy": undetermined_finding("policy", "the cost of a miss is unknown")}
-    possible = tlb.ramp.policies if tlb.ramp is not None else frozenset[str]()
+    possible = tlb.ramp.policies if tlb.ramp is not None and len(tlb.ramp.policies) > 1 else frozenset[str]()
     probe = LevelProbe(asked, chase, tlb.contrast)
     lines = SetLines(ways + EXTRA_LINES, stride, chase.shift_bytes)
-    return found | (yield from probe_policy(probe, SetOfLevel(ways, lines, 64, policies=possible)))
+    return found | (
+        yield from probe_policy(probe, SetOfLevel(ways, lines, 64, miss_is_known=_every_access_missed(tlb), policies=possible))
+    )
 
 
 def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
