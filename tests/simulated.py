@@ -58,8 +58,8 @@ class Machine:
     """A simulated device. `no_clock`: why there is no clock inside a kernel. `processes`: of how many fresh ones a lap's answer
     is the mean. `in_ns`: latencies are told in ns. What a machine answers depends on its seed, the probe, and how often that
     was asked before. `one_arena`: as on a device all probes of a space use one buffer, whose place and page frames change only
-    when a probe needs a larger one; else every answer is from fresh ones. `is_cpu`: its first cache asks a TLB. `facts`: what else is true, and what of it is
-    assumed."""
+    when a probe needs a larger one; else every answer is from fresh ones. `is_cpu`: its first cache asks a
+    TLB. `facts`: what else is true, and what of it is assumed."""
 
     name: str
     paths: Mapping[str, Path]

@@ -166,6 +166,13 @@ def test_rates_tell_random_from_lru_by_a_lap():
     assert policy_from_rates(4, [(list(range(5)), 1.0, 0.99, 1.0)], IDS).status == "undetermined"
 
 
+def test_of_two_ways_lru_is_named_for_those_that_give_up_the_same_line():
+    make = DETERMINISTIC_POLICIES["LRU"][0]
+    rates = [(lap, steady_miss_rate(make, 2, lap, 64)) for lap in [*laps(2, 12), [0, 1, 2], [0, 1, 2, 3]]]
+    found = policy_from_rates(2, [(lap, rate, rate - 0.01, rate + 0.01) for lap, rate in rates], IDS)
+    assert found.value == "LRU" and "tree-PLRU and NRU give up the same line" in found.method
+
+
 def test_rates_that_nothing_explains_are_not_named():
     found = policy_from_rates(4, [(lap, 0.95 * (n % 2), 0.0, 0.01) for n, lap in enumerate(laps(4, 8))], IDS)
     assert found.status == "undetermined"
