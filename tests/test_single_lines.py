@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from clmembench.infer.findings import measured_finding
 from clmembench.infer.hierarchy import dissect
 from clmembench.infer.hierarchy.curve_findings import memory_level
 from clmembench.infer.hierarchy.curve_steps import CurveStep, find_steps
@@ -12,10 +13,11 @@ from clmembench.infer.hierarchy.fill_unit import UnitSize
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.level_geometry import LevelGeometry
 from clmembench.infer.hierarchy.page_probe import PageCountLimits, PageProbe
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb import measure_tlbs
-from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
+from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
+from clmembench.infer.hierarchy.tlb_level import _unless_growth_differs, infer_tlb_level
 from clmembench.model import Answer
 from clmembench.plan.hierarchy import replay
 from tests.published import PUBLISHED
@@ -108,6 +110,24 @@ def test_the_fastest_laps_count_on_a_disturbed_core():
     for count, cost in ((24, 0.0), (25, 9.0)):
         mean = replay(pages.until(count, 4096, lambda m: True, 12), lambda ps: [core.answer(p) for p in ps])
         assert mean is not None and mean.value == pytest.approx(cost, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "misses", "status"),
+    [
+        ("NRU", 55.4, "undetermined"),
+        ("NRU", 40.5, "ok"),
+        ("NRU", 72.0, "ok"),
+        ("LRU", 73.1, "ok"),
+        ("FIFO", 40.0, "undetermined"),
+    ],
+)
+def test_a_policy_that_the_growth_of_misses_denies_is_not_named(policy, misses, status):
+    """A Zen 4 core's TLB of 72 entries: walks suit NRU best, but 73 pages in turns miss 7 or 55 times a lap, by their order."""
+    held = CapacityBound(72, 73, misses)
+    tlb = TlbGeometry(HitMissModel(0.0, 7.0, 0.05), held, 4096, (7.0, 7.0), UnitSize(4096), held, None)
+    told = {"policy": measured_finding("policy", policy, "walks", ("r",))}
+    assert _unless_growth_differs(told, tlb, 72)["policy"].status == status
 
 
 def test_without_an_answer_there_is_no_tlb():

@@ -30,6 +30,7 @@ from clmembench.infer.hierarchy.set_count import with_sets_between_bounds, with_
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.set_ramp import with_sets_by_ramp
 from clmembench.infer.hierarchy.size_by_turning import confirmed_size
+from clmembench.infer.hierarchy.size_elsewhere import with_size_elsewhere
 from clmembench.infer.hierarchy.soft_end import soft_end
 from clmembench.infer.hierarchy.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
@@ -118,8 +119,11 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around
     )
     policy = yield from _policy(probe, known, curve, around)
+    size = known.size(dense_from)
+    if around.number:
+        size = yield from with_size_elsewhere(probe, unit, size)
     findings = {
-        "size_bytes": (yield from _confirmed_size(probe, curve, around, known.size(dense_from), filled)),
+        "size_bytes": (yield from _confirmed_size(probe, curve, around, size, filled)),
         "line_bytes": known.line(sources[0]),
         "sector_bytes": sector,
         **known.sets_findings(sources[1]),

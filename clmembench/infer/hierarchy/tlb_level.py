@@ -11,6 +11,7 @@ from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLev
 from clmembench.infer.hierarchy.tlb_cost import range_of_noise
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry, sets_agree
 from clmembench.infer.hierarchy.tlb_walks import set_behind
+from clmembench.infer.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
 from clmembench.model import Finding, Inquiry, TlbLevel
 
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
@@ -20,6 +21,7 @@ MAX_PENALTY_RELATIVE_DIFFERENCE = (
     0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
 )
 PENALTY_SIGMAS = 3.0  # of its noise, which must be less than that
+MAX_GROWTH_DIFFERENCE = 0.15  # relative, of the misses of a lap over one page more than fits, besides one
 HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lower still
 
 
@@ -134,9 +136,24 @@ def _set_findings(
     possible = tlb.ramp.policies if tlb.ramp is not None and len(tlb.ramp.policies) > 1 else frozenset[str]()
     probe = LevelProbe(asked, chase, tlb.contrast)
     lines = SetLines(ways + EXTRA_LINES, stride, chase.shift_bytes)
-    return found | (
-        yield from probe_policy(probe, SetOfLevel(ways, lines, 64, miss_is_known=_every_access_missed(tlb), policies=possible))
-    )
+    of_set = SetOfLevel(ways, lines, 64, miss_is_known=_every_access_missed(tlb), policies=possible)
+    told = yield from probe_policy(probe, of_set)
+    return found | (_unless_growth_differs(told, tlb, ways) if chase.page_lines == 1 else told)
+
+
+def _unless_growth_differs(told: dict[str, Finding], tlb: TlbGeometry, ways: int) -> dict[str, Finding]:
+    """The policy, unless it lets another number of pages miss than did where one page more than fits was visited in turns: of
+    policies that nobody knows, as a real core's may be, one that is known explains some walks."""
+    policy, held, seen = told["policy"], tlb.tags or tlb.pages, tlb.pages
+    name = {"LRU": "LRU or FIFO", "FIFO": "LRU or FIFO", "way-weighted": "random"}.get(str(policy.value), str(policy.value))
+    if policy.status != "ok" or name not in CYCLIC_POLICIES or seen.over != held.fits + 1:
+        return told
+    expected = [cyclic_misses(name, form, ways, ways + 1) for form in range(forms_of(name, ways))]
+    if any(abs(seen.misses - one) <= MAX_GROWTH_DIFFERENCE * one + 1 for one in expected):
+        return told
+    few = ", ".join(f"{one:.1f}" for one in sorted(set(expected)))
+    reason = f"one page more than fits makes {seen.misses:.1f} accesses of a lap miss, where {policy.value} would let {few}"
+    return {"policy": undetermined_finding("policy", reason, policy.method, policy.evidence)}
 
 
 def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
