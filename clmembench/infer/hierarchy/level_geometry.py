@@ -45,10 +45,10 @@ class LevelGeometry:
     shared: bool = False
 
     def line(self, evidence: tuple[str, ...]) -> Finding:
-        """The bytes that a tag stands for. Beyond the first level more than a miss brings in, or than lines usually have, is
-        believed only where the sets confirm it: a hash, or pages in random frames, spread odd strides unevenly too, which makes
-        lines seem twice as long and more."""
-        first = self.first and self.filled.nbytes is not None and not self.is_uneven()
+        """The bytes that a tag stands for. More than a miss brings in, and than lines usually have, is believed only where the
+        sets confirm it: a hash, or pages in random frames, spread odd strides unevenly too, which makes lines seem longer."""
+        usual = (self.tag.nbytes or 0) <= max(LONGEST_USUAL_LINE_BYTES, self.filled.nbytes or 0)
+        first = self.first and self.filled.nbytes is not None and not self.is_uneven() and usual
         filled = self.tag.nbytes == self.filled.nbytes and self.is_steep()
         if first or self.agrees() or self.tag.nbytes is None or filled or self.tag.nbytes <= LONGEST_USUAL_LINE_BYTES:
             return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
