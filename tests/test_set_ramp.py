@@ -1,5 +1,7 @@
 """Sets of a level by how misses grow where lines fall into sets by chance: placements simulated apart from the model."""
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 
@@ -22,18 +24,21 @@ def placed_misses(rng, sets, ways, nbytes, victims, page):
     missed = 0.0
     for lines, times in zip(*np.unique(held, return_counts=True), strict=True):
         if lines > ways:
-            missed += times * (lines if victims == "lru" else drawn_misses(rng, int(lines), ways))
+            missed += times * (lines if victims == "lru" else drawn_misses(int(lines), ways))
     return missed / held.sum()
 
 
-def drawn_misses(rng, lines, ways, laps=60):
+@lru_cache
+def drawn_misses(lines, ways, laps=300):
+    """Misses of a lap over lines of one set in turns, whose victims are drawn."""
+    rng = np.random.default_rng((lines, ways))
     cache, missed = list(range(ways)), 0
     for lap in range(laps):
         for line in range(lines):
             if line not in cache:
                 cache[int(rng.integers(ways))] = line
-                missed += lap >= laps // 2
-    return missed / (laps - laps // 2)
+                missed += lap >= laps // 4
+    return missed / (laps - laps // 4)
 
 
 def ramp(seed, sets, ways, victims, page, policies=frozenset()):
