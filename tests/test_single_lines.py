@@ -172,8 +172,9 @@ def test_memory_that_others_load_is_known_better_than_one_of_its_laps(noise, lap
     sizes = (KIB, *(16 * MIB + i * MIB for i in range(laps)))
     step = CurveStep(4.0, 1.0, 300.0, 32 * KIB, 40 * KIB, 64 * KIB)
     values = (4.0,) + (300.0,) * laps
-    curve = LatencyCurve(sizes, values, values, (step,), 300.0, 80.0, 0.001, memory_noise=noise)
+    curve = LatencyCurve(sizes, values, values, (step,), 300.0, 80.0, 0.001, memory_noise=noise, shared=True)
     assert curve.noise_of_memory() == pytest.approx(expected)
+    assert replace(curve, shared=False).noise_of_memory() == noise  # as of partitions, whose laps differ by where lines lie
     (level,) = memory_level(replace(curve, records=(("r",),) * len(sizes)), True, 8 * MIB)
     finding = level.findings["latency_cycles"]
     assert finding.low is not None and finding.low == pytest.approx(300 * (1 - 4 * expected), rel=0.01)

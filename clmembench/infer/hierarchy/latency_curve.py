@@ -58,6 +58,7 @@ class LatencyCurve:
     unit: str = "cycles"
     memory_noise: float = 0.0  # relative, of one lap beyond the last cache
     records: tuple[tuple[str, ...], ...] = ()  # ids of those that each value is from
+    shared: bool = False  # others load the caches and memory too, as on CPUs
 
     @property
     def ghz(self) -> float | None:
@@ -68,9 +69,9 @@ class LatencyCurve:
         return ratios[len(ratios) // 2]
 
     def noise_of_memory(self) -> float:
-        """The relative noise of the latency beyond the last cache: where others load memory too, laps differ more than a quiet
-        one's points do, and what they agree on is known better than one of them."""
-        if not self.steps or self.memory_noise <= QUIET_MEMORY_NOISE:
+        """The relative noise of the latency beyond the last cache: where others load memory too, laps differ by what they do, and
+        what many agree on is known better than one of them. Elsewhere they differ by where lines lie, as in partitions."""
+        if not self.shared or not self.steps or self.memory_noise <= QUIET_MEMORY_NOISE:
             return self.memory_noise
         laps = sum(size > self.steps[-1].gone_bytes for size in self.sizes)
         return max(QUIET_MEMORY_NOISE, self.memory_noise / math.sqrt(max(1, laps)))
@@ -155,6 +156,7 @@ def _analysed_curve(
         best[sizes[0]].unit,
         tail,
         tuple(best[s].evidence for s in sizes),
+        sets.may_wander,
     )
 
 

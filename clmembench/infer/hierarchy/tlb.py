@@ -93,7 +93,7 @@ def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry |
     pages = replace(pages, chase=replace(pages.chase, page_bytes=first.page.nbytes or 0))
     entries = max(1, first.pages.fits * first.stride_bytes // stride)
     least, floor, seen = MIN_SECOND_TO_FIRST_PAGES_RATIO * entries, first.contrast.miss, None
-    if pages.chase.page_lines == 1:
+    if pages.chase.page_lines == 1 and least <= pages.chase.most_in_first():
         seen = yield from first_overflow(pages, stride, least, floor, pages.chase.most_in_first())
     if seen is None and pages.chase.page_lines == 1:
         # a miss costs more where the lines come from the second cache: it is read where they first all do
