@@ -69,8 +69,8 @@ class LatencyCurve:
         return ratios[len(ratios) // 2]
 
     def noise_of_memory(self) -> float:
-        """The relative noise of the latency beyond the last cache: where others load memory too, laps differ by what they do, and
-        what many agree on is known better than one of them. Elsewhere they differ by where lines lie, as in partitions."""
+        """The relative noise of the latency beyond the last cache: where others load memory too, laps differ by what they do,
+        and what many agree on is known better than one of them. Elsewhere they differ by where lines lie, as in partitions."""
         if not self.shared or not self.steps or self.memory_noise <= QUIET_MEMORY_NOISE:
             return self.memory_noise
         laps = sum(size > self.steps[-1].gone_bytes for size in self.sizes)
