@@ -57,23 +57,54 @@ class QuadAgeSet:
         self.held = [(own, age if way == spared else age + step) for way, (own, age) in enumerate(self.held)]
 
 
-class OneSet:
-    """Answers laps over lines of one set, whatever the stride, by means of many laps; without a clock. `disturbed`: the share
-    of laps that are slower by 5 to 50%."""
+class HitAgedLines:
+    """Lines with an age each, the last used at the end: a hit ages all others, a new line has an age, the first of the oldest
+    goes."""
 
-    def __init__(self, make, way_bytes, hit, miss, noise, seed, disturbed=0.0):
+    def __init__(self, new, ways):
+        self.new, self.ways = new, ways
+        self.held: list[tuple[int, int]] = []
+
+    def access(self, line):
+        here = [own for own, _ in self.held]
+        if line in here:
+            self.held = [(own, age + 1) for own, age in self.held if own != line] + [(line, 0)]
+            return True
+        if len(here) == self.ways:
+            oldest = max(age for _, age in self.held)
+            self.held.remove(next(pair for pair in self.held if pair[1] == oldest))
+        self.held.append((line, self.new))
+        return False
+
+
+class OneSet:
+    """Answers laps over lines of one set, whatever the stride, by means of many laps; `clock`: and traces. `disturbed`: the
+    share of laps that are slower by 5 to 50%. `apart`: by how much, relative, the misses of lines differ, as where some are
+    farther away."""
+
+    def __init__(self, make, way_bytes, hit, miss, noise, seed, disturbed=0.0, clock=False, apart=0.0):
         self.make, self.way_bytes, self.hit, self.miss = make, way_bytes, hit, miss
         self.noise, self.disturbed, self.rng = noise, disturbed, np.random.default_rng(seed)
+        self.clock, self.apart = clock, apart
+
+    def cost(self, line, hit):
+        return self.hit if hit else self.miss * (1 + self.apart * ((line * 7) % 5 - 2) / 2)
+
+    def trace(self, probe):
+        lap, cache = (pattern_offsets(probe.pattern) // self.way_bytes).tolist(), self.make()
+        seen = (lap * -(-(probe.skip + probe.record) // len(lap)))[: probe.skip + probe.record]
+        costs = np.array([self.cost(line, cache.access(line)) for line in seen])[probe.skip :]
+        rows = np.stack([costs * self.rng.normal(1, self.noise, costs.size) for _ in range(4)])
+        return Answer(probe, latencies=rows, evidence=("set:2",))
 
     def answer(self, probe: Probe) -> Answer:
         if probe.mode != "lap":
-            return Answer(probe, reason="no clock can be read inside a kernel")
+            return self.trace(probe) if self.clock else Answer(probe, reason="no clock can be read inside a kernel")
         lap = (pattern_offsets(probe.pattern) // self.way_bytes).tolist()
         cache, laps = self.make(), max(8, 1500 // len(lap))
         for line in lap * laps:
             cache.access(line)
-        misses = sum(not cache.access(line) for line in lap * laps)
-        mean = self.hit + (self.miss - self.hit) * misses / (laps * len(lap))
+        mean = float(np.mean([self.cost(line, cache.access(line)) for line in lap * laps]))
         if self.rng.random() < self.disturbed:
             mean *= self.rng.uniform(1.05, 1.5)
         samples = mean * self.rng.normal(1, self.noise * 10**0.5, 10)

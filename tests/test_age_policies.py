@@ -7,12 +7,14 @@ from clmembench.infer.hierarchy.policy_probe import CONFIRMING_WALKS, probe_poli
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
+from clmembench.infer.replacement.aged_traces import explaining_age_policies
 from clmembench.infer.replacement.cache_set import FifoSet, LruSet
-from clmembench.infer.replacement.policy_forms import is_age_based
+from clmembench.infer.replacement.hit_aged import NEW_AGES, HitAgedSet
+from clmembench.infer.replacement.policy_forms import age_forms, is_age_based
 from clmembench.infer.replacement.set_miss_rates import steady_miss_rate
 from clmembench.model import Answer
 from clmembench.plan.hierarchy import replay
-from tests.aged_sets import OneSet, QuadAgeSet
+from tests.aged_sets import HitAgedLines, OneSet, QuadAgeSet
 from tests.simulated import Cache, Machine, Noise, Path, plain
 
 HIT, MISS, WAY_BYTES = 10.0, 90.0, 4096
@@ -122,3 +124,45 @@ def test_a_variant_that_only_chosen_laps_confirm_is_not_named():
     found, _ = policy_of(answer, 4)
     assert named.value == "QLRU_H00_M1_R2_U1"
     assert (found.value, "no further ones confirm it" in found.reason) == (None, True)
+
+
+@pytest.mark.parametrize("name", NEW_AGES)
+@pytest.mark.parametrize("ways", [2, 4, 8])
+def test_lru_that_counts_hits_is_simulated_as_it_says(name, ways):
+    lines = np.random.default_rng(ways).integers(0, ways + 2, 400).tolist()
+    mine, theirs = HitAgedSet(ways, NEW_AGES[name]), HitAgedLines(NEW_AGES[name], ways)
+    assert [mine.access(line) for line in lines] == [theirs.access(line) for line in lines]
+
+
+def test_lines_that_come_in_no_older_than_the_last_hit_are_lru():
+    lines = np.random.default_rng(1).integers(0, 6, 400).tolist()
+    mine, lru = HitAgedSet(4, 0), LruSet(4)
+    assert [mine.access(line) for line in lines] == [lru.access(line) for line in lines]
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.08])
+@pytest.mark.parametrize("name", ["LRU_M2", "LRU_M3"])
+def test_single_accesses_name_what_laps_leave_open(name, apart):
+    """As in a GPU whose next level has a near and a far part, so that misses of lines differ."""
+    device = OneSet(lambda: HitAgedLines(NEW_AGES[name], 4), WAY_BYTES, HIT, MISS, 0.002, 3, clock=True, apart=apart)
+    found, _ = policy_of(device.answer, 4)
+    assert (found.value, found.status) == (name, "ok")
+
+
+def test_the_six_are_not_explained_by_age_based_ones_as_accesses():
+    """But for FIFO and NRU, of which some are forms, and LRU of few ways."""
+    dice = np.random.default_rng(5)
+    for maker in (LruSet, lambda ways: QuadAgeSet("QLRU_H11_M1_R0_U0", ways)):
+        observations = []
+        for _ in range(6):
+            lines, one = dice.integers(0, 10, 300).tolist(), maker(8)
+            observations.append((lines, [one.access(line) for line in lines]))
+        named = explaining_age_policies(8, observations)
+        assert named == ([] if maker is LruSet else ["QLRU_H11_M1_R0_U0"])
+
+
+def test_few_accesses_name_no_age_based_policy():
+    lines, one = list(range(6)) * 20, HitAgedSet(4, 2)
+    flags = [one.access(line) for line in lines]
+    assert explaining_age_policies(4, [(lines, flags)] * 8) == []
+    assert len(age_forms(established=False)) == len(AGE_POLICIES) + len(NEW_AGES)

@@ -208,6 +208,8 @@ def test_bounds_between_which_one_number_of_sets_lies_tell_it():
     assert (told["sets"].value, told["size_bytes"].value) == (256, 256 * KIB)
     assert with_sets_between_bounds(known(240 * KIB, 330 * KIB))["sets"].status == "undetermined"  # 320 sets too
     assert with_sets_between_bounds(known(240 * KIB, None))["sets"].status == "undetermined"
+    assert with_sets_between_bounds(known(29 * MIB, 34 * MIB))["sets"].status == "undetermined"  # 15 slices of 2 MiB too
+    assert with_sets_between_bounds(known(31 * MIB, 33 * MIB))["sets"].value == 32 * KIB
 
 
 def test_a_halt_within_a_rise_is_no_level():

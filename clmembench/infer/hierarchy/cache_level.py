@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -87,7 +88,9 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             name, chase.space, {"size_bytes": bounds, **_undetermined_properties(GEOMETRY_PROPERTIES, reason), **latencies}
         )
     if around.number and step.fits_bytes > MAX_PROBED_BYTES:
-        size = undetermined_finding("size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.fits_bytes)
+        # three quarters of the accesses to lines that would fit do not miss
+        most = step.gone_bytes if _miss_is_known(curve, around.number) else None
+        size = undetermined_finding("size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.fits_bytes, most)
         size = with_steep_bound(size, curve, around.number)
         return CacheLevel(
             name, chase.space, {"size_bytes": size, **_undetermined_properties(GEOMETRY_PROPERTIES, TOO_LARGE), **latencies}
@@ -114,6 +117,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         }
         soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"], filled)
         soft = yield from _with_eviction_sets(probe, soft, curve, around, least)
+        soft["size_bytes"] = with_steep_bound(soft["size_bytes"], curve, around.number)
         return CacheLevel(name, chase.space, _with_counted_sets(soft, curve, around))
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around
@@ -165,12 +169,22 @@ def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
     return HitMissModel(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
 
 
+def _compared_sizes(curve: LatencyCurve, number: int) -> list[int]:
+    """Working sets of a plateau that tell whether a prefetcher lowers it; later ones where earlier ones got no answer."""
+    end = curve.steps[number].fits_bytes
+    if not number:
+        return [end]
+    begun, half = curve.steps[number - 1].gone_bytes, end // 2
+    # half of it may be on the rise to the plateau; a run stored before has no other
+    return [half, end] if half >= begun or begun >= end else [math.isqrt(begun * end), end, half]
+
+
 def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[bool]:
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
     fall into by chance; at its end where there is no answer."""
     step = curve.steps[around.number]
     translation = BlockTranslation(around.strides.reach_bytes, around.penalty)
-    for size in (step.fits_bytes // 2, step.fits_bytes)[0 if around.number else 1 :]:
+    for size in _compared_sizes(curve, around.number):
         point = PlateauPoint(curve.size_below(size), around.node_bytes, step.noise)
         free = yield from free_of_prefetching(asked, chase, point, translation)
         if free is not None:

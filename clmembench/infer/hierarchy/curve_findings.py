@@ -113,7 +113,9 @@ def with_steep_bound(size: Finding, curve: LatencyCurve, number: int) -> Finding
     step = curve.steps[number]
     if size.status != "undetermined" or size.high is not None or not size.low or not number:
         return size
-    limit = step.hit + MIN_MISSING_SHARE * (step.miss - step.hit)
+    following = curve.steps[number + 1 :]
+    miss = min([step.miss, *(one.hit for one in following[:1])])  # what the next plateau says, not what is left of it
+    limit = step.hit + MIN_MISSING_SHARE * (miss - step.hit)
     rising = [(s, v) for s, v in zip(curve.sizes, curve.values, strict=True) if s > size.low]
     full = next((s for (s, v), (_, then) in pairwise(rising) if v >= limit and then >= limit), None)
     return replace(size, high=full) if full is not None and full <= MAX_STEEP_RATIO * size.low else size

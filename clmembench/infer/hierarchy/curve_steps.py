@@ -89,7 +89,7 @@ def find_steps(
         start = first if start is None else start
         after = humps[number + 1][0] if number + 1 < len(humps) else len(rising) - 1
         if sizes[before] >= LARGE_SET_BYTES:
-            start = _flat_until(rising, before, start)
+            start = _flat_until(values, rising[before], before, start, max(MAX_PLATEAU_RELATIVE_DRIFT, dims[before]))
         hit, miss = _plateau_latency(rising, before, start), _plateau_latency(rising, stop, after)
         around = min(relative_noise(values[before : start + 1]), relative_noise(values[stop : after + 1]))
         if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
@@ -167,10 +167,11 @@ def _falls(values: Sequence[float], noise: float) -> bool:
     return half > 1 and statistics.median(values[-half:]) < least * statistics.median(values[:half])
 
 
-def _flat_until(rising: Sequence[float], first: int, last: int) -> int:
-    """The last point of a plateau from point `first` on, where noise hides slow rises: the curve must not drift until there."""
-    flat = [i for i in range(first, last + 1) if rising[i] / rising[first] - 1 <= MAX_PLATEAU_RELATIVE_DRIFT]
-    return flat[-1] if len(flat) > MIN_VALLEY_SLOPES else last
+def _flat_until(values: Sequence[float], hit: float, first: int, last: int, drift: float) -> int:
+    """The last point of a plateau of latency `hit` from point `first` on, where noise hides slow rises: no point until there is
+    slower by more than `drift`, relative, though some of the larger sets may happen to lie better."""
+    slower = next((i for i in range(first, last + 1) if values[i] / hit - 1 > drift), last + 1)
+    return slower - 1 if slower - first > MIN_VALLEY_SLOPES else last
 
 
 def _slopes(sizes: Sequence[int], rising: Sequence[float], dims: Sequence[float]) -> list[float]:

@@ -73,6 +73,8 @@ def probe_possible_policies(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[tu
     # latencies of single accesses that no lap confirms are not those of this level's hits and misses
     if traced is not None and (possible is None or traced.finding.value in possible):
         findings = _combined_policy(found, traced)
+    elif traced is not None and traced.exact and not possible:
+        findings = {"policy": traced.finding}
     value = findings["policy"].value
     return findings, frozenset(possible or ()) if value is None else frozenset({str(value)})
 

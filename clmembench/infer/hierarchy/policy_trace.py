@@ -10,6 +10,7 @@ import numpy as np
 
 from clmembench.infer.hierarchy.probing import LevelProbe
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetOfLevel
+from clmembench.infer.replacement.aged_traces import explaining_age_policies
 from clmembench.infer.replacement.policies import (
     MAX_SURPRISE_SIGMAS,
     MIN_LOG_LIKELIHOOD_MARGIN,
@@ -18,6 +19,7 @@ from clmembench.infer.replacement.policies import (
     policy_and_victims,
     policy_finding,
 )
+from clmembench.infer.replacement.policy_rates import MAX_NAMED, NONE_OF_SIX
 from clmembench.infer.replacement.preferred_way import MAX_PREFERRED_WAYS, fit_ratios
 from clmembench.infer.replacement.random_victims import SetObservation
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
@@ -33,15 +35,18 @@ MAX_WAYS_OF_PROBABILITIES = 4  # up to that many ways the victims' probabilities
 # often, of fewer ways by 0.3
 MIN_MANY_WAYS, MAX_AGREEMENT_OF_MANY_WAYS, MAX_AGREEMENT_OF_FEW_WAYS = 8, 0.35, 0.55
 ALIKE_REPEATS = "the same accesses miss in each repeat, as drawn victims would not make them"
+AGED_METHOD = "hits and misses of {} accesses as an age-based policy decides them, from an empty set on"
 DRAWN_METHOD = "likelihood of {} accesses with one way drawn as often as each other, or 2, 3, 5 times as often; ahead by {:.0f}"
 
 
 @dataclass(frozen=True, slots=True)
 class TracedPolicy:
-    """The policy by single accesses; each way's probability of being the victim where it is known."""
+    """The policy by single accesses; each way's probability of being the victim where it is known; and whether nearly every
+    access is as the policy says, which needs no lap to confirm it."""
 
     finding: Finding
     victims: VictimProbabilities = ()
+    exact: bool = False
 
 
 def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPolicy | None]:
@@ -52,9 +57,11 @@ def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPoli
         return None
     observations = [_observation(probe, of_set, *one) for one in observed]
     decision = decide_policy(of_set.ways, observations, probe.asked.cited(), uneven=False)
-    if decision.finding.value == "random" and _repeats_agreement(probe, of_set, observed) > (
-        MAX_AGREEMENT_OF_FEW_WAYS if of_set.ways < MIN_MANY_WAYS else MAX_AGREEMENT_OF_MANY_WAYS
-    ):
+    most = MAX_AGREEMENT_OF_FEW_WAYS if of_set.ways < MIN_MANY_WAYS else MAX_AGREEMENT_OF_MANY_WAYS
+    alike = decision.finding.value == "random" and _repeats_agreement(probe, of_set, observed) > most
+    if (alike or not decision.explained) and (aged := explaining_age_policies(of_set.ways, observations)):
+        return _aged_policy(aged, sum(len(lines) for lines, _ in observations), decision.finding.evidence)
+    if alike:
         return TracedPolicy(policy_finding(None, decision.finding.method, ALIKE_REPEATS, decision.finding.evidence))
     drawn = decision.finding.value == "random" or not decision.explained
     if not drawn or of_set.ways > MAX_PREFERRED_WAYS:
@@ -113,6 +120,16 @@ def _observation(probe: LevelProbe, of_set: SetOfLevel, walk: Pattern, answer: A
     visited = of_set.lines.numbers(walk) * TRACED_LAPS
     reached = [(n, bool(v < middle)) for n, v in zip(visited, answer.latencies[0], strict=True) if n >= 0 and v > nearest]
     return [line for line, _ in reached], [hit for _, hit in reached]
+
+
+def _aged_policy(names: Sequence[str], count: int, evidence: tuple[str, ...]) -> TracedPolicy:
+    """The age-based policy that explains so many accesses, or those that do."""
+    method = AGED_METHOD.format(count)
+    if len(names) == 1:
+        return TracedPolicy(policy_finding(names[0], method, "", evidence), exact=True)
+    reason = f"{NONE_OF_SIX}: each access is as under {' or '.join(names[:MAX_NAMED])}"
+    reason += f" or {len(names) - MAX_NAMED} others" if len(names) > MAX_NAMED else ""
+    return TracedPolicy(policy_finding(None, method, reason, evidence), exact=True)
 
 
 def _drawn_policy(ways: int, observations: Sequence[SetObservation], named: Finding, evidence: tuple[str, ...]) -> TracedPolicy:

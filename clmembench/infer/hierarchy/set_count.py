@@ -17,6 +17,8 @@ MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways t
 MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
 MAX_DRAWN_STEEP_DIFFERENCE = 0.006  # the same where victims are drawn,
 MAX_DRAWN_GONE_RATIO = 2.5  # of which a fifth hits at twice the size
+MIN_SLICED_BYTES = 4 << 20  # caches from there on are built of slices, whose number may be odd: 15 of 2 MiB, as well as 16
+SLICES = 16  # that a number of sets has to be told from one more and one less of
 MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
 MAX_EARLY_MISS_RATIO = 5  # times as many as random sets would miss: pages are few, and their frames unevenly spread
 
@@ -55,7 +57,7 @@ def with_sets_between_bounds(findings: dict[str, Finding]) -> dict[str, Finding]
         return findings
     way_bytes = int(ways.value * line.value)
     count = number_of_sets(size.low, way_bytes, MAX_STEEP_DIFFERENCE / 2, size.high)
-    if count is None or count & (count - 1):
+    if count is None or count & (count - 1) or _other_slices(count * way_bytes, size.low, size.high):
         return findings
     evidence = tuple(dict.fromkeys((*size.evidence, *ways.evidence)))
     return {
@@ -63,6 +65,12 @@ def with_sets_between_bounds(findings: dict[str, Finding]) -> dict[str, Finding]
         "sets": measured_finding("sets", count, BOUNDS_METHOD, evidence),
         "size_bytes": measured_finding("size_bytes", count * way_bytes, BOUNDS_METHOD, evidence, size.low, size.high),
     }
+
+
+def _other_slices(product: int, low: float, high: float) -> bool:
+    """True if a cache of one slice more or less lies between the bounds too."""
+    slice_bytes = product // SLICES
+    return product >= MIN_SLICED_BYTES and (low <= product - slice_bytes or product + slice_bytes <= high)
 
 
 def with_sets_of_size(findings: dict[str, Finding]) -> dict[str, Finding]:

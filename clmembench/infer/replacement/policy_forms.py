@@ -11,6 +11,7 @@ import numpy as np
 from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
 from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, STOCHASTIC_POLICIES, CacheSet, SetMaker, policy_forms
 from clmembench.infer.replacement.drawn_rates import MAX_ABSENT, drawn_miss_rates
+from clmembench.infer.replacement.hit_aged import NEW_AGES, HitAgedSet
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
 # Thresholds and limits, each with its reason
@@ -41,7 +42,7 @@ class PolicyForm:
         if len(set(lap)) <= ways:
             return (0.0,)
         if self.maker is not None:
-            return _rates_of_starts(self.maker, ways, lap, is_age_based(self.name))
+            return _rates_of_starts(self.maker, ways, lap, self.name in _AGE_FORMS)
         return (dict(zip(VICTIM_RATIOS, _drawn_miss_rates(ways, lap), strict=False))[self.ratio],)
 
 
@@ -53,16 +54,19 @@ def known_forms(ways: int) -> tuple[PolicyForm, ...]:
 
 
 _AGE_FORMS = {name: PolicyForm(name, partial(AgedSet, rules=AgeRules.of(name))) for name in AGE_POLICIES}
+_HIT_AGED_FORMS = tuple(PolicyForm(name, partial(HitAgedSet, new_age=age)) for name, age in NEW_AGES.items())
 
 
 def age_forms(established: bool) -> tuple[PolicyForm, ...]:
-    """The age-based policies: all variants, or those that some cache is known to have."""
-    return tuple(_AGE_FORMS[name] for name in (ESTABLISHED_AGE_POLICIES if established else AGE_POLICIES))
+    """The age-based policies: all variants, or those of quad-age LRU that some cache is known to have."""
+    if established:
+        return tuple(_AGE_FORMS[name] for name in ESTABLISHED_AGE_POLICIES)
+    return (*_AGE_FORMS.values(), *_HIT_AGED_FORMS)
 
 
 def is_age_based(name: str) -> bool:
     """True if a policy's name is that of an age-based one."""
-    return name in _AGE_FORMS
+    return name in _AGE_FORMS or name in NEW_AGES
 
 
 def _ratios(ways: int) -> tuple[float, ...]:
