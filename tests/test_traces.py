@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clmembench.infer.trace.set_mappings import plain_mappings
-from clmembench.infer.trace.streams import AccessStream, hits_pay
+from clmembench.infer.trace.streams import AccessStream, hits_pay, passed_to_next_level
 from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
 from tests.hierarchy import Cache, Path, Sets, Tlb, plain
@@ -217,3 +217,62 @@ def test_hits_before_translation_say_nothing_of_a_tlb():
     assert hits_pay([paid], [hits])
     assert not hits_pay([free, paid], [hits, misses])
     assert hits_pay([paid], [misses])  # no hit was seen that could pay
+
+
+def cut_beginning(trace, laps):
+    """The trace without its first laps, as where a warm-up was not recorded."""
+    first = laps * trace.array_bytes // trace.stride_bytes
+    return Accesses(trace.id, trace.array_bytes, trace.stride_bytes, first, trace.offsets[first:], trace.latencies[first:])
+
+
+def test_an_outlier_of_the_first_cache_hides_no_access_from_the_second():
+    """Of a warm-up the second cache is asked what missed when it was recorded, and what an interrupt hid then."""
+    caches = Cache(plain(16, 4, 64), 64, 20), Cache(plain(256, 4, 64), 64, 90)
+    source = machine(*caches, noise=Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.004))
+    plan = around(65536, 64, 16384, times=3, walk=False)
+    cut = [cut_beginning(trace, 2) if trace.stride_bytes == 64 else trace for trace in recorded(source, plan)]
+    l2 = infer_from_traces([*recorded(source, around(4096, 64, 1024)), *cut]).levels[1]
+    assert {"size_bytes": 65536, "ways": 4}.items() <= values(l2).items()
+
+
+def test_what_an_outlier_hid_is_as_the_access_before():
+    def asked(served, lap):
+        stream = AccessStream("a", 64, np.arange(8) % 4 * 64, np.array(served, np.int8), lap)
+        return passed_to_next_level(stream, 64).tolist()
+
+    assert asked([-1, -1, -1, -1, 1, 1, -1, 1], 4) == [True] * 8
+    assert asked([-1, -1, -1, -1, 0, 0, -1, 0], 4) == [True] * 4 + [False] * 4
+    assert asked([-1, -1, -1, -1, 1, 1, -1, 0], 0) == [True] * 7 + [False]
+
+
+def test_a_prefetcher_that_stops_at_pages_is_no_tlb():
+    """Only the first access to a page is slow, whether a translation misses or a prefetcher begins anew there."""
+
+    def trace(name, size, hit):
+        offsets = np.tile(np.arange(0, size, 64), 3)
+        first = np.arange(offsets.size) < size // 64
+        slow = np.where(offsets % 4096 == 0, 80.0, 14.0)
+        return Accesses(name, size, 64, 0, offsets, np.where(first, slow, hit))
+
+    sizes = [(2048, 4.0), (4096, 4.0), (8192, 4.0), (65536, 14.0), (131072, 14.0), (262144, 14.0)]
+    found = infer_from_traces([trace(str(size), size, hit) for size, hit in sizes])
+    assert found.tlb
+    assert not any(finding.status == "ok" for tlb in found.tlb for finding in tlb.findings.values())
+    memory = found.levels[-1].findings["latency_cycles"]
+    assert (memory.value, round(memory.low), round(memory.high)) == (None, 14, 80)
+
+
+def test_arrays_of_which_a_part_was_seen_again_bound_no_size():
+    """A prefetcher brings in what comes next of a lap far larger than the cache; 200 lines of it were seen again."""
+    lap = np.arange(0, MIB, 64)
+    first = lap.size * 2
+    hits = Accesses("1", MIB, 64, first, np.tile(lap, 3)[first : first + 200], np.full(200, 14.0))
+    small = [
+        Accesses(
+            str(n), n * 1024, 64, 0, np.tile(np.arange(0, n * 1024, 64), 3), np.r_[np.full(n * 16, 80.0), np.full(n * 32, 14.0)]
+        )
+        for n in (4, 8)
+    ]
+    size = infer_from_traces([hits, *small]).levels[0].findings["size_bytes"]
+    assert size.value is None
+    assert size.low == 200 * 64

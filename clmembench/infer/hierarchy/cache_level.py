@@ -90,7 +90,9 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     if around.number and step.fits_bytes > MAX_PROBED_BYTES:
         # three quarters of the accesses to lines that would fit do not miss
         most = step.gone_bytes if _miss_is_known(curve, around.number) else None
-        size = undetermined_finding("size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.fits_bytes, most)
+        size = undetermined_finding(
+            "size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.fits_bytes, most
+        )
         size = with_steep_bound(size, curve, around.number)
         return CacheLevel(
             name, chase.space, {"size_bytes": size, **_undetermined_properties(GEOMETRY_PROPERTIES, TOO_LARGE), **latencies}

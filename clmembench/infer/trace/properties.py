@@ -109,7 +109,7 @@ def sector_finding(filled: tuple[int, int], evidence: Sequence[str], name: str =
     """The bytes that a miss brings in, where least and greatest meet."""
     low, high = filled
     method = "what follows a miss within 2^k bytes hits or misses"
-    if low and low == high:
+    if low and low == high and evidence:
         return Finding(name, low, low, high, "B", "ok", method, tuple(evidence))
     missing = missing or "first accesses at strides below and above it, one after the other"
     return Finding(
@@ -117,17 +117,21 @@ def sector_finding(filled: tuple[int, int], evidence: Sequence[str], name: str =
     )
 
 
-def latency_finding(name: str, mode: LatencyMode, evidence: Sequence[str]) -> Finding:
-    """The centre of a mode, in the unit of the trace."""
+def largest_fitting_bytes(given: TraceSelection) -> int:
+    """Bytes of the largest array whose accesses that reach this level hit when they come again; 0: there is none."""
+    return max((foot.units.size * given.unit_bytes for foot in given.footprints if foot.fits), default=0)
+
+
+def latency_finding(name: str, mode: LatencyMode, evidence: Sequence[str], bounded: bool = True) -> Finding:
+    """The centre of a mode, in the unit of the trace. `bounded`: a mode that several latencies hide in has this level's."""
     low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
     method = "mean of the mode of latencies, without outliers"
     if mode.mixed or not evidence:
         reason = (
             "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
         )
-        return Finding(
-            name, None, max(0.0, mode.low), mode.high, "as recorded", "undetermined", method, tuple(evidence), reason
-        )
+        ends = (max(0.0, mode.low), mode.high) if bounded else (None, None)
+        return Finding(name, None, *ends, "as recorded", "undetermined", method, tuple(evidence), reason)
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
 
@@ -211,8 +215,9 @@ def _unequal_sets_findings(given: TraceSelection, filled: tuple[int, int], paged
 
 def _unexplained_findings(given: TraceSelection, filled: tuple[int, int]) -> dict[str, Finding]:
     """Bounds alone: nothing overflowed, or nothing that is tried explains what did."""
-    fitting = [foot.units.size * given.unit_bytes for foot in given.footprints if foot.fits]
-    low = float(max(fitting, default=0)) or None
+    # of a lap of which a part was seen again no more than that part surely fits: a prefetcher may have brought it in
+    fitting = [int(((foot.visited > 0) & (foot.missed == 0)).sum()) for foot in given.footprints if foot.fits]
+    low = float(max(fitting, default=0) * given.unit_bytes) or None
     over = any(not foot.fits for foot in given.footprints)
     if over:
         reason = (
@@ -227,7 +232,9 @@ def _unexplained_findings(given: TraceSelection, filled: tuple[int, int]) -> dic
     return found
 
 
-def with_latency(found: Mapping[str, Finding], mode: LatencyMode, evidence: Sequence[str]) -> dict[str, Finding]:
-    """The findings with the level's latency."""
+def with_latency(
+    found: Mapping[str, Finding], mode: LatencyMode, evidence: Sequence[str], bounded: bool = True
+) -> dict[str, Finding]:
+    """The findings with the level's latency (`latency_finding`)."""
     nanoseconds = undetermined_property("latency_ns", "ns", "the unit of the latencies is not known to be ns")
-    return {**found, "latency_cycles": latency_finding("latency_cycles", mode, evidence), "latency_ns": nanoseconds}
+    return {**found, "latency_cycles": latency_finding("latency_cycles", mode, evidence, bounded), "latency_ns": nanoseconds}

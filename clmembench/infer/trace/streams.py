@@ -112,7 +112,7 @@ def passed_to_next_level(first: AccessStream, unit_bytes: int) -> Array:
     """Which accesses the next level is asked: those that missed in this one; bool, shape (accesses,).
 
     Of those that were not seen, an access is taken to have missed where its unit was new or where the same access of the lap
-    missed when it was seen.
+    missed when it was seen; of a lap's accesses that never were, as outliers, where the one before did.
     """
     missed = first.missed
     block = first.addresses // unit_bytes
@@ -125,11 +125,24 @@ def passed_to_next_level(first: AccessStream, unit_bytes: int) -> Array:
         new[np.unique(block, return_index=True)[1]] = True
         if first.lap:
             phase = np.arange(block.size) % first.lap
-            again = np.zeros(first.lap, dtype=bool)
+            again, seen = np.zeros(first.lap, dtype=bool), np.zeros(first.lap, dtype=bool)
             again[phase[asked]] = True
-            new |= again[phase]
+            seen[phase[~unseen]] = True
+            new |= _as_before(again, seen)[phase]
+        else:  # a part of a lap: nothing is known of what came before the first that was seen
+            begun = int(np.argmax(~unseen))
+            new[begun:] |= _as_before(asked[begun:], ~unseen[begun:])
         asked = np.where(unseen, new, asked)
     return asked
+
+
+def _as_before(flags: Array, known: Array) -> Array:
+    """The flags, of those that are not known that of the last known one before, round the end."""
+    if not known.any():
+        return flags
+    before = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
+    filled: Array = flags[np.where(before < 0, np.flatnonzero(known)[-1], before)]
+    return filled
 
 
 def next_level_stream(first: AccessStream, unit_bytes: int) -> AccessStream:

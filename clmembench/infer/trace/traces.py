@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,14 @@ from clmembench.infer.replacement.cache_set import STOCHASTIC_POLICIES
 from clmembench.infer.trace.deciding import LevelState
 from clmembench.infer.trace.geometry import TraceSelection, likely_hypotheses, select_traces
 from clmembench.infer.trace.hypothesis import CacheHypothesis
-from clmembench.infer.trace.properties import CACHE_UNITS, cache_findings, tlb_findings, undetermined_property, with_latency
+from clmembench.infer.trace.properties import (
+    CACHE_UNITS,
+    cache_findings,
+    largest_fitting_bytes,
+    tlb_findings,
+    undetermined_property,
+    with_latency,
+)
 from clmembench.infer.trace.serving_level import MIN_PAGE_BYTES, ServingLevels, serving_levels
 from clmembench.infer.trace.streams import (
     UNKNOWN_LEVEL,
@@ -33,6 +41,15 @@ from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, Tl
 MIN_SECTOR_BYTES = 16  # bytes: the smallest sector that is tried
 MAX_SECTOR_BYTES = 256  # bytes: longer fetches are prefetches
 MIN_TRACE_STRIDE_BYTES = 4  # bytes: the finest unit at which accesses are distinguished
+SMALLER_THAN_NEARER = (
+    "arrays of up to {} B fit it, and arrays of {} B fit a cache before it: its latency may be that of a nearer cache and a "
+    "missing translation; missing are strides below a page at more sizes"
+)
+ONLY_FIRST_ACCESSES = (
+    "only first accesses to a page are slow, as where a translation misses, or where a prefetcher stops at the ends of pages: "
+    "missing are traces of more pages than the TLB holds"
+)
+NOTHING_KNOWN: dict[str, Any] = {"value": None, "low": None, "high": None, "status": "undetermined"}
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
 
@@ -64,7 +81,18 @@ def infer_from_traces(traces: Sequence[Accesses], states: list[LevelState] | Non
         for stream, n in zip(first, known, strict=True)
     ]
     tlbs = _tlb_levels(seen, translated, first, states)
+    if tlbs and any(one.reason == ONLY_FIRST_ACCESSES for one in tlbs[-1].findings.values()) and levels[-1].name == "DRAM":
+        levels[-1] = _doubted_memory(levels[-1], seen.penalties)
     return Hierarchy(levels=tuple(levels), tlb=tuple(tlbs), notes=tuple(notes))
+
+
+def _doubted_memory(level: CacheLevel, penalties: Sequence[float]) -> CacheLevel:
+    """Memory, where what looks like a missing translation may be its latency, and what looks like memory a cache that a
+    prefetcher fills."""
+    own = level.findings["latency_cycles"]
+    ends = (own.low, None if own.high is None else own.high + max(penalties, default=0.0))
+    doubted = replace(own, **NOTHING_KNOWN, reason=ONLY_FIRST_ACCESSES)
+    return replace(level, findings={**level.findings, "latency_cycles": replace(doubted, low=ends[0], high=ends[1])})
 
 
 def _streams_of_next_level(stream: AccessStream, seen: Array) -> Array:
@@ -79,29 +107,36 @@ def _cache_levels(
     levels = []
     asked = [stream for stream in first if seen.told or is_attributed(stream)]
     fetched = 0  # bytes that the cache before brings in at once; 0: not known
+    fitting = 0  # bytes of the largest array that fits the caches before
+    doubted = ""  # why what follows may be another level's
     for number, mode in enumerate(seen.levels):
         evidence = _traces_with_most(traces, seen.served, number)
         hidden = any(m.mixed for m in seen.levels[: number + 1]) or (number > 0 and not seen.told)
+        name, numbered = f"L{number + 1}", not any(m.mixed for m in seen.levels[:number])
         if number and number == len(seen.levels) - 1:
-            levels.append(CacheLevel("DRAM", "global", with_latency({}, replace(mode, mixed=hidden), evidence)))
+            levels.append(CacheLevel("DRAM", "global", with_latency({}, replace(mode, mixed=hidden), evidence, numbered)))
             break
-        if hidden:
-            states.append(LevelState(f"L{number + 1}", (), None, _hidden_level()))
-            levels.append(
-                CacheLevel(f"L{number + 1}", "global", with_latency(_hidden_level(), replace(mode, mixed=True), evidence))
-            )
+        if not hidden and not doubted:
+            near, given, brought = _cache_hypotheses(asked, fetched)
+            largest = largest_fitting_bytes(given)
+            doubted = SMALLER_THAN_NEARER.format(largest, fitting) if 0 < largest <= fitting else ""
+            fitting = max(fitting, largest)
+        if hidden or doubted:
+            told = _hidden_level(doubted)
+            states.append(LevelState(name, (), None, told))
+            whole = with_latency(told, replace(mode, mixed=True), evidence, numbered and not doubted)
+            levels.append(CacheLevel(name, "global", whole))
             continue
-        near, given, brought = _cache_hypotheses(asked, fetched)
         found = _without_finer_lines(cache_findings(near, given, brought), fetched)
-        states.append(LevelState(f"L{number + 1}", tuple(near), given, found, fetched))
-        levels.append(CacheLevel(f"L{number + 1}", "global", with_latency(found, mode, evidence)))
+        states.append(LevelState(name, tuple(near), given, found, fetched))
+        levels.append(CacheLevel(name, "global", with_latency(found, mode, evidence)))
         fetched = _fetched_bytes(near)
         asked = [next_level_stream(stream, fetched or given.unit_bytes) for stream in asked]
     return levels
 
 
-def _hidden_level() -> dict[str, Finding]:
-    reason = (
+def _hidden_level(doubt: str = "") -> dict[str, Finding]:
+    reason = doubt or (
         "which latencies are of this level is not known: noise or the clock's step hide several in one, or they may be of "
         "missing translations; missing are a finer clock, or strides below a page"
     )
@@ -179,7 +214,10 @@ def _tlb_levels(
         states.append(LevelState(f"L{number + 1} TLB", tuple(found.near), found.given, findings))
         least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
         paid = _traces_with_most(whole, [s.served for s in whole], number + 1)
-        levels.append(TlbLevel(f"L{number + 1} TLB", {**findings, **_penalty_findings(seen, number, paid)}))
+        findings |= _penalty_findings(seen, number, paid)
+        if number == count - 1 and not found.near and all(foot.fits for foot in found.given.footprints):
+            findings = {name: replace(one, **NOTHING_KNOWN, reason=ONLY_FIRST_ACCESSES) for name, one in findings.items()}
+        levels.append(TlbLevel(f"L{number + 1} TLB", findings))
         if found.given.unit_bytes:
             asked = [next_level_stream(stream, found.given.unit_bytes) for stream in asked]
     return levels
