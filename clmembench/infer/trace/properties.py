@@ -130,8 +130,8 @@ def latency_finding(name: str, mode: LatencyMode, evidence: Sequence[str], bound
         reason = (
             "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
         )
-        low, high = (max(0.0, mode.low), mode.high) if bounded else (None, None)
-        return Finding(name, None, low, high, "as recorded", "undetermined", method, tuple(evidence), reason)
+        ends: tuple[float | None, float | None] = (max(0.0, mode.low), mode.high) if bounded else (None, None)
+        return Finding(name, None, ends[0], ends[1], "as recorded", "undetermined", method, tuple(evidence), reason)
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
 
