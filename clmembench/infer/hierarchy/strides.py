@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
+from clmembench.infer.hierarchy.fully_associative import holds_any_lines
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, CapacityBound, LevelProbe
 from clmembench.infer.hierarchy.tag_unit import MAX_COUNT_RELATIVE_DIFFERENCE
 from clmembench.model import Inquiry
@@ -103,6 +104,10 @@ def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits)
         last = doubling.last
         reason = _beyond_limits(stride, last, limits)
         if reason:
+            alone = not limits.nearer and not probe.chase.control_bytes and not doubling.bits
+            span = min(limits.most_bytes, int(MAX_REACH_SHARE * limits.reach_bytes))
+            if alone and doubling.steady >= SETTLED_STRIDES and (yield from holds_any_lines(probe, unit, last, span)):
+                return doubling.told(last)
             return doubling.told(None, reason)
         guesses = (last // 2, last) if stride > unit else (last,)
         apart = 0.0 if contrast.sharp(last) else MAX_HIDDEN_PLACE_SHARE / 2

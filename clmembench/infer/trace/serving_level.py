@@ -19,6 +19,7 @@ MIN_OUTLIER_RATIO = 4.0  # times the number of outliers that chance predicts
 MIN_RECENT_PAGE_SHARE = (
     0.02  # of a mode's accesses, to a page that was left just before: of translations that are missing there are none
 )
+MIN_CHANGING_ACCESSES = 200  # of a mode, all where pages change: a level that holds lines of so many would be seen within them
 MAX_PENALTIES = 3  # and levels that are seen only where pages change
 MAX_PENALTY_CANDIDATES = 40  # candidates for a penalty: with more their combinations take too long
 MAX_COLD_ACCESSES = 20_000  # of a trace
@@ -88,7 +89,9 @@ def serving_levels(traces: Sequence[Accesses]) -> ServingLevels:
     slowest = max((i for i, is_pure in enumerate(pure) if is_pure), default=-1)
     # what was never accessed before comes from memory, and nothing is slower
     most = slowest if slowest >= 0 and cold[slowest + 1] >= MIN_LEVEL_ACCESSES else len(found)
-    pure, penalties, meanings, told = _levels_and_penalties(found, pure, coldest, most)
+    only_changing = (within[1:] + recent[1:] == 0) & (everywhere[1:] >= MIN_CHANGING_ACCESSES)
+    unsure = [i for i, is_pure in enumerate(pure) if not is_pure and i < most and not only_changing[i]]
+    pure, penalties, meanings, told = _levels_and_penalties(found, pure, coldest, unsure)
     levels = tuple(m for m, is_pure in zip(found, pure, strict=True) if is_pure)
     others = [m for m, is_pure in zip(found, pure, strict=True) if not is_pure]
     served_of, translated_of = np.full(len(found) + 1, -1, np.int8), np.full(len(found) + 1, -1, np.int8)
@@ -130,14 +133,13 @@ def _returns_to_recent_page(page: Array) -> Array:
 
 
 def _levels_and_penalties(
-    found: Sequence[LatencyMode], pure: Sequence[bool], coldest: LatencyMode | None, most: int
+    found: Sequence[LatencyMode], pure: Sequence[bool], coldest: LatencyMode | None, unsure: Sequence[int]
 ) -> tuple[list[bool], tuple[float, ...], list[tuple[int, int]], bool]:
     """Which modes are levels, the penalties that explain all others, what each of these means; and whether that is all known.
 
-    A level may be seen only where pages change. Levels besides those that are seen otherwise and penalties are as few as they
-    can be together, and none is slower than mode `most`; where several such choices explain all modes, nothing is known.
+    A level may be seen only where pages change, one of the modes `unsure`. Levels besides those that are seen otherwise and
+    penalties are as few as they can be together; where several such choices explain all modes, nothing is known.
     """
-    unsure = [i for i, is_pure in enumerate(pure) if not is_pure and i < most]
     for total in range(MAX_PENALTIES + 1):
         fits = []
         for extra in range(total + 1):
@@ -146,7 +148,7 @@ def _levels_and_penalties(
                 levels = [m for m, is_pure in zip(found, chosen, strict=True) if is_pure]
                 others = [m for m, is_pure in zip(found, chosen, strict=True) if not is_pure]
                 penalties, meanings = explain_by_penalties(levels, others, coldest, total - extra)
-                if penalties or not others:
+                if meanings or not others:
                     fits.append((chosen, penalties, meanings))
         if fits:
             chosen, penalties, meanings = fits[0]

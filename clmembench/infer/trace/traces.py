@@ -198,7 +198,7 @@ def _tlb_levels(
     for stream, of in zip(asked, data, strict=True):
         kept = passed_to_next_level(of, MIN_TRACE_STRIDE_BYTES)
         behind_l1.append(replace(stream, addresses=stream.addresses[kept], served=stream.served[kept], lap=0))
-    count = max(len(seen.penalties), 1)
+    count = max([len(seen.penalties), 1, *(int(s.served.max(initial=0)) for s in asked)])
     least = MIN_PAGE_BYTES
     for number in range(count):
         found = _tlb_hypotheses(asked, least)
