@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, ways_by_crowds
+from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, set_by_crowds
 from clmembench.infer.hierarchy.probing import ProbeCache
 from clmembench.model import Pattern, Probe
 from clmembench.model.address_patterns import crowd_counts, crowd_offsets
@@ -37,25 +37,25 @@ def answers(device):
 
 @pytest.mark.parametrize(("sets", "ways", "policy"), [(256, 16, "LRU"), (512, 8, "LRU"), (256, 6, "LRU"), (512, 8, "FIFO")])
 def test_ways_of_a_level_of_physical_and_hashed_sets(sets, ways, policy):
-    crowd = level(sets, ways)
-    assert replay(ways_by_crowds(crowd), answers(machine(sets, ways, policy))) == (ways, "")
+    lines = replay(set_by_crowds(level(sets, ways)), answers(machine(sets, ways, policy)))
+    assert len(lines) == ways + 1
+    assert len(set(lines)) == len(lines) and all(line % LINE == 0 for line in lines)
 
 
 @pytest.mark.parametrize("policy", ["random", "NRU", "tree-PLRU"])
 def test_nothing_is_concluded_where_other_lines_go_first(policy):
-    ways, reason = replay(ways_by_crowds(level(256, 16)), answers(machine(256, 16, policy)))
-    assert ways is None
+    reason = replay(set_by_crowds(level(256, 16)), answers(machine(256, 16, policy)))
+    assert isinstance(reason, str)
     assert "some repeats" in reason or "differ" in reason
 
 
 def test_without_a_clock_the_reason_says_so():
     device = replace(machine(256, 16), no_clock="no clock can be read inside a kernel")
-    assert replay(ways_by_crowds(level(256, 16)), answers(device)) == (None, "no clock can be read inside a kernel")
+    assert replay(set_by_crowds(level(256, 16)), answers(device)) == "no clock can be read inside a kernel"
 
 
 def test_a_level_of_too_many_lines_is_not_tried():
-    ways, reason = replay(ways_by_crowds(level(1 << 15, 16)), answers(machine(256, 16)))
-    assert ways is None and "too long" in reason
+    assert "too long" in replay(set_by_crowds(level(1 << 15, 16)), answers(machine(256, 16)))
 
 
 def test_numbers_and_places_of_a_crowd():

@@ -62,44 +62,44 @@ class _Victim:
     least: int = 0
 
 
-def ways_by_crowds(level: CrowdLevel) -> Inquiry[tuple[int | None, str]]:
-    """The ways of a level, or why they are not known."""
+def set_by_crowds(level: CrowdLevel) -> Inquiry[tuple[int, ...] | str]:
+    """Lines of one set of a level, one more than its ways, as offsets in bytes; or why there are none."""
     if level.crowd > MAX_CROWD or 2 * level.crowd * level.line_bytes > level.most_bytes:
-        return None, f"a crowd of {level.crowd} lines takes too long or too much memory"
+        return f"a crowd of {level.crowd} lines takes too long or too much memory"
     last = len(level.asked.answers) + MAX_PROBES
-    found: list[int] = []
+    found: list[tuple[int, ...]] = []
     for number in range(MAX_TRIED_VICTIMS):
         offset = level.crowd * level.line_bytes + number * VICTIM_DISTANCE_BYTES // level.line_bytes * level.line_bytes
-        ways, reason = yield from _ways_of_victim(level, _Victim(offset), last)
-        if ways is None:
+        victim = _Victim(offset)
+        reason = yield from _find_members(level, victim, last)
+        if reason:
             if number - len(found) >= MAX_FAILED_VICTIMS:
-                return None, reason
+                return reason
             continue
-        found.append(ways)
-        if found.count(ways) == AGREEING_VICTIMS:
-            return ways, ""
-    differ = len(set(found)) > 1
-    return None, f"{' and '.join(map(str, found))} lines of a set evicted one" if differ else reason or UNSTABLE
+        found.append((offset, *victim.members))
+        if sum(len(one) == len(found[-1]) for one in found) == AGREEING_VICTIMS:
+            return found[-1]
+    counts = [str(len(one) - 1) for one in found]
+    return f"{' and '.join(counts)} lines of a set evicted one" if len(set(counts)) > 1 else reason or UNSTABLE
 
 
-def _ways_of_victim(level: CrowdLevel, victim: _Victim, last: int) -> Inquiry[tuple[int | None, str]]:
-    """How many lines of its set evict one line; or why that is not known."""
+def _find_members(level: CrowdLevel, victim: _Victim, last: int) -> Inquiry[str]:
+    """Finds as many lines of its set as evict one line; "", or why they are not known."""
     victim.until = level.crowd
     while len(victim.members) <= MAX_WAYS:
         if victim.members:
             alone = yield from _evicted(level, victim, (0, 0), 1)
             if isinstance(alone, str):
-                return None, alone
+                return alone
             if alone[0]:
-                few = len(victim.members) < MIN_WAYS
-                return (None, "a single line evicts another, as by chance") if few else (len(victim.members), "")
+                return "a single line evicts another, as by chance" if len(victim.members) < MIN_WAYS else ""
         least = yield from _least_count(level, victim, last)
         if isinstance(least, str):
-            return None, least
+            return least
         victim.least = victim.least or least
         victim.members.append(int(crowd_offsets(_probe(level, victim, (0, 0), 1), least)[-1]))
         victim.until = least - 1
-    return None, f"over {MAX_WAYS} lines of a set do not evict another one"
+    return f"over {MAX_WAYS} lines of a set do not evict another one"
 
 
 def _least_count(level: CrowdLevel, victim: _Victim, last: int) -> Inquiry[int | str]:

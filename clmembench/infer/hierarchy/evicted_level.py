@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, ways_by_crowds
+from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, set_by_crowds
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe
@@ -126,10 +126,16 @@ def _with_crowds(
         level.probe.asked, chase.space, level.lines.node_bytes, middle, level.step.fits_bytes, nearer, level.most_bytes
     )
     level.probe.asked.cited()
-    ways, reason = yield from ways_by_crowds(crowd)
-    if ways is None:
-        return {**told, "ways": replace(told["ways"], reason=f"{told['ways'].reason}; crowds of lines: {reason}")}
-    return {**told, "ways": measured_finding("ways", ways, CROWD_METHOD, level.probe.asked.cited())}
+    lines = yield from set_by_crowds(crowd)
+    if isinstance(lines, str):
+        return {**told, "ways": replace(told["ways"], reason=f"{told['ways'].reason}; crowds of lines: {lines}")}
+    ways = len(lines) - 1
+    told["ways"] = measured_finding("ways", ways, CROWD_METHOD, level.probe.asked.cited())
+    of_lines = SetLines(len(lines), own=lines, apart_bytes=level.lines.node_bytes)
+    of_set = SetOfLevel(ways, of_lines, level.unit, level.lines.nearer, level.before, level.miss_is_known)
+    policy = yield from probe_possible_policies(level.probe, of_set)
+    # repeats of crowds agree, which they do not where victims are drawn
+    return told if policy[0]["policy"].value in DRAWN else told | policy[0]
 
 
 def _with_linear_index(

@@ -29,7 +29,8 @@ from clmembench.infer.hierarchy.tlb_cost import (
     miss_penalties,
     penalties_agree,
 )
-from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry
+from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry, sets_agree
+from clmembench.infer.hierarchy.tlb_one_set import is_one_set
 from clmembench.infer.hierarchy.tlb_ramp import SetWays, with_plain_bits
 from clmembench.model import Inquiry
 
@@ -177,7 +178,16 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     sources = replace(tlb.sources, entries=counted, sets=pages.asked.cited())
     ramp = with_plain_bits(tlb.ramp, len(sets.bits)) if tlb.ramp is not None and sets is not None else tlb.ramp
     found = replace(tlb, tags=tags, sets=sets, sources=sources, ramp=ramp)
-    return without_nearer_sets(found, nearer) if nearer else found
+    if nearer:
+        return without_nearer_sets(found, nearer)
+    told = sets is not None and sets.ways is not None and sets_agree(found)
+    if told or pages.chase.page_lines == 1 or not tlb.pages.sharp or tlb.pages.over != tlb.pages.fits + 1:
+        return found
+    if not (yield from is_one_set(pages, cost, page, tlb.pages.fits)):
+        return found
+    sources = replace(sources, sets=pages.asked.cited())
+    one = SetGeometry(((page, tlb.pages.fits),), (), tlb.pages.fits)
+    return replace(found, tags=tlb.pages, sets=one, sources=sources)
 
 
 def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Inquiry[bool]:

@@ -1,0 +1,57 @@
+"""Whether a TLB is one set: pages drawn at random, as many as it holds, all fit, whatever bits of their numbers differ. Pure."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from clmembench.infer.hierarchy.line_probe import listed
+from clmembench.infer.hierarchy.page_probe import PageCost, PageProbe
+from clmembench.model import Inquiry, Pattern, Probe
+
+# Thresholds, each with its reason
+MIN_PLACEMENTS, MAX_PLACEMENTS = 6, 16  # of pages: of two sets each gets as many of 60 pages in one placement of ten
+MIN_ROOM_RATIO = 4  # times the entries: pages closer together are spread evenly over sets
+MIN_PAGES, MAX_PAGES = 12, 256  # of few pages few fall unevenly; more are of no fully associative TLB that is known
+MAX_MISS_SHARE = 0.02  # of accesses: of two sets of 30 random ways, that get pages by chance, 4% miss, and half under LRU
+FIT_SIGMAS = 2.0  # of the noise of all placements
+MISS_SIGMAS = 4.0  # of one's noise: a placement beyond has misses
+
+
+def is_one_set(pages: PageProbe, cost: PageCost, page: int, count: int) -> Inquiry[bool]:
+    """True if `count` pages, which fit where they are neighbours, fit wherever they lie."""
+    room = pages.field.most_bytes // page
+    if not MIN_PAGES <= count <= MAX_PAGES or room < MIN_ROOM_RATIO * count or cost.miss <= cost.hit:
+        return False
+    values: list[float] = []
+    for seed in range(MAX_PLACEMENTS):
+        value = yield from _difference(pages, page, count, room, seed)
+        if value is None:
+            return False
+        values.append((value - cost.hit) / (cost.miss - cost.hit))
+        noise = pages.noise(count, page) / (cost.miss - cost.hit)
+        if values[-1] > MAX_MISS_SHARE + MISS_SIGMAS * noise:
+            return False
+        most = MAX_MISS_SHARE - FIT_SIGMAS * noise / math.sqrt(len(values))
+        if len(values) >= MIN_PLACEMENTS and abs(float(np.mean(values))) <= most:
+            return True
+    return False
+
+
+def _difference(pages: PageProbe, page: int, count: int, room: int, seed: int) -> Inquiry[float | None]:
+    """What an access to another page costs more than one to the same, of random pages; None: no answer."""
+    chase, random = pages.chase, np.random.default_rng([seed, count])
+    lines = chase.lines_of_page(count, page)
+    taken, slots = lines * chase.control_bytes, page // chase.control_bytes
+    first = random.integers(0, max(1, slots - lines), count) * chase.control_bytes
+    places = listed((np.sort(random.choice(room, count, replace=False)) * page + first).tolist())
+    probes = [
+        Probe(Pattern(order, count, 0, 0, chase.control_bytes, lines, places, seed), chase.space)
+        for order in ("by_round", "by_page")
+    ]
+    assert taken <= page
+    rounds, together = yield from pages.asked.all(probes)
+    if rounds.value is None or together.value is None:
+        return None
+    return (rounds.value - together.value) * chase.scale(lines)
