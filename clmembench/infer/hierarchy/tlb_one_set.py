@@ -1,4 +1,4 @@
-"""Whether a TLB is one set: pages drawn at random, as many as it holds, all fit, whatever bits of their numbers differ. Pure."""
+"""Whether a TLB is one set: as many pages as it holds, drawn at random, all fit, whatever their numbers. Pure."""
 
 from __future__ import annotations
 
