@@ -12,6 +12,8 @@ from clmembench.units import count, format_bytes, format_params, format_value
 
 MAX_L1_START_BYTES = 8 << 10  # bytes: a sweep that begins above may have left the first level out
 
+WITH_TRANSLATION = "beyond a TLB's reach these latencies include address translation, which topology takes out"
+
 
 def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
     """The plateaus of each curve. Only the first is called L1 and only a settled last one memory: what lies between may be a
@@ -38,6 +40,8 @@ def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Sect
             notes.append(f"{label}: not settled at {format_bytes(top.array_bytes)}, so no plateau is called memory")
         notes += [_sparse(label, line_bytes, stretch)] if stretch != 1 and curve else []
         sparse = sparse or (stretch != 1 and bool(curve))
+    if len(rows) > 1:
+        notes.append(WITH_TRANSLATION)
     bad = [row for row in mine if row.status not in ("ok",)]
     if bad:
         notes.append(f"{count(len(bad), 'point')} of {len(mine)} without a value: {bad[0].status}: {bad[0].reason}")
