@@ -108,7 +108,7 @@ def latency_findings(curve: LatencyCurve, latency: LevelLatency) -> dict[str, Fi
 
 
 def with_steep_bound(size: Finding, curve: LatencyCurve, number: int) -> Finding:
-    """The size of a level behind the first with an upper bound where it has none, if its curve climbs within half as much more to
+    """The size of a level behind the first with an upper bound where it has none, if its curve climbs within half as much to
     the next latency: then lines fall evenly into sets, and a working set of which nearly all accesses miss does not fit."""
     step = curve.steps[number]
     if size.status != "undetermined" or size.high is not None or not size.low or not number:

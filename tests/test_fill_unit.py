@@ -1,0 +1,34 @@
+"""The unit that a miss brings in, from means of pairs: told where they grow with distance, not where laps differ by chance."""
+
+import pytest
+
+from clmembench.infer.hierarchy.fill_unit import PAIR_DISTANCES_BYTES, find_fill_unit
+from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.model import Answer
+from clmembench.plan.hierarchy import replay
+
+HIT, MISS = 280.0, 510.0
+
+
+def found(second):
+    """The unit by what the second access of a pair costs at each distance."""
+    costs = dict(zip((*PAIR_DISTANCES_BYTES, 512), second, strict=True))
+
+    def answer(probe):
+        mean = (MISS + costs[probe.pattern.block_bytes]) / 2
+        return Answer(probe, mean, mean, mean, evidence=("a",))
+
+    probe = LevelProbe(ProbeCache(), ChaseLayout(space="global_cg"), HitMissModel(HIT, MISS, 0.5))
+    return replay(find_fill_unit(probe, 30 << 20), lambda probes: [answer(one) for one in probes])
+
+
+@pytest.mark.parametrize("unit", [32, 64, 128])
+def test_a_unit_ends_where_second_accesses_miss(unit):
+    assert found([HIT if d < unit else MISS for d in (*PAIR_DISTANCES_BYTES, 512)]).nbytes == unit
+
+
+def test_laps_that_differ_by_chance_tell_no_unit():
+    """As a noisy run of an H200 had them: pairs of 16 B took less than pairs of 8 B by as much as the unit would explain."""
+    shares = [1.45, 0.54, 1.13, 1.36, 2.66, 2.31, 2.75]
+    told = found([HIT + (MISS - HIT) * (share - 0.54) for share in shares][: len(PAIR_DISTANCES_BYTES) + 1])
+    assert (told.nbytes, "by chance" in told.reason) == (None, True)
