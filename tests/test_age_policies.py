@@ -9,7 +9,7 @@ from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLev
 from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
 from clmembench.infer.replacement.aged_traces import explaining_age_policies
 from clmembench.infer.replacement.cache_set import FifoSet, LruSet
-from clmembench.infer.replacement.hit_aged import NEW_AGES, HitAgedSet
+from clmembench.infer.replacement.hit_aged_lru import INSERTION_AGES, HitAgedLruSet
 from clmembench.infer.replacement.policy_forms import age_forms, is_age_based
 from clmembench.infer.replacement.set_miss_rates import steady_miss_rate
 from clmembench.model import Answer
@@ -64,7 +64,7 @@ def test_variants_are_named_by_some_laps():
     assert sum(value is not None for value in values) >= 3
 
 
-@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 70), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 110), marks=pytest.mark.slow)])
 def test_none_of_the_six_is_taken_for_an_age_based_one_nor_the_reverse(seeds):
     named = {True: 0, False: 0}
     for seed in seeds:
@@ -126,17 +126,17 @@ def test_a_variant_that_only_chosen_laps_confirm_is_not_named():
     assert (found.value, "no further ones confirm it" in found.reason) == (None, True)
 
 
-@pytest.mark.parametrize("name", NEW_AGES)
+@pytest.mark.parametrize("name", INSERTION_AGES)
 @pytest.mark.parametrize("ways", [2, 4, 8])
 def test_lru_that_counts_hits_is_simulated_as_it_says(name, ways):
     lines = np.random.default_rng(ways).integers(0, ways + 2, 400).tolist()
-    mine, theirs = HitAgedSet(ways, NEW_AGES[name]), HitAgedLines(NEW_AGES[name], ways)
+    mine, theirs = HitAgedLruSet(ways, INSERTION_AGES[name]), HitAgedLines(INSERTION_AGES[name], ways)
     assert [mine.access(line) for line in lines] == [theirs.access(line) for line in lines]
 
 
 def test_lines_that_come_in_no_older_than_the_last_hit_are_lru():
     lines = np.random.default_rng(1).integers(0, 6, 400).tolist()
-    mine, lru = HitAgedSet(4, 0), LruSet(4)
+    mine, lru = HitAgedLruSet(4, 0), LruSet(4)
     assert [mine.access(line) for line in lines] == [lru.access(line) for line in lines]
 
 
@@ -144,7 +144,7 @@ def test_lines_that_come_in_no_older_than_the_last_hit_are_lru():
 @pytest.mark.parametrize("name", ["LRU_M2", "LRU_M3"])
 def test_single_accesses_name_what_laps_leave_open(name, apart):
     """As in a GPU whose next level has a near and a far part, so that misses of lines differ."""
-    device = OneSet(lambda: HitAgedLines(NEW_AGES[name], 4), WAY_BYTES, HIT, MISS, 0.002, 3, clock=True, apart=apart)
+    device = OneSet(lambda: HitAgedLines(INSERTION_AGES[name], 4), WAY_BYTES, HIT, MISS, 0.002, 3, clock=True, apart=apart)
     found, _ = policy_of(device.answer, 4)
     assert (found.value, found.status) == (name, "ok")
 
@@ -162,7 +162,7 @@ def test_the_six_are_not_explained_by_age_based_ones_as_accesses():
 
 
 def test_few_accesses_name_no_age_based_policy():
-    lines, one = list(range(6)) * 20, HitAgedSet(4, 2)
+    lines, one = list(range(6)) * 20, HitAgedLruSet(4, 2)
     flags = [one.access(line) for line in lines]
     assert explaining_age_policies(4, [(lines, flags)] * 8) == []
-    assert len(age_forms(established=False)) == len(AGE_POLICIES) + len(NEW_AGES)
+    assert len(age_forms(established=False)) == len(AGE_POLICIES) + len(INSERTION_AGES)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, set_by_crowds
-from clmembench.infer.hierarchy.probing import ProbeCache
+from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
 from clmembench.model import Pattern, Probe
 from clmembench.model.address_patterns import crowd_counts, crowd_offsets
 from clmembench.plan.hierarchy import replay
@@ -67,3 +69,17 @@ def test_numbers_and_places_of_a_crowd():
     every = crowd_offsets(probe, 16)
     assert sorted(every.tolist()) == [64 * i for i in range(16)]
     assert np.array_equal(crowd_offsets(probe, 16, 9), every[9:])
+
+
+@pytest.mark.parametrize("policy", ["LRU", "FIFO"])
+def test_walks_over_the_lines_of_a_crowds_set_tell_its_policy(policy):
+    """As of the L2 of a GPU, which loads reach past the L1."""
+    cache = Cache(hashed(256, 16), LINE, 25.0, policy, frame_bytes=4096)
+    noise = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001, lap_relative=0.001)
+    device = Machine("test", {"global": Path((cache,), 100.0)}, noise, 7, one_arena=True)
+    crowd = replace(level(256, 16), nearer_bytes=0.0)
+    lines = replay(set_by_crowds(crowd), answers(device))
+    assert len(lines) == 17
+    probe = LevelProbe(crowd.asked, ChaseLayout(), HitMissModel(25.0, 100.0, 0.03))
+    of_set = SetOfLevel(16, SetLines(17, own=lines, apart_bytes=LINE), LINE)
+    assert replay(probe_policy(probe, of_set), answers(device))["policy"].value == policy

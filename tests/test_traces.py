@@ -7,6 +7,8 @@ from clmembench.infer.trace.set_mappings import plain_mappings
 from clmembench.infer.trace.streams import AccessStream, hits_pay, passed_to_next_level
 from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
+from scripts.trace_error_rate import accesses
+from tests.hierarchies import random_trace_set
 from tests.hierarchy import Cache, Path, Sets, Tlb, plain
 from tests.simulated import MIB, Machine, Noise, trace_rows
 from tests.truths import FERMI_VICTIMS, fermi, fermi_sets, mei_tlbs, texture_sets, tlb_align
@@ -276,3 +278,14 @@ def test_arrays_of_which_a_part_was_seen_again_bound_no_size():
     size = infer_from_traces([hits, *small]).levels[0].findings["size_bytes"]
     assert size.value is None
     assert size.low == 200 * 64
+
+
+@pytest.mark.parametrize("seed", [35364, 35480])
+def test_a_latency_seen_only_where_pages_change_is_no_cache(seed):
+    """A second cache and a missing translation: latencies that no access within a page shows, while slower ones do."""
+    device, traces = random_trace_set(seed)
+    found = infer_from_traces([accesses(trace) for trace in traces])
+    told = [values(level)["latency_cycles"] for level in found.levels]
+    path, bias = device.paths["global"], device.noise.bias_cycles
+    assert told == [pytest.approx(one + bias, rel=0.05) for one in (*(c.hit_cycles for c in path.caches), path.memory_cycles)]
+    assert values(found.tlb[0]).get("entries", path.tlbs[0].entries) == path.tlbs[0].entries

@@ -88,7 +88,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             name, chase.space, {"size_bytes": bounds, **_undetermined_properties(GEOMETRY_PROPERTIES, reason), **latencies}
         )
     if around.number and step.fits_bytes > MAX_PROBED_BYTES:
-        # three quarters of the accesses to lines that would fit do not miss
+        # a working set of which three quarters of the accesses miss is larger than the level
         most = step.gone_bytes if _miss_is_known(curve, around.number) else None
         size = undetermined_finding(
             "size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.fits_bytes, most

@@ -16,7 +16,7 @@ MEMORY_METHOD = "whole laps far beyond the last cache, in blocks whose pages the
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
 TRANSLATION_DOUBT = 1 / 3  # of what translation adds to a lap's accesses
 MIN_MISSING_SHARE = 0.9  # of accesses: then nearly every set has more lines than it holds
-MAX_STEEP_RATIO = 1.5  # of working sets, from the first misses on, in which lines that a hash spreads all begin to miss
+MAX_STEEP_RATIO = 1.5  # from the last working set that surely fits to the bound: beyond, another level may serve the misses
 UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of this level is unknown"
 
 
@@ -108,8 +108,8 @@ def latency_findings(curve: LatencyCurve, latency: LevelLatency) -> dict[str, Fi
 
 
 def with_steep_bound(size: Finding, curve: LatencyCurve, number: int) -> Finding:
-    """The size of a level behind the first with an upper bound where it has none, if its curve climbs within half as much to
-    the next latency: then lines fall evenly into sets, and a working set of which nearly all accesses miss does not fit."""
+    """The size of a level behind the first with an upper bound where it has none: the first working set of which nearly all
+    accesses miss, which is larger than the level however its lines are spread over sets, if the curve climbs there soon."""
     step = curve.steps[number]
     if size.status != "undetermined" or size.high is not None or not size.low or not number:
         return size

@@ -1,6 +1,8 @@
-"""Whether a level is one set: lines at places drawn at random, as many as it holds, all fit. Pure."""
+"""Full associativity of a cache: random lines, as many as it holds, all hit, whatever their addresses. Pure."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -9,14 +11,14 @@ from clmembench.infer.hierarchy.probing import LevelProbe
 from clmembench.model import Inquiry, Pattern, Probe
 
 # Thresholds, each with its reason
-RANDOM_PLACEMENTS = 5  # of lines, all of which fit: two sets of 64 ways happen to get as many of 128 lines in one of 14
-MIN_SPAN_RATIO = 4  # times the level's size: lines closer together are spread evenly by address bits
+RANDOM_PLACEMENTS = 5  # random placements; two sets get equal shares of 128 lines in one placement of 14
+MIN_SPAN_RATIO = 4  # times the cache's size: address bits spread lines of a smaller span evenly over sets
 ORDERS = 3  # of a placement, of which disturbances may spoil some
 MAX_LINES = 512  # more are of no fully associative cache that is known
 
 
-def holds_any_lines(probe: LevelProbe, unit: int, count: int, span_bytes: int) -> Inquiry[bool]:
-    """True if a level that holds `count` neighbouring lines of `unit` bytes holds as many at any places within `span_bytes`."""
+def is_fully_associative(probe: LevelProbe, unit: int, count: int, span_bytes: int) -> Inquiry[bool]:
+    """True if `count` random lines of `unit` bytes within `span_bytes` hit, as consecutive ones do."""
     if count > MAX_LINES or span_bytes < MIN_SPAN_RATIO * count * unit or not probe.contrast.sharp(count):
         return False
     for seed in range(RANDOM_PLACEMENTS):
@@ -30,8 +32,7 @@ def holds_any_lines(probe: LevelProbe, unit: int, count: int, span_bytes: int) -
 def _fits(probe: LevelProbe, pattern: Pattern) -> Inquiry[bool]:
     """True if a lap over the places of a pattern hits, in one of some orders."""
     for seed in range(ORDERS):
-        lap = Pattern(pattern.order, pattern.count, segments=pattern.segments, seed=seed)
-        (answer,) = yield from probe.asked.all([Probe(lap, probe.chase.space)])
+        answer = yield from probe.asked.one(Probe(replace(pattern, seed=seed), probe.chase.space))
         if answer.value is not None and answer.value <= probe.contrast.limit(pattern.count):
             return True
     return False

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from clmembench.model import Answer, Inquiry, Pattern, Probe, Space
+from clmembench.model import Answer, Inquiry, Order, Pattern, Probe, Space
 
 # Thresholds of what a lap's mean says
 LAP_NOISE_SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
@@ -18,6 +18,7 @@ MIN_LAP_LINES_SHARE = 0.8  # of the lines that a lap should have: with fewer the
 MORE_PAGE_LINES = 4  # of a page: two orders of more would differ hardly more
 MAX_FILL_SHARE, MIN_OVERFLOW_RATIO = 0.55, 2.5  # of the lines that a cache holds: fewer fit whatever maps them, more all miss
 SIDE_BY_SIDE_BYTES = 64 << 10  # of the blocks in which lines side by side are visited: a first TLB holds 16 pages of 4 KiB
+PAGE_ORDERS: tuple[Order, Order] = ("by_round", "by_page")  # the same lines: measurement and control
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 MAX_SINGLE_FILL_SHARE, MIN_SINGLE_OVERFLOW_RATIO = 0.9, 1.25  # the same of single lines of pages
 MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
@@ -180,8 +181,7 @@ class ChaseLayout:
         # by more than they take, so that they are moved within the whole stride
         shift = max(self.shift_bytes, lines * apart + (apart if stride_bytes == self.page_bytes else 0))
         rounds, pages = (
-            Probe(Pattern(order, count, stride_bytes, shift, apart, lines, seed=seed), self.space)
-            for order in ("by_round", "by_page")
+            Probe(Pattern(order, count, stride_bytes, shift, apart, lines, seed=seed), self.space) for order in PAGE_ORDERS
         )
         return rounds, pages
 
@@ -192,7 +192,12 @@ class ChaseLayout:
         if not self.has_enough_lines(count, stride_bytes) and self.page_lines == 1:
             return None, True
         probes, lines = self.orders(count, stride_bytes, seed), self.lines_of_page(count, stride_bytes)
-        rounds, pages = yield from asked.all(probes)
+        return (yield from self.difference(asked, probes, lines))
+
+    def difference(self, asked: ProbeCache, orders: tuple[Probe, Probe], lines: int) -> Inquiry[tuple[float | None, bool]]:
+        """What an access to another page costs more than one to the same page, from laps from page to page and page by page
+        with so many lines of each; and whether the core was left alone."""
+        rounds, pages = yield from asked.all(orders)
         calm = min(rounds.alone, pages.alone) >= MIN_UNDISTURBED_SHARE and not asked.restless
         if rounds.value is None or pages.value is None:
             return None, calm

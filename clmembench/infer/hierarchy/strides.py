@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.fully_associative import holds_any_lines
+from clmembench.infer.hierarchy.fully_associative import is_fully_associative
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, CapacityBound, LevelProbe
 from clmembench.infer.hierarchy.tag_unit import MAX_COUNT_RELATIVE_DIFFERENCE
 from clmembench.model import Inquiry
@@ -59,13 +59,20 @@ class SetGeometry:
 @dataclass(slots=True)
 class _StrideDoubling:
     """Strides doubled from one unit on: what fits at each, the bits of the set index so far, how many strides in a row held as
-    many places, and whether the core was ever restless, or others take lines at any time."""
+    many places, whether the core was ever restless, or others take lines at any time, and whether one place too many would have
+    been detected at the last stride."""
 
     last: int
     fitting: list[tuple[int, int]] = field(default_factory=list)
     bits: list[int] = field(default_factory=list)
     steady: int = 0
     restless: bool = False
+    sharp: bool = False
+
+    @property
+    def may_be_one_set(self) -> bool:
+        """True if as many places fit at every stride, and one place too many would have been detected at the last."""
+        return not self.bits and self.steady >= SETTLED_STRIDES and self.sharp and not self.restless
 
     def told(self, ways: int | None, reason: str = "") -> SetGeometry:
         """The sets as far as they are known."""
@@ -76,6 +83,7 @@ class _StrideDoubling:
         last = self.last
         self.fitting.append((stride, found.fits))
         self.restless = self.restless or not found.calm
+        self.sharp = found.sharp
         if self.restless:
             slack = max(slack, int(MAX_DISTURBED_LINE_SHARE * last))
         if not first:
@@ -104,9 +112,9 @@ def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits)
         last = doubling.last
         reason = _beyond_limits(stride, last, limits)
         if reason:
-            alone = not limits.nearer and not probe.chase.control_bytes and not doubling.bits
             span = min(limits.most_bytes, int(MAX_REACH_SHARE * limits.reach_bytes))
-            if alone and doubling.steady >= SETTLED_STRIDES and (yield from holds_any_lines(probe, unit, last, span)):
+            is_asked = doubling.may_be_one_set and not limits.nearer and not probe.chase.control_bytes
+            if is_asked and (yield from is_fully_associative(probe, unit, last, span)):
                 return doubling.told(last)
             return doubling.told(None, reason)
         guesses = (last // 2, last) if stride > unit else (last,)

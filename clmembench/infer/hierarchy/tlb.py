@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.fully_associative_tlb import is_fully_associative_tlb
 from clmembench.infer.hierarchy.page_probe import (
     MAX_SEEDS_AT_KNEE,
     PageCost,
@@ -30,7 +31,6 @@ from clmembench.infer.hierarchy.tlb_cost import (
     penalties_agree,
 )
 from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry, sets_agree
-from clmembench.infer.hierarchy.tlb_one_set import is_one_set
 from clmembench.infer.hierarchy.tlb_ramp import SetWays, with_plain_bits
 from clmembench.model import Inquiry
 
@@ -183,7 +183,7 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     told = sets is not None and sets.ways is not None and sets_agree(found)
     if told or pages.chase.page_lines == 1 or not tlb.pages.sharp or tlb.pages.over != tlb.pages.fits + 1:
         return found
-    if not (yield from is_one_set(pages, cost, page, tlb.pages.fits)):
+    if not (yield from is_fully_associative_tlb(pages, cost, page, tlb.pages.fits)):
         return found
     sources = replace(sources, sets=pages.asked.cited())
     one = SetGeometry(((page, tlb.pages.fits),), (), tlb.pages.fits)

@@ -11,7 +11,7 @@ import numpy as np
 from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
 from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, STOCHASTIC_POLICIES, CacheSet, SetMaker, policy_forms
 from clmembench.infer.replacement.drawn_rates import MAX_ABSENT, drawn_miss_rates
-from clmembench.infer.replacement.hit_aged import NEW_AGES, HitAgedSet
+from clmembench.infer.replacement.hit_aged_lru import INSERTION_AGES, HitAgedLruSet
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
 # Thresholds and limits, each with its reason
@@ -54,7 +54,7 @@ def known_forms(ways: int) -> tuple[PolicyForm, ...]:
 
 
 _AGE_FORMS = {name: PolicyForm(name, partial(AgedSet, rules=AgeRules.of(name))) for name in AGE_POLICIES}
-_HIT_AGED_FORMS = tuple(PolicyForm(name, partial(HitAgedSet, new_age=age)) for name, age in NEW_AGES.items())
+_HIT_AGED_FORMS = tuple(PolicyForm(name, partial(HitAgedLruSet, insertion_age=age)) for name, age in INSERTION_AGES.items())
 
 
 def age_forms(established: bool) -> tuple[PolicyForm, ...]:
@@ -66,7 +66,7 @@ def age_forms(established: bool) -> tuple[PolicyForm, ...]:
 
 def is_age_based(name: str) -> bool:
     """True if a policy's name is that of an age-based one."""
-    return name in _AGE_FORMS or name in NEW_AGES
+    return name in _AGE_FORMS or name in INSERTION_AGES
 
 
 def _ratios(ways: int) -> tuple[float, ...]:

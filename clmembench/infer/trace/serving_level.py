@@ -19,7 +19,8 @@ MIN_OUTLIER_RATIO = 4.0  # times the number of outliers that chance predicts
 MIN_RECENT_PAGE_SHARE = (
     0.02  # of a mode's accesses, to a page that was left just before: of translations that are missing there are none
 )
-MIN_CHANGING_ACCESSES = 200  # of a mode, all where pages change: a level that holds lines of so many would be seen within them
+MIN_CHANGING_ACCESSES = 200  # of a mode, all of them where pages change: a level with so many would be seen within pages too,
+MIN_REVISITS_BEYOND = 50  # if so many revisits within a page, at least, were served by a slower level
 MAX_PENALTIES = 3  # and levels that are seen only where pages change
 MAX_PENALTY_CANDIDATES = 40  # candidates for a penalty: with more their combinations take too long
 MAX_COLD_ACCESSES = 20_000  # of a trace
@@ -89,7 +90,9 @@ def serving_levels(traces: Sequence[Accesses]) -> ServingLevels:
     slowest = max((i for i, is_pure in enumerate(pure) if is_pure), default=-1)
     # what was never accessed before comes from memory, and nothing is slower
     most = slowest if slowest >= 0 and cold[slowest + 1] >= MIN_LEVEL_ACCESSES else len(found)
-    only_changing = (within[1:] + recent[1:] == 0) & (everywhere[1:] >= MIN_CHANGING_ACCESSES)
+    revisits = np.maximum(within[1:] - cold[1:], 0)  # within a page
+    beyond = revisits[::-1].cumsum()[::-1] - revisits  # by slower modes
+    only_changing = (within[1:] + recent[1:] == 0) & (everywhere[1:] >= MIN_CHANGING_ACCESSES) & (beyond >= MIN_REVISITS_BEYOND)
     unsure = [i for i, is_pure in enumerate(pure) if not is_pure and i < most and not only_changing[i]]
     pure, penalties, meanings, told = _levels_and_penalties(found, pure, coldest, unsure)
     levels = tuple(m for m, is_pure in zip(found, pure, strict=True) if is_pure)

@@ -1,11 +1,11 @@
-"""One set is told from several by places drawn at random: first caches and TLBs, simulated."""
+"""Full associativity of simulated caches and TLBs: random lines and random pages hit, of set-associative ones some miss."""
 
 import pytest
 
-from clmembench.infer.hierarchy.fully_associative import holds_any_lines
+from clmembench.infer.hierarchy.fully_associative import is_fully_associative
+from clmembench.infer.hierarchy.fully_associative_tlb import is_fully_associative_tlb
 from clmembench.infer.hierarchy.page_probe import PageCost, PageCountLimits, PageProbe
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.tlb_one_set import is_one_set
 from clmembench.plan.hierarchy import replay
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
@@ -24,30 +24,30 @@ def hashed(sets, ways, line):
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO", "random"])
 @pytest.mark.parametrize(("sets", "one"), [(Sets((96,)), True), (plain(2, 48, 64), False), (hashed(4, 24, 64), False)])
-def test_lines_at_any_places_fit_one_set_alone(sets, one, policy):
+def test_random_lines_all_hit_in_a_fully_associative_cache_alone(sets, one, policy):
     device = Machine("test", {"global": Path((Cache(sets, 64, 5.0, policy),), 90.0)}, QUIET, 3)
     probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(5.0, 90.0, 0.005))
-    assert replay(holds_any_lines(probe, 64, 96, MIB), answers(device)) is one
+    assert replay(is_fully_associative(probe, 64, 96, MIB), answers(device)) is one
 
 
-def test_lines_that_have_no_room_to_lie_unevenly_say_nothing():
+def test_a_span_too_short_for_random_lines_decides_nothing():
     device = Machine("test", {"global": Path((Cache(Sets((96,)), 64, 5.0),), 90.0)}, QUIET, 3)
     probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(5.0, 90.0, 0.005))
-    assert replay(holds_any_lines(probe, 64, 96, 2 * 96 * 64), answers(device)) is False
+    assert replay(is_fully_associative(probe, 64, 96, 2 * 96 * 64), answers(device)) is False
 
 
 @pytest.mark.parametrize("policy", ["LRU", "random"])
 @pytest.mark.parametrize(("ways", "sets"), [(40, 1), (20, 2), (10, 4)])
-def test_pages_at_any_places_fit_one_set_alone(ways, sets, policy):
+def test_random_pages_all_hit_in_a_fully_associative_tlb_alone(ways, sets, policy):
     page = 64 * KIB
     tlb = Tlb(plain(sets, ways, page), page, 30.0, policy)
     device = Machine("test", {"global": Path((Cache(plain(64, 8, 64), 64, 5.0),), 90.0, (tlb,))}, QUIET, 3)
     chase = ChaseLayout("global", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(256,))
     pages = PageProbe(ProbeCache(), chase, PageCountLimits(4096 * MIB, 0.001))
-    told = replay(is_one_set(pages, PageCost(0.0, 30.0), page, 40), answers(device))
+    told = replay(is_fully_associative_tlb(pages, PageCost(0.0, 30.0), page, 40), answers(device))
     assert told is (sets == 1)
 
 
-def test_few_pages_say_nothing_of_sets():
+def test_few_pages_decide_nothing():
     pages = PageProbe(ProbeCache(), ChaseLayout(control_bytes=128, page_lines=2), PageCountLimits(4096 * MIB, 0.001))
-    assert replay(is_one_set(pages, PageCost(0.0, 30.0), 64 * KIB, 8), answers(None)) is False
+    assert replay(is_fully_associative_tlb(pages, PageCost(0.0, 30.0), 64 * KIB, 8), answers(None)) is False
