@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, set_by_crowds
+from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, sets_by_crowds
+from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
+from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_set
 from clmembench.model import Pattern, Probe
 from clmembench.model.address_patterns import crowd_counts, crowd_offsets
 from clmembench.plan.hierarchy import replay
@@ -17,8 +19,8 @@ from tests.simulated import KIB, Cache, Machine, Noise, Path, Sets, plain
 LINE = 64
 
 
-def hashed(sets, ways):
-    low, bits = 6, sets.bit_length() - 1
+def hashed(sets, ways, line=LINE):
+    low, bits = line.bit_length() - 1, sets.bit_length() - 1
     masks = [1 << (low + i) | 1 << (low + bits + i) | 1 << (low + bits + (i + 3) % bits) for i in range(bits)]
     return Sets((ways,) * sets, masks=tuple(masks))
 
@@ -39,25 +41,26 @@ def answers(device):
 
 @pytest.mark.parametrize(("sets", "ways", "policy"), [(256, 16, "LRU"), (512, 8, "LRU"), (256, 6, "LRU"), (512, 8, "FIFO")])
 def test_ways_of_a_level_of_physical_and_hashed_sets(sets, ways, policy):
-    lines = replay(set_by_crowds(level(sets, ways)), answers(machine(sets, ways, policy)))
-    assert len(lines) == ways + 1
-    assert len(set(lines)) == len(lines) and all(line % LINE == 0 for line in lines)
+    found = replay(sets_by_crowds(level(sets, ways)), answers(machine(sets, ways, policy)))
+    assert len(found) == 2 and len({line for lines in found for line in lines}) == 2 * (ways + 1)
+    for lines in found:
+        assert len(lines) == ways + 1 and all(line % LINE == 0 for line in lines)
 
 
 @pytest.mark.parametrize("policy", ["random", "NRU", "tree-PLRU"])
 def test_nothing_is_concluded_where_other_lines_go_first(policy):
-    reason = replay(set_by_crowds(level(256, 16)), answers(machine(256, 16, policy)))
+    reason = replay(sets_by_crowds(level(256, 16)), answers(machine(256, 16, policy)))
     assert isinstance(reason, str)
     assert "some repeats" in reason or "differ" in reason
 
 
 def test_without_a_clock_the_reason_says_so():
     device = replace(machine(256, 16), no_clock="no clock can be read inside a kernel")
-    assert replay(set_by_crowds(level(256, 16)), answers(device)) == "no clock can be read inside a kernel"
+    assert replay(sets_by_crowds(level(256, 16)), answers(device)) == "no clock can be read inside a kernel"
 
 
 def test_a_level_of_too_many_lines_is_not_tried():
-    assert "too long" in replay(set_by_crowds(level(1 << 15, 16)), answers(machine(256, 16)))
+    assert "too long" in replay(sets_by_crowds(level(1 << 15, 16)), answers(machine(256, 16)))
 
 
 def test_numbers_and_places_of_a_crowd():
@@ -71,15 +74,36 @@ def test_numbers_and_places_of_a_crowd():
     assert np.array_equal(crowd_offsets(probe, 16, 9), every[9:])
 
 
-@pytest.mark.parametrize("policy", ["LRU", "FIFO"])
-def test_walks_over_the_lines_of_a_crowds_set_tell_its_policy(policy):
-    """As of the L2 of a GPU, which loads reach past the L1."""
-    cache = Cache(hashed(256, 16), LINE, 25.0, policy, frame_bytes=4096)
+def bare(policy="LRU", line=LINE, sector=LINE):
+    """A level that loads reach past the L1, as the L2 of a GPU, and how crowds test it."""
+    cache = Cache(hashed(256, 16, line), line, 25.0, policy, sector, frame_bytes=4096)
     noise = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001, lap_relative=0.001)
     device = Machine("test", {"global": Path((cache,), 100.0)}, noise, 7, one_arena=True)
-    crowd = replace(level(256, 16), nearer_bytes=0.0)
-    lines = replay(set_by_crowds(crowd), answers(device))
+    return device, CrowdLevel(ProbeCache(), "global", line, 62.0, 0.6 * cache.size_bytes, 0.0, 1 << 30)
+
+
+@pytest.mark.parametrize("policy", ["LRU", "FIFO"])
+def test_walks_over_the_lines_of_a_crowds_set_tell_its_policy(policy):
+    device, crowd = bare(policy)
+    lines = replay(sets_by_crowds(crowd), answers(device))[-1]
     assert len(lines) == 17
     probe = LevelProbe(crowd.asked, ChaseLayout(), HitMissModel(25.0, 100.0, 0.03))
     of_set = SetOfLevel(16, SetLines(17, own=lines, apart_bytes=LINE), LINE)
     assert replay(probe_policy(probe, of_set), answers(device))["policy"].value == policy
+
+
+@pytest.mark.parametrize(("line", "sector"), [(128, 32), (128, 128), (64, 64), (256, 64)])
+def test_lines_of_a_crowds_sets_tell_line_and_sector(line, sector):
+    device, crowd = bare(line=line, sector=sector)
+    sets = replay(sets_by_crowds(crowd), answers(device))
+    probe = LineProbe(crowd.asked, "global", 25.0, 100.0, 0.0, 0.002, LINE, 25.0, 1 << 10)
+    assert replay(line_of_sets(probe, sets), answers(device)) == line
+    assert replay(sector_of_set(probe, sets[-1], line), answers(device)).nbytes == sector
+
+
+def test_lines_that_all_hit_tell_no_sector():
+    device, crowd = bare()
+    lines = replay(sets_by_crowds(crowd), answers(device))[-1]
+    probe = LineProbe(crowd.asked, "global", 25.0, 100.0, 0.0, 0.002, LINE, 25.0, 1 << 10)
+    found = replay(sector_of_set(probe, lines[:-1], LINE), answers(device))
+    assert found.nbytes is None and "not all miss" in found.reason

@@ -43,20 +43,32 @@ def test_a_few_even_points_on_a_ramp_are_no_plateau_to_rely_on():
     ]
 
 
-# an H200: the near partition of the L2, the far one, memory; MiB, and ns of a lap
-H200 = {
-    0.13: 16.2, 0.22: 16.3, 0.31: 131.0, 0.5: 140.6, 1.1: 140.6, 2.2: 140.8, 4.4: 140.8, 8.9: 140.8, 12.5: 140.9, 17.7: 140.6,
-    21.1: 140.6, 25.1: 140.8, 27.3: 144.6, 29.8: 167.1, 32.5: 234.4, 35.4: 258.4, 38.7: 261.7, 42.1: 261.6, 46.0: 262.8,
-    50.1: 263.5, 54.7: 268.0, 59.6: 282.7, 65.0: 251.4, 70.9: 257.1, 77.3: 266.0, 84.3: 275.3, 91.9: 275.9, 100.2: 283.7,
-    109.3: 284.3, 119.2: 293.4, 130.0: 289.2, 141.8: 298.0, 154.6: 295.7, 168.6: 303.9, 183.9: 303.5, 200.5: 307.7,
-    283.5: 315.8, 401.0: 317.0, 567.1: 322.0, 802.0: 323.5,
-}  # fmt: skip
+# an H200: the near partition of the L2, the far one, memory; MiB
+H200_SIZES = [
+    0.13, 0.22, 0.31, 0.5, 1.1, 2.2, 4.4, 8.9, 12.5, 17.7, 21.1, 25.1, 27.3, 29.8, 32.5, 35.4, 38.7, 42.1, 46.0, 50.1, 54.7,
+    59.6, 65.0, 70.9, 77.3, 84.3, 91.9, 100.2, 109.3, 119.2, 130.0, 141.8, 154.6, 168.6, 183.9, 200.5, 283.5, 401.0, 567.1,
+    802.0,
+]  # fmt: skip
+NEAR = [32.0, 32.0, 270.0, 281.0, 281.0, 281.0, 281.0, 281.0, 281.0, 281.0, 281.0, 280.0]
+# cycles of a lap from 27.3 MiB on: four runs
+H200_RUNS = [
+    [286, 331, 464, 512, 518, 518, 520, 522, 531, 560, 498, 509, 527, 545, 546, 562, 563, 581, 573, 590,
+     585, 602, 601, 609, 625, 628, 638, 640],
+    [282, 349, 412, 522, 530, 528, 528, 527, 543, 578, 520, 540, 544, 541, 582, 593, 554, 600, 615, 616,
+     635, 605, 618, 609, 655, 645, 687, 656],
+    [285, 352, 472, 525, 530, 527, 540, 512, 532, 527, 520, 531, 554, 566, 583, 551, 580, 578, 613, 614,
+     636, 619, 631, 628, 659, 656, 648, 656],
+    [285, 354, 412, 517, 534, 531, 533, 528, 529, 630, 489, 486, 541, 557, 578, 551, 600, 598, 588, 611,
+     629, 619, 637, 630, 642, 656, 659, 660],
+]  # fmt: skip
 
 
-def test_a_plateau_of_large_sets_ends_before_the_first_that_is_slower():
-    """65 MiB are as fast as 46 MiB by chance; 59.6 MiB are not, so that no more than 54.7 MiB surely fit."""
-    sizes = [int(size * KIB * KIB) for size in H200]
-    steps = find_steps(sizes, list(H200.values()), list(H200.values()), 0.001, large_noise=0.012)
-    assert [step.flat for step in steps] == [True] * 3
-    assert 46 <= steps[2].fits_bytes / KIB / KIB <= 54.7
-    assert steps[2].miss / steps[2].hit == pytest.approx(322 / 260, rel=0.03)
+@pytest.mark.parametrize("beyond", H200_RUNS)
+def test_a_plateau_of_large_sets_tells_the_far_part_of_a_gpus_last_cache(beyond):
+    """65 MiB are as fast as 46 MiB in each run, 59.6 MiB seldom are; of 60 MiB a tenth of the accesses to 71 MiB may hit."""
+    sizes, values = [int(size * KIB * KIB) for size in H200_SIZES], [*NEAR, *map(float, beyond)]
+    first, near, far = find_steps(sizes, values, values, 0.001, large_noise=0.02)
+    assert first.flat and near.flat and far.flat
+    assert near.hit == pytest.approx(281, rel=0.02) and far.hit == pytest.approx(525, rel=0.03)
+    assert far.surely_fits_bytes / KIB / KIB <= 60 < far.gone_bytes / KIB / KIB
+    assert far.surely_fits_bytes / KIB / KIB > 45

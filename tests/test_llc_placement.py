@@ -60,3 +60,45 @@ def test_what_lies_beyond_the_first_level_holds_for_all_compute_units(monkeypatc
 def test_a_map_of_something_else_changes_no_interval(monkeypatch, levels):
     found = mapped(monkeypatch, 260, 300, levels)
     assert [one.findings["latency_cycles"] for one in found.levels] == [one.findings["latency_cycles"] for one in levels]
+
+
+MIB = 1 << 20
+
+
+def partitioned(monkeypatch, levels) -> dict:
+    """The second level's findings, beside a map of two partitions, near at 280 and far at 480 cycles."""
+    near = np.arange(UNITS)[:, None] % 2 == np.arange(LINES)[None, :] % 2
+    cycles = np.where(near, 280.0, 480.0) + np.linspace(0, 4, LINES)
+    records = [type("Kept", (), {"benchmark": "l2_map", "params": {"access": "atomic"}})()]
+    monkeypatch.setattr(
+        llc_placement.partitions, "measured_map", lambda record: LatencyMap(cycles, tuple(range(UNITS)), ("l2_map:3:0",))
+    )
+    return llc_placement.place_last_cache(Hierarchy(levels=tuple(levels)), records).hierarchy.levels[1].findings
+
+
+def sized(name: str, cycles: float | None, low: int, high: int | None) -> CacheLevel:
+    size = undetermined_finding("size_bytes", "too large", "plateau", ("chase:4",), low * MIB, high and high * MIB)
+    plain = level(name, cycles)
+    return CacheLevel(name, "global", {**plain.findings, "size_bytes": size})
+
+
+def bounds(found) -> tuple[float | None, float | None]:
+    return found.low and found.low / MIB, found.high and found.high / MIB
+
+
+def test_a_third_level_as_slow_as_far_lines_is_the_far_part(monkeypatch):
+    found = partitioned(monkeypatch, [level("L1", 30), sized("L2", 281, 27, 35), sized("L3", 520, 50, 130), level("DRAM", 650)])
+    assert bounds(found["near_bytes"]) == (27, 35) and bounds(found["size_bytes"]) == (50, 130)
+    assert found["latency_far_cycles"].value == 520 and found["partitions"].value == 2
+
+
+def test_without_a_plateau_of_the_far_part_the_whole_is_only_bounded_from_below(monkeypatch):
+    found = partitioned(monkeypatch, [level("L1", 30), sized("L2", 281, 27, 35), level("DRAM", 650)])
+    assert bounds(found["near_bytes"]) == (27, 35) and bounds(found["size_bytes"]) == (27, None)
+    assert found["size_bytes"].reason == llc_placement.NO_FAR_PLATEAU
+
+
+@pytest.mark.parametrize("cycles", [380, None])
+def test_a_level_whose_lines_are_near_and_far_alike_is_the_whole(monkeypatch, cycles):
+    found = partitioned(monkeypatch, [level("L1", 30), sized("L2", cycles, 27, 35), level("DRAM", 650)])
+    assert bounds(found["size_bytes"]) == (27, 35) and "near_bytes" not in found

@@ -91,7 +91,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         # a working set of which three quarters of the accesses miss is larger than the level
         most = step.gone_bytes if _miss_is_known(curve, around.number) else None
         size = undetermined_finding(
-            "size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.fits_bytes, most
+            "size_bytes", TOO_LARGE, PLATEAU_METHOD, curve.plateau(around.number), step.surely_fits_bytes, most
         )
         size = with_steep_bound(size, curve, around.number)
         return CacheLevel(

@@ -62,8 +62,9 @@ class _Victim:
     least: int = 0
 
 
-def set_by_crowds(level: CrowdLevel) -> Inquiry[tuple[int, ...] | str]:
-    """Lines of one set of a level, one more than its ways, as offsets in bytes; or why there are none."""
+def sets_by_crowds(level: CrowdLevel) -> Inquiry[tuple[tuple[int, ...], ...] | str]:
+    """Lines of some sets of a level, of each one more than its ways, as offsets in bytes of which the first is a multiple of
+    64 KiB; or why there are none."""
     if level.crowd > MAX_CROWD or 2 * level.crowd * level.line_bytes > level.most_bytes:
         return f"a crowd of {level.crowd} lines takes too long or too much memory"
     last = len(level.asked.answers) + MAX_PROBES
@@ -77,8 +78,9 @@ def set_by_crowds(level: CrowdLevel) -> Inquiry[tuple[int, ...] | str]:
                 return reason
             continue
         found.append((offset, *victim.members))
-        if sum(len(one) == len(found[-1]) for one in found) == AGREEING_VICTIMS:
-            return found[-1]
+        alike = tuple(one for one in found if len(one) == len(found[-1]))
+        if len(alike) == AGREEING_VICTIMS:
+            return alike
     counts = [str(len(one) - 1) for one in found]
     return f"{' and '.join(counts)} lines of a set evicted one" if len(set(counts)) > 1 else reason or UNSTABLE
 

@@ -26,6 +26,11 @@ MIN_LARGE_SLOPE_SIGMAS, MAX_LARGE_SLOPE = 2.5, 0.03  # of the noise of such laps
 MIN_SLOPE = 0.004  # relative: the least rise between two points that counts, however quiet the curve is
 MAX_HALT_OCTAVES, LONGER_PLATEAU_RATIO = 0.5, 3  # of a halt within a rise, and how many times as long the plateau behind is
 MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
+MIN_LARGE_PLATEAU_POINTS, MIN_RELATIVE_STEP_OF_LARGE = (
+    5,
+    0.15,
+)  # of large sets, whose plateau has so many points: a far partition
+MAX_HIDDEN_MISS_SHARE, HIDDEN_MISS_SIGMAS = 0.5, 2.0  # of a plateau's last set: misses that the scatter of its points hides
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
 MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
 SHORT_PLATEAU_POINTS = 6  # in a shorter one between two such small steps a few pages may happen to lie well
@@ -45,7 +50,8 @@ class CurveStep:
 
     `fits_bytes` is the last size on the level, `over_bytes` the first that has surely left it, `gone_bytes` the first at which
     three quarters of the accesses miss, which is more than the level holds. `flat`: the latency is the same at the plateau's
-    middle and end, so it is surely the level's own. `noise`: relative standard deviation of a lap on the level.
+    middle and end, so it is surely the level's own. `noise`: relative standard deviation of a lap on the level. `scatter`: the
+    same of working sets on its plateau, whose lines lie elsewhere each; 0 where the plateau has too few points.
     """
 
     hit: float
@@ -56,6 +62,14 @@ class CurveStep:
     gone_bytes: int
     flat: bool = True
     noise: float = 0.0
+    scatter: float = 0.0
+
+    @property
+    def surely_fits_bytes(self) -> int:
+        """What the level holds at least: of the last working set on its plateau as many accesses may miss as the scatter of the
+        plateau hides, and a policy that protects some lines lets no more of a larger set miss than do not fit."""
+        hidden = HIDDEN_MISS_SIGMAS * self.scatter / (self.miss / self.hit - 1)
+        return int(self.fits_bytes * (1 - min(MAX_HIDDEN_MISS_SHARE, hidden)))
 
 
 def find_steps(
@@ -88,11 +102,16 @@ def find_steps(
     for number, (first, stop) in enumerate(humps):
         start = first if start is None else start
         after = humps[number + 1][0] if number + 1 < len(humps) else len(rising) - 1
-        if sizes[before] >= LARGE_SET_BYTES:
-            start = _flat_until(values, rising[before], before, start, max(MAX_PLATEAU_RELATIVE_DRIFT, dims[before]))
         hit, miss = _plateau_latency(rising, before, start), _plateau_latency(rising, stop, after)
+        is_long = False
+        if sizes[before] >= LARGE_SET_BYTES:
+            usual = statistics.median(values[before : before + (start - before) // 2 + 1])
+            start = _flat_until(values, usual, before, start, max(MAX_PLATEAU_RELATIVE_DRIFT, dims[before]))
+            is_long = start - before + 1 >= MIN_LARGE_PLATEAU_POINTS
+            hit = statistics.median(values[before : start + 1]) if is_long else hit
+        least = MIN_RELATIVE_STEP_OF_LARGE if is_long else MIN_RELATIVE_STEP
         around = min(relative_noise(values[before : start + 1]), relative_noise(values[stop : after + 1]))
-        if miss / hit - 1 < max(MIN_RELATIVE_STEP, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
+        if miss / hit - 1 < max(least, MIN_STEP_SIGMAS * (around if math.isfinite(around) else noise)):
             halt, behind = math.log2(sizes[start] / sizes[before]), math.log2(sizes[after] / sizes[stop])
             if found and miss > hit and halt < min(MAX_HALT_OCTAVES, behind / LONGER_PLATEAU_RATIO):
                 # a halt in the last rise, as where few page frames fall unevenly, before the plateau that follows
@@ -101,7 +120,8 @@ def find_steps(
                 before, start = stop, None
             continue  # else a part of the next hump's rise, or noise
         scatter = relative_noise(values[before : start + 1])
-        flat = _is_flat(values, rising, before, start) and statistics.median(spreads[before : start + 1]) == 0
+        flat = is_long or _is_flat(values, rising, before, start)
+        flat = flat and statistics.median(spreads[before : start + 1]) == 0
         flat = flat and not _falls(values[before : start + 1], noise)
         if math.isfinite(scatter) and scatter > max(MAX_PLATEAU_SCATTER, MIN_SLOPE_SIGMAS * noise):
             flat = False  # laps in other orders take other times: some of their lines are prefetched
@@ -126,7 +146,12 @@ def find_steps(
         middle = start // 2 if before == 0 else start - (start - before) // 3 // 2
         over = next(i for i in range(start + 1, len(rising)) if rising[i] > hit * (1 + max(dim, LEFT_RELATIVE_EXCESS)))
         gone = _gone(rising, over, hit, miss)
-        found.append(CurveStep(hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own))
+        found.append(
+            CurveStep(
+                hit, hit * ns[middle] / values[middle], miss, sizes[start], sizes[over], sizes[gone], flat, own,
+                scatter if math.isfinite(scatter) else 0.0,
+            )
+        )  # fmt: skip
         before, start = stop, None
     return tuple(found if start is None else _with_last_miss(found, sizes, rising, humps[-1][1]))
 

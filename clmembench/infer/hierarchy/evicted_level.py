@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, set_by_crowds
+from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, sets_by_crowds
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe
@@ -15,6 +15,7 @@ from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe
 from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, suits_bounds
 from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
+from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_set
 from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
@@ -33,6 +34,8 @@ LINE_METHOD = "members of eviction sets, moved"
 SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line agrees"
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
 CROWD_METHOD = "least numbers of lines after which one is evicted, of two lines"
+LINE_OF_CROWD_METHOD = "lines of two sets, which crowds found, moved"
+SECTOR_OF_SET_METHOD = "pairs of accesses to one line more than a set holds"
 LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
@@ -126,16 +129,38 @@ def _with_crowds(
         level.probe.asked, chase.space, level.lines.node_bytes, middle, level.step.fits_bytes, nearer, level.most_bytes
     )
     level.probe.asked.cited()
-    lines = yield from set_by_crowds(crowd)
-    if isinstance(lines, str):
-        return {**told, "ways": replace(told["ways"], reason=f"{told['ways'].reason}; crowds of lines: {lines}")}
-    ways = len(lines) - 1
+    sets = yield from sets_by_crowds(crowd)
+    if isinstance(sets, str):
+        return {**told, "ways": replace(told["ways"], reason=f"{told['ways'].reason}; crowds of lines: {sets}")}
+    lines, ways = sets[-1], len(sets[-1]) - 1
     told["ways"] = measured_finding("ways", ways, CROWD_METHOD, level.probe.asked.cited())
     of_lines = SetLines(len(lines), own=lines, apart_bytes=level.lines.node_bytes)
     of_set = SetOfLevel(ways, of_lines, level.unit, level.lines.nearer, level.before, level.miss_is_known)
     policy = yield from probe_possible_policies(level.probe, of_set)
-    # repeats of crowds agree, which they do not where victims are drawn
-    return told if policy[0]["policy"].value in DRAWN else told | policy[0]
+    if policy[0]["policy"].value not in DRAWN:  # repeats of crowds agree, which they do not where victims are drawn
+        told |= policy[0]
+    return told if level.lines.nearer else (yield from _with_units_of_sets(level, told, sets))
+
+
+def _with_units_of_sets(
+    level: LevelBeyondStrides, findings: dict[str, Finding], sets: Sequence[tuple[int, ...]]
+) -> Inquiry[dict[str, Finding]]:
+    """The findings with line and sector, as far as they are not known, by lines of some sets."""
+    asked, told = level.probe.asked, dict(findings)
+    lines = replace(level.lines, miss=level.step.miss, filler=())
+    line = told["line_bytes"].value
+    if told["line_bytes"].status != "ok":
+        asked.cited()
+        line = yield from line_of_sets(lines, sets)
+        if line is None:
+            return told
+        told["line_bytes"] = measured_finding("line_bytes", line, LINE_OF_CROWD_METHOD, asked.cited())
+    if told["sector_bytes"].status != "ok" and isinstance(line, int):
+        asked.cited()
+        sector = yield from sector_of_set(lines, sets[-1], line)
+        if sector.nbytes is not None:
+            told["sector_bytes"] = measured_finding("sector_bytes", sector.nbytes, SECTOR_OF_SET_METHOD, asked.cited())
+    return told
 
 
 def _with_linear_index(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +15,7 @@ from clmembench.model import Inquiry
 from clmembench.model.address_patterns import NODE_BYTES
 
 STRIDES_BYTES = (64 << 10, 4 << 10)  # between lines: as long as pages of GPUs, and of CPUs
-SCATTERED_SHARES = (0.06, 0.12, 0.18, 0.25, 0.33, 0.42, 0.54, 0.7)  # of what a first cache holds: lines that are tried
+SCATTERED_SHARES = (0.06, 0.12, 0.18, 0.25, 0.33, 0.42, 0.54, 0.7, 0.85)  # of what a first cache holds: lines that are tried
 MIN_WINDOW_RATIO = (
     2  # times what it holds: lines of a first cache are drawn from that many, so that all its sets are among them
 )
@@ -24,7 +25,7 @@ POOL_COUNTS = (6, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # lines 
 AGREEING_SETS, AGREEING_SETS_OF_FIRST = 2, 3  # of equal size, from other places: sets of a first cache may be uneven
 MAX_TRIED_SETS = 5
 MAX_ROOM = 1 << 12  # places that are looked at
-MAX_PROBES = 1000  # of one level
+MAX_PROBES, MAX_PROBES_OF_FIRST = 1000, 2000  # of one level; laps over the first cache of a GPU are fast
 LINE_BYTES = (32, 64, 128, 256, 512)  # that are tried
 CANDIDATE_BATCH, MAX_BATCHES = 24, 40  # lines among which another one of a set is looked for
 
@@ -53,7 +54,8 @@ def find_eviction_sets(
     """Some eviction sets of equal size, or why there are none. `nearer_ways`, `nearer_way_bytes`: of the levels before."""
     if probe.asked.restless:
         return "other programs use the core, and take lines of every set"
-    last = len(probe.asked.answers) + MAX_PROBES
+    is_fast = not probe.nearer and not probe.asked.shared
+    last = len(probe.asked.answers) + (MAX_PROBES_OF_FIRST if is_fast else MAX_PROBES)
     reason = "no stride was found at which few lines overflow a set"
     if not probe.nearer:
         scattered = yield from _scattered_sets(probe, most_bytes, last)
@@ -74,7 +76,7 @@ def find_eviction_sets(
             continue
         found = yield from _agreeing_sets(replace(probe, filler=filler), stride, room, last)
         if isinstance(found, EvictionSets):
-            line = yield from _find_line(found)
+            line = yield from find_line(found)
             return replace(found, line_bytes=line)
         reason = found or reason
     return reason
@@ -100,7 +102,7 @@ def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[Evi
     if not isinstance(found, EvictionSets):
         return found
     found = replace(found, stride_bytes=probe.node_bytes, window_bytes=window * probe.node_bytes)
-    return replace(found, line_bytes=(yield from _find_line(found)))
+    return replace(found, line_bytes=(yield from find_line(found)))
 
 
 def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inquiry[EvictionSets | str]:
@@ -139,11 +141,12 @@ def _sets_of_pools(
     return reason
 
 
-def _find_line(found: EvictionSets) -> Inquiry[int | None]:
-    """The least distance by which a line of a set can be moved and is of another set, or another line of the same; the same of
-    all sets, else None."""
+def find_line(found: EvictionSets) -> Inquiry[int | None]:
+    """The least distance by which a place of a set can be moved and is of another set, or another line of the same; the same of
+    all sets, else None. Places may lie anywhere in their lines: that of each set is moved which is a multiple of most."""
     sizes = []
-    for lines, filler in zip(found.lines, found.fillers, strict=True):
+    for places, filler in zip(found.lines, found.fillers, strict=True):
+        lines = sorted(places, key=lambda place: -(place & -place) if place else -math.inf)
         probe, size = replace(found.probe, filler=filler), None
         for distance in LINE_BYTES:
             moved = lines[0] + distance

@@ -10,6 +10,7 @@ from clmembench.model import Inquiry
 MAX_TRIED_FILLERS = 6
 MAX_LEFT_OUT = 12  # lines of a filler: of sets that get more than they have ways of it
 FILLERS_PER_WAY, MORE_FILLERS = 2, 4  # lines that empty the nearer caches of others
+USUAL_WAYS = 16  # lines of a set that are still to be found among others
 MIN_POOL_PLACES = 16  # that are left for the lines to be tested
 
 
@@ -45,8 +46,14 @@ def _lines_that_fit(probe: LineProbe, places: Sequence[int], count: int) -> Inqu
 
 
 def least_overflow(probe: LineProbe, lines: Sequence[int], others: Sequence[int]) -> Inquiry[int]:
-    """How many first ones of these lines, which overflow a set together with others, are enough for that."""
-    low, over = 0, len(lines)
+    """How many first ones of these lines, which overflow a set together with others, are enough for that. Of n lines, with as
+    many of the set still to be found as sets usually have ways, the last one lies within n / 16 of the end."""
+    low, over, step = 0, len(lines), max(1, len(lines) // USUAL_WAYS)
+    while over > step:
+        if not (yield from probe.overflows([*lines[: over - step], *others])):
+            low = over - step
+            break
+        over, step = over - step, 2 * step
     while over - low > 1:
         middle = (low + over) // 2
         if (yield from probe.overflows([*lines[:middle], *others])):

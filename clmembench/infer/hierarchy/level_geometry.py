@@ -178,12 +178,14 @@ class LevelGeometry:
 
 
 def without_contradiction(findings: dict[str, Finding]) -> dict[str, Finding]:
-    """The findings without a line, and the sets that it tells, that is shorter than what a miss brings in."""
+    """The findings without a line that is shorter than what a miss brings in, and without what the same lines of a set tell:
+    they may be of a set of a TLB."""
     line, sector = (findings[name].value for name in ("line_bytes", "sector_bytes"))
     if not isinstance(line, int | float) or not isinstance(sector, int | float) or line >= sector:
         return findings
     reason = f"a line of {line:.0f} B would be shorter than the {sector:.0f} B that a miss brings in"
-    return {**findings, **{name: undetermined_finding(name, reason, findings[name].method) for name in ("line_bytes", "sets")}}
+    doubted = ("line_bytes", "ways", "sets", "policy")
+    return {**findings, **{name: undetermined_finding(name, reason, findings[name].method) for name in doubted}}
 
 
 def unit_finding(name: str, unit: UnitSize, method: str, evidence: tuple[str, ...]) -> Finding:

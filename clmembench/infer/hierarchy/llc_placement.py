@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy import partitions
 from clmembench.model import Array, CacheLevel, Hierarchy, Record
 
 # Thresholds and limits, each with its reason
 MAX_FAR_RELATIVE_DIFFERENCE = 0.2  # relative: a plateau this close to the latency of far lines is the cache's far part
+MAX_NEAR_SHARE = 0.25  # of the way from near to far: half of the lines are far where a unit has no copies of them
+NO_FAR_PLATEAU = "it has partitions of which only the near one has a plateau in the latency curve"
 MAX_SHOWN_REGIONS = 48  # a figure shows no more lines legibly
 
 
@@ -85,7 +88,8 @@ def _lines_by_partition(of_line: Sequence[int]) -> list[int]:
 
 
 def _levels_with_partitions(levels: Sequence[CacheLevel], told: partitions.Partitions) -> tuple[CacheLevel, ...]:
-    """The levels, the second with the partitions' findings; a third whose latency is that of far lines is its far part."""
+    """The levels, the second with the partitions' findings; a third whose latency is that of far lines is its far part. Without
+    one, a second level whose latency is that of near lines is the near partition, and the whole is larger."""
     caches = _global_caches(levels)
     if len(caches) < 2:
         return tuple(levels)
@@ -107,4 +111,17 @@ def _levels_with_partitions(levels: Sequence[CacheLevel], told: partitions.Parti
         found["size_bytes"] = third.findings["size_bytes"]
         found["latency_far_cycles"] = replace(latency, name="latency_far_cycles")
         levels = [level for level in levels if level is not third]
+    elif _is_near_part(second, told):
+        size = second.findings["size_bytes"]
+        found["near_bytes"] = replace(size, name="near_bytes")
+        found["size_bytes"] = undetermined_finding("size_bytes", NO_FAR_PLATEAU, size.method, size.evidence, size.low)
     return tuple(replace(second, findings=found) if level is second else level for level in levels)
+
+
+def _is_near_part(level: CacheLevel, told: partitions.Partitions) -> bool:
+    """True if a level's latency is that of the near lines of a partitioned cache, and not between near and far."""
+    near, far = (told.findings[name].value for name in ("near_cycles", "far_cycles"))
+    cycles = level.findings["latency_cycles"].value
+    if not (isinstance(near, int | float) and isinstance(far, int | float) and isinstance(cycles, int | float)):
+        return False
+    return cycles - near < MAX_NEAR_SHARE * (far - near)

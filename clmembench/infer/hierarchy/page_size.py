@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.page_probe import MAX_SEEDS_AT_KNEE, MIN_NOISE_OF_OTHER_LINES, PageProbe, mean_of_orders
+from clmembench.infer.hierarchy.page_probe import MIN_NOISE_OF_OTHER_LINES, PageProbe, mean_of_orders
 from clmembench.infer.hierarchy.probing import ChaseLayout
 from clmembench.model import Inquiry, Pattern, Probe
 from clmembench.model.chase import Order
@@ -20,6 +20,7 @@ LIKELY_ENTRIES = 64  # of a first level: the search begins with pages of that pa
 MAX_PAGE_SHARE = 0.35  # of the difference in one page: with less, lines are of two pages
 PAIR_SIGMAS, MIN_INSIDE_SIGMAS = 3.5, 6.0  # of a difference's noise: where it surely is, and is no noise itself
 MIN_PAIR_ORDERS = 3  # of pairs of lines: a single lap may be disturbed
+MAX_PAIR_ORDERS = 30  # of the same, where the noise of one is near to what a miss costs
 MIN_PAIRS = 16  # of a lap
 ORDERS: tuple[Order, ...] = ("by_round", "by_page")
 PAIR_OVERFLOW = 1.25  # times the pages of a further level, in which pairs lie that overflow it
@@ -103,7 +104,7 @@ def _pair_differences(
     found: list[list[float]] = [[] for _ in distances]
     least: list[float] = []
     values, noise = list[float](), math.inf
-    for seed in range(1, 1 + MAX_SEEDS_AT_KNEE):
+    for seed in range(1, 1 + MAX_PAIR_ORDERS):
         probes = [Probe(_pairs(chase, order, count, span, apart, seed), chase.space) for apart in distances for order in ORDERS]
         answers = yield from pages.asked.all(probes)
         known = [answer.value for answer in answers if answer.value is not None]

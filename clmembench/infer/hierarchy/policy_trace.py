@@ -30,6 +30,8 @@ TRACED_WALKS, MORE_TRACED_WALKS = 4, 4  # walks that are recorded access by acce
 MIN_BELIEVED_TRACES = 2  # of these, whose mean is that of the same lap
 MAX_TRACE_RELATIVE_DIFFERENCE = 0.25  # between a trace's mean and the same lap's: beyond, one of them is disturbed
 TRACED_VISITS = 8  # of each line in a lap
+HISTORY_LAPS = 2  # before a trace, of whose outcomes nothing is known: after these a set is as the policy leaves it
+MIN_EARLIER_HITS = 2  # of first accesses to lines: one may be a disturbance
 MAX_WAYS_OF_PROBABILITIES = 4  # up to that many ways the victims' probabilities can be estimated one by one
 # Cohen's kappa of two repeats: drawn victims of 8 ways and more agree by 0.2 on average, since lines used long ago miss more
 # often, of fewer ways by 0.3
@@ -119,7 +121,12 @@ def _observation(probe: LevelProbe, of_set: SetOfLevel, walk: Pattern, answer: A
     middle, nearest = (contrast.hit + contrast.miss) / 2, (nearer + contrast.hit) / 2 if nearer else 0.0
     visited = of_set.lines.numbers(walk) * TRACED_LAPS
     reached = [(n, bool(v < middle)) for n, v in zip(visited, answer.latencies[0], strict=True) if n >= 0 and v > nearest]
-    return [line for line, _ in reached], [hit for _, hit in reached]
+    lines, flags = [line for line, _ in reached], [hit for _, hit in reached]
+    if sum(flags[lines.index(line)] for line in set(lines)) < MIN_EARLIER_HITS:
+        return lines, flags
+    # the set was not empty at first: repeats of a walk follow each other, so that its last laps came before
+    before = lines[-(HISTORY_LAPS * len(lines) // TRACED_LAPS) :]
+    return [*before, *lines], [*[None] * len(before), *flags]
 
 
 def _aged_policy(names: Sequence[str], count: int, evidence: tuple[str, ...]) -> TracedPolicy:
@@ -148,7 +155,7 @@ def _drawn_policy(ways: int, observations: Sequence[SetObservation], named: Find
         return TracedPolicy(policy_finding(None, method, reason if named.value else named.reason, ids))
     found = policy_finding("way-weighted", method, "", ids)
     victims: VictimProbabilities = ()
-    empty = not any(flags[lines.index(line)] for lines, flags in observations for line in set(lines))
+    empty = all(flags[lines.index(line)] is False for lines, flags in observations for line in set(lines))
     if ways <= MAX_WAYS_OF_PROBABILITIES and empty:
         _, victims = policy_and_victims(ways, observations, ids)
     return TracedPolicy(found, victims)

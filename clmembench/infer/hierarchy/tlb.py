@@ -41,6 +41,7 @@ FIRST_PAGES = 4  # from there on their number grows
 PAGE_LINES = 2  # of each page, whose two orders are compared
 MAX_GAP_SHARE = 1 / 32  # of the pages that fit, to the first number that does not: beyond it nothing tells the entries
 MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
+MIN_COST_SIGMAS = 3.0  # of the noise of one cost: a level whose page is not known is one if its misses cost more
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed
 
 
@@ -66,7 +67,12 @@ def measure_tlbs(asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits) 
         if second is not None:
             levels.append((yield from _with_sets(pages, second, first.pages.fits)))
         return levels
-    return [without_page] if without_page is not None else []
+    return [without_page] if without_page is not None and _costs_surely(without_page) else []
+
+
+def _costs_surely(tlb: TlbGeometry) -> bool:
+    """True if each cost of a miss is more than noise, as of something that no page explains it may not be."""
+    return min(tlb.penalties, default=0.0) > MIN_COST_SIGMAS * tlb.noise * math.sqrt(len(tlb.penalties))
 
 
 def _first_level(pages: PageProbe, seen: Overflow) -> Inquiry[TlbGeometry | None]:
