@@ -146,6 +146,9 @@ def test_misses_that_begin_where_a_number_of_sets_is_full_tell_that_number():
     assert number_of_steep_end(step, size, 8 * 64) == 256
     assert number_of_steep_end(replace(step, gone_bytes=200 * KIB), size, 8 * 64) is None
     assert number_of_steep_end(step, replace(size, low=115.0 * KIB), 8 * 64) is None
+    slow, at_end = replace(step, gone_bytes=480 * KIB), replace(size, low=128.0 * KIB - 64)
+    assert number_of_steep_end(slow, at_end, 8 * 64, frozenset({"way-weighted"})) == 256
+    assert number_of_steep_end(slow, at_end, 8 * 64, frozenset({"random"})) is None
 
 
 def test_lines_that_are_needed_one_and_all_are_no_set():

@@ -9,8 +9,8 @@ from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.page_probe import PageCountLimits, mean_of_orders
 from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.infer.hierarchy.tlb import measure_tlbs
-from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
-from clmembench.infer.hierarchy.tlb_ramp import RampPoint, SetWays, fit_ramp_of_sets
+from clmembench.infer.hierarchy.tlb_level import entries_of_halves, infer_tlb_level
+from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
 from clmembench.infer.replacement.cyclic_misses import cyclic_misses
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates
 from clmembench.model import Answer, Pattern
@@ -139,3 +139,26 @@ def test_a_tlb_behind_the_first_cache_and_an_uneven_second_one_are_found():
         (109, "9+25x4", 26, 64 * KIB),
     ]
     assert [one["penalty_cycles"] for one in said] == [pytest.approx(20, rel=0.05), pytest.approx(60, rel=0.05)]
+
+
+@pytest.mark.parametrize(
+    ("fitting", "entries"),
+    [
+        ([512, 256, 128, 64, 32, 28], 512),  # the nearer level holds 28 pages itself
+        ([516, 257, 128, 64, 36], 512),  # noise hides single pages of many
+        ([384, 192, 96], 384),
+        ([512, 256], None),  # one doubling may be chance
+        ([512, 257, 129, 65, 40], None),  # 520: the last count is off by one
+        ([503, 573, 256], None),
+        ([0, 0, 0], None),
+    ],
+)
+def test_entries_by_halves_at_doubled_strides(fitting, entries):
+    page = 4 << 10
+    assert entries_of_halves([(page << number, count) for number, count in enumerate(fitting)], page) == entries
+
+
+def test_plain_bits_choose_sets_whatever_their_policies():
+    likely = (SetWays(128, 4, 4), SetWays(128, 4, 4, "NRU"), SetWays(125, 4, 20), SetWays(128, 4, 6))
+    assert with_plain_bits(RampFit(likely, 1.0), 4).sets == likely[0]
+    assert with_plain_bits(RampFit((*likely, SetWays(64, 8, 8)), 1.0), 4).sets is None

@@ -89,8 +89,7 @@ def findings_by_eviction(
         most = min(most, size * (1 + MAX_RELATIVE_DIFFERENCE))  # sets of a first cache may be uneven, which looks like NRU
     slack = MAX_KNOWN_POLICY_DIFFERENCE if possible and possible <= RECENCY_POLICIES else MAX_RELATIVE_DIFFERENCE
     count = number_of_sets(size, sets.ways * line, slack, most) if size else None
-    drawn = bool(possible) and possible <= DRAWN
-    steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line, drawn)
+    steep = number_of_steep_end(level.step, findings["size_bytes"], sets.ways * line, possible)
     if steep is not None and not size:
         count, method, sized_from = steep, STEEP_METHOD, findings["size_bytes"].evidence
         size = steep * sets.ways * line

@@ -76,7 +76,7 @@ def find_eviction_sets(
             continue
         found = yield from _agreeing_sets(replace(probe, filler=filler), stride, room, last)
         if isinstance(found, EvictionSets):
-            line = yield from find_line(found)
+            line = yield from _find_line(found)
             return replace(found, line_bytes=line)
         reason = found or reason
     return reason
@@ -102,7 +102,7 @@ def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[Evi
     if not isinstance(found, EvictionSets):
         return found
     found = replace(found, stride_bytes=probe.node_bytes, window_bytes=window * probe.node_bytes)
-    return replace(found, line_bytes=(yield from find_line(found)))
+    return replace(found, line_bytes=(yield from _find_line(found)))
 
 
 def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inquiry[EvictionSets | str]:
@@ -141,7 +141,7 @@ def _sets_of_pools(
     return reason
 
 
-def find_line(found: EvictionSets) -> Inquiry[int | None]:
+def _find_line(found: EvictionSets) -> Inquiry[int | None]:
     """The least distance by which a place of a set can be moved and is of another set, or another line of the same; the same of
     all sets, else None. Places may lie anywhere in their lines: that of each set is moved which is a multiple of most."""
     sizes = []

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from clmembench.infer.findings import measured_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.turning import MAX_RELATIVE_DIFFERENCE, number_of_sets
+from clmembench.infer.replacement.policy_rates import DRAWN
 from clmembench.model import Finding
 
 BOUNDS_METHOD = "the only number of sets, times ways and line, between where misses begin and where nearly all miss"
@@ -17,6 +18,7 @@ MAX_STEEP_DIFFERENCE = 0.015  # between where misses begin and sets times ways t
 MAX_STEEP_GONE_RATIO = 1.5  # times that product: by then three quarters miss; pages in random frames spread the end over more
 MAX_DRAWN_STEEP_DIFFERENCE = 0.006  # the same where victims are drawn,
 MAX_DRAWN_GONE_RATIO = 2.5  # of which a fifth hits at twice the size
+MAX_WEIGHTED_GONE_RATIO = 4.5  # the same where one way is drawn so often that most others keep their lines
 MIN_SLICED_BYTES = 4 << 20  # caches from there on are built of slices, whose number may be odd: 15 of 2 MiB, as well as 16
 SLICES = 16  # that a number of sets has to be told from one more and one less of
 MIN_EARLY_MISS_SHARE = 0.05  # of accesses, in sets of half the capacity: fewer may be something else
@@ -31,19 +33,22 @@ def suits_bounds(size: Finding, product: int) -> bool:
     return low * (1 - MAX_RELATIVE_DIFFERENCE / 3) <= product <= high * (1 + MAX_RELATIVE_DIFFERENCE / 3)
 
 
-def number_of_steep_end(step: CurveStep, size: Finding, way_bytes: int, drawn: bool = False) -> int | None:
+def number_of_steep_end(step: CurveStep, size: Finding, way_bytes: int, possible: frozenset[str] = frozenset()) -> int | None:
     """The number of sets of a level whose misses begin just where one number of sets is full, and where most accesses miss soon
     after; None where they do not. A larger cache would have to begin there by chance, and lines that fall into sets at random
-    begin to miss at less than half of what it holds. `drawn`: victims are, so that more accesses hit beyond; then misses have
-    to begin the closer to that number."""
+    begin to miss at less than half of what it holds. `possible`: policies; where all draw victims more accesses hit beyond, and
+    misses have to begin the closer to that number."""
     if size.status == "ok" or not size.low:
         return None
+    drawn = bool(possible) and possible <= DRAWN
     slack = MAX_DRAWN_STEEP_DIFFERENCE if drawn else MAX_STEEP_DIFFERENCE
     low = size.low * (1 - slack / 2)
     count = number_of_sets(low, way_bytes, 0.0, size.low * (1 + slack))
     if count and count & (count - 1):
         return None  # pages in random frames begin to miss anywhere: only what address bits can select is no chance
     most = MAX_DRAWN_GONE_RATIO if drawn else MAX_STEEP_GONE_RATIO
+    if possible == {"way-weighted"}:
+        most = MAX_WEIGHTED_GONE_RATIO
     return count if count and step.gone_bytes <= most * count * way_bytes else None
 
 

@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_line
+from clmembench.infer.hierarchy.eviction_sets import LINE_BYTES
 from clmembench.infer.hierarchy.fill_unit import MAX_END_SHARE, MIN_FIRST_MISS_SHARE, UnitSize
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE
 from clmembench.model import Inquiry, Pattern, Probe
 from clmembench.model.address_patterns import NODE_BYTES
 
+MIN_DECIDING_MISSES = 3  # that a lap has more, or fewer, than half way: one line in a far slice costs nearly one miss more
+ORDERS = 3  # of each lap, whose median counts: one may be disturbed
+
 
 def line_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]]) -> Inquiry[int | None]:
-    """The line in bytes of a level that no nearer cache hides, by its sets' first lines, which are aligned: the least distance
-    by which each can be moved and is of another set; None where that is not the same of all."""
-    return (yield from find_line(EvictionSets(probe, tuple(sets), ((),) * len(sets), 0)))
+    """The line in bytes of a level that no nearer cache hides, by sets of one line more than fits, of which the first byte of
+    each line is named: the least distance by which a line can be moved and is of another set; None where that is not the same
+    of all, or where few accesses of a whole set miss.
+
+    Hits differ by the slice that has the line: those of an H200's far partition cost nearly as much more as a miss. So laps are
+    compared with two of their own set, in one of which all lines fit, and what decides is several misses.
+    """
+    sizes = set()
+    for places in sets:
+        lines = sorted(places, key=lambda place: -(place & -place) if place else -math.inf)
+        sizes.add((yield from _line_of_set(probe, lines)))
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def _line_of_set(probe: LineProbe, lines: Sequence[int]) -> Inquiry[int | None]:
+    """The least distance by which the first of these lines is of another set, or is another line of the same."""
+    fits, whole = (yield from _mean(probe, lines[1:])), (yield from _mean(probe, lines))
+    least = MIN_DECIDING_MISSES * (probe.miss - probe.hit) / len(lines)
+    if fits is None or whole is None or whole - fits < 2 * least:
+        return None
+    for distance in LINE_BYTES:
+        moved = lines[0] + distance
+        instead = yield from _mean(probe, [moved, *lines[1:]])
+        both = yield from _mean(probe, [lines[0], moved, *lines[2:]])
+        if instead is None or both is None:
+            return None
+        middle = (fits + whole) / 2
+        if min(abs(instead - middle), abs(both - middle)) < least / 2:
+            return None  # neither as many misses as of the whole set nor as few as of what fits
+        if instead < middle or both > middle:
+            return distance
+    return None
+
+
+def _mean(probe: LineProbe, lines: Sequence[int]) -> Inquiry[float | None]:
+    """The median latency of laps over these lines in some orders; None: no answer."""
+    answers = yield from probe.asked.all([probe.lap(lines, seed) for seed in range(ORDERS)])
+    values = [answer.value for answer in answers if answer.value is not None]
+    return statistics.median(values) if len(values) == ORDERS else None
 
 
 def sector_of_set(probe: LineProbe, lines: Sequence[int], line_bytes: int) -> Inquiry[UnitSize]:

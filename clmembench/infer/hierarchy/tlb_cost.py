@@ -16,6 +16,8 @@ PENALTY_QUARTERS = (8, 10, 12, 16, 24, 32)  # quarters of the pages that fit, at
 NEAR_PENALTY_QUARTERS = (5, 6, 7)  # the same where memory has no room for more
 MAX_RISE_FROM_TWICE = 1.4  # times the cost at twice the pages that fit, where of drawn victims a fifth still hits
 PENALTY_NOISE_SHARE = 0.008  # of a penalty: the noise that is wanted for it
+MAX_PENALTY_NOISE_SHARE = 0.012  # of a penalty: noise from which laps in more orders are asked,
+MAX_SEEDS_OF_COST, MAX_COSTS_OF_MORE_SEEDS = 96, 3  # in so many, over so many numbers of pages
 MAX_PENALTY_RELATIVE_RISE = 0.015  # of penalties that agree: with more pages they do not rise
 RANGE_SIGMAS = 2.5  # of the noise of each, between the least and the most of a few costs
 KNEE_COUNTS = 3  # numbers of pages just beyond those that fit
@@ -29,7 +31,7 @@ BOUND_SLACK_DIVISOR = 64  # of the pages that fit, by which the entries may be m
 def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Inquiry[tuple[list[float], float]]:
     """Costs of a miss at several times as many pages as fit, with their noise: at those numbers next to each other that agree,
     or at all. Where victims are drawn at random, some pages still hit at few times as many; with more the next TLB misses."""
-    costs: list[PageMean] = []
+    costs: dict[int, PageMean] = {}
     most = min(pages.field.most_bytes // stride, MAX_PAGES)
     near = NEAR_PENALTY_QUARTERS if fitting * PENALTY_QUARTERS[1] // 4 > most else ()
     for quarters in (*near, *PENALTY_QUARTERS):
@@ -43,8 +45,19 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
             continue  # a cache may hold some of so many lines
         if found is None:
             break
-        costs.append(PageMean(found.value - floor, found.noise))
-    return costs_that_agree(costs if near else _of_one_level(costs))
+        costs[count] = PageMean(found.value - floor, found.noise)
+    told = list(costs.values()) if near else _of_one_level(list(costs.values()))
+    values, noise = costs_that_agree(told)
+    if not penalties_agree(values, noise) or noise <= MAX_PENALTY_NOISE_SHARE * max(values):
+        return values, noise
+    agreeing = [count for count, cost in costs.items() if cost.value in values][:MAX_COSTS_OF_MORE_SEEDS]
+    wanted = PENALTY_NOISE_SHARE * math.sqrt(len(agreeing)) * max(values)
+    more: list[PageMean] = []
+    for count in agreeing:
+        found = yield from pages.precise(count, stride, wanted, MAX_SEEDS_OF_COST)
+        if found is not None:
+            more.append(PageMean(found.value - floor, found.noise))
+    return costs_that_agree(more)
 
 
 def _of_one_level(costs: Sequence[PageMean]) -> Sequence[PageMean]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
@@ -16,7 +17,10 @@ from clmembench.model import Finding, Inquiry, TlbLevel
 
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
 RAMP_METHOD = "misses of each page more than fit"
+HALVES_METHOD = "half as many pages fit at each doubled stride"
 # Thresholds and limits, each with its reason
+MIN_HALVES, MAX_HALVES_DIFFERENCE = 2, 0.02  # doubled strides; relative, of the counts at shorter ones, which noise moves
+USUAL_ODD_FACTORS = (1, 3, 5, 7)  # of a number of entries
 MAX_PENALTY_RELATIVE_DIFFERENCE = (
     0.04  # relative: penalties at two numbers of pages that differ by more are not yet the whole penalty
 )
@@ -72,6 +76,9 @@ def _entries_by_strides(tlb: TlbGeometry, page: int, number: int) -> _EntryCount
     agrees, tags = sets_agree(tlb), tlb.tags
     low = max(1.0, tlb.pages.fits - tlb.pages.hidden)  # what hid in the noise may be over it
     if tags is None or not (tags.sharp or agrees):
+        halved = entries_of_halves(tlb.sets.fitting, page) if tlb.sets is not None else None
+        if halved is not None:
+            return _EntryCount(halved, method=HALVES_METHOD)
         return _EntryCount(None, "one page too many would not have been detected", low=low)
     # sets times ways, where noise hides a single page
     entries = tlb.sets.sets * tlb.sets.ways if agrees and tlb.sets and tlb.sets.ways else tags.fits
@@ -88,6 +95,24 @@ def _entries_by_strides(tlb: TlbGeometry, page: int, number: int) -> _EntryCount
         reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
         return _EntryCount(None, reason, low=min(low, entries))
     return _EntryCount(entries)
+
+
+def entries_of_halves(fitting: Sequence[tuple[int, int]], page: int) -> int | None:
+    """The entries of a TLB of which half as many pages fit at each doubled stride, by the last of these, where one page too
+    many is seen best; None where the product is no usual number, as where that count is off by one. `fitting`: strides in
+    bytes, from `page` on, with the pages that fit at each."""
+    found = None
+    for number, (stride, count) in enumerate(fitting):
+        entries = count << number
+        if (
+            not count
+            or stride != page << number
+            or any(abs((fits << i) - entries) > MAX_HALVES_DIFFERENCE * entries for i, (_, fits) in enumerate(fitting[:number]))
+        ):
+            break
+        odd = entries // (entries & -entries)
+        found = entries if number >= MIN_HALVES and odd in USUAL_ODD_FACTORS else None
+    return found
 
 
 def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:

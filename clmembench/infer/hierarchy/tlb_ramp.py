@@ -182,4 +182,5 @@ def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: f
 def with_plain_bits(fit: RampFit, bits: int) -> RampFit:
     """The fit of sets that so many address bits choose from: of equal sets, whose number these bits divide, if it is one."""
     equal = tuple(one for one in fit.likely if one.large == one.ways and one.sets % (1 << bits) == 0 and one.sets > 1)
-    return RampFit(equal, fit.chi_squared) if bits >= MIN_PLAIN_BITS and len(equal) == 1 else fit
+    numbers = {(one.sets, one.ways) for one in equal}  # whatever the policy
+    return RampFit(equal, fit.chi_squared) if bits >= MIN_PLAIN_BITS and len(numbers) == 1 else fit
