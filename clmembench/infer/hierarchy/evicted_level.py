@@ -144,7 +144,8 @@ def _with_crowds(
 def _with_units_of_sets(
     level: LevelBeyondStrides, findings: dict[str, Finding], sets: Sequence[tuple[int, ...]]
 ) -> Inquiry[dict[str, Finding]]:
-    """The findings with line and sector, as far as they are not known, by lines of some sets."""
+    """The findings with line and sector by lines of some sets: the line where it is not known, the sector in any case, since
+    laps of pairs over a whole large level mix hits of near slices, hits of far ones and misses."""
     asked, told = level.probe.asked, dict(findings)
     lines = replace(level.lines, miss=level.step.miss, filler=())
     line = told["line_bytes"].value
@@ -154,7 +155,7 @@ def _with_units_of_sets(
         if line is None:
             return told
         told["line_bytes"] = measured_finding("line_bytes", line, LINE_OF_CROWD_METHOD, asked.cited())
-    if told["sector_bytes"].status != "ok" and isinstance(line, int):
+    if isinstance(line, int):
         asked.cited()
         sector = yield from sector_of_set(lines, sets[-1], line)
         if sector.nbytes is not None:

@@ -75,6 +75,9 @@ def find_eviction_sets(
             reason = "no lines were found that empty the nearer caches and none of its own sets"
             continue
         found = yield from _agreeing_sets(replace(probe, filler=filler), stride, room, last)
+        pages = probe.reach_bytes // probe.page_bytes if probe.page_bytes else 0
+        if isinstance(found, EvictionSets) and found.ways in (probe.entries, pages):
+            found = f"{found.ways} lines fit, each in a page of its own, as many as a TLB has entries"
         if isinstance(found, EvictionSets):
             line = yield from _find_line(found)
             return replace(found, line_bytes=line)

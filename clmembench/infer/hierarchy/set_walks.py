@@ -24,7 +24,7 @@ MAX_AGED_WAYS = 24  # sets of more ways, and TLBs, are not known to have any of 
 @dataclass(slots=True)
 class SetWalks:
     """The walks of one set so far; `translated`: what translation adds is measured with each and subtracted; `miss`: what one
-    costs if all lines of a lap in random order miss; `streamed`: those of the streams that were asked."""
+    costs if all lines of a lap in random order miss."""
 
     probe: LevelProbe
     of_set: SetOfLevel
@@ -32,7 +32,6 @@ class SetWalks:
     seed: int = 0
     translated: bool = False
     miss: float = 0.0
-    streamed: set[Pattern] = field(default_factory=set)
 
     def path(self, miss_is_known: bool = True, all_ages: bool = False) -> PathToSet:
         """How the set's lines are reached, at what cost, and what its policy may be; `all_ages`: one of all age-based ones."""
@@ -59,7 +58,6 @@ class SetWalks:
             controls = [self.of_set.lines.control(pattern) for pattern in patterns]
             costs = yield from asked.all([Probe(control, chase.space) for control in controls])
             less = [None if a.value is None else max(0.0, a.value - base) for a in costs]
-        self.streamed.update(pattern for pattern in patterns if pattern.order == "segments")
         known = [(p, a, c) for p, a, c in zip(patterns, answers, less, strict=True) if a.value is not None and c is not None]
         for pattern, answer, control in known:
             assert answer.value is not None
@@ -92,7 +90,7 @@ class SetWalks:
         lines, ways, most = self.of_set.lines, self.of_set.ways, self.visits
         count = POOL_ACCESSES // (candidates * (ways + len(lines.filler) + EXTRA_LINES))
         count = max(MIN_POOL, min(MAX_POOL, count))
-        found = [stream for stream in self.streams() if stream not in self.streamed]
+        found = [] if self.seed else self.streams()
         for _ in range(count):
             self.seed += 1
             more = 1 + self.seed % EXTRA_LINES

@@ -17,7 +17,8 @@ NEAR_PENALTY_QUARTERS = (5, 6, 7)  # the same where memory has no room for more
 MAX_RISE_FROM_TWICE = 1.4  # times the cost at twice the pages that fit, where of drawn victims a fifth still hits
 PENALTY_NOISE_SHARE = 0.008  # of a penalty: the noise that is wanted for it
 MAX_PENALTY_NOISE_SHARE = 0.012  # of a penalty: noise from which laps in more orders are asked,
-MAX_SEEDS_OF_COST, MAX_COSTS_OF_MORE_SEEDS = 96, 3  # in so many, over so many numbers of pages
+MAX_SEEDS_OF_COST, MAX_COSTS_OF_MORE_SEEDS = 96, 3  # in so many, over so many numbers of pages,
+MIN_MISSING_ALL_RATIO = 4  # if they are so many times those that fit: of drawn victims one in fifty hits there
 MAX_PENALTY_RELATIVE_RISE = 0.015  # of penalties that agree: with more pages they do not rise
 RANGE_SIGMAS = 2.5  # of the noise of each, between the least and the most of a few costs
 KNEE_COUNTS = 3  # numbers of pages just beyond those that fit
@@ -48,9 +49,12 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
         costs[count] = PageMean(found.value - floor, found.noise)
     told = list(costs.values()) if near else _of_one_level(list(costs.values()))
     values, noise = costs_that_agree(told)
+    agreeing = [count for count, cost in costs.items() if cost.value in values]
     if not penalties_agree(values, noise) or noise <= MAX_PENALTY_NOISE_SHARE * max(values):
         return values, noise
-    agreeing = [count for count, cost in costs.items() if cost.value in values][:MAX_COSTS_OF_MORE_SEEDS]
+    if agreeing[-1] < MIN_MISSING_ALL_RATIO * fitting:
+        return values, noise
+    agreeing = agreeing[-MAX_COSTS_OF_MORE_SEEDS:]
     wanted = PENALTY_NOISE_SHARE * math.sqrt(len(agreeing)) * max(values)
     more: list[PageMean] = []
     for count in agreeing:
