@@ -72,3 +72,22 @@ def test_a_plateau_of_large_sets_tells_the_far_part_of_a_gpus_last_cache(beyond)
     assert near.hit == pytest.approx(281, rel=0.02) and far.hit == pytest.approx(525, rel=0.03)
     assert far.surely_fits_bytes / KIB / KIB <= 60 < far.gone_bytes / KIB / KIB
     assert far.surely_fits_bytes / KIB / KIB > 45
+
+
+# an H200: the near partition of the L2, the far one, memory; MiB, and ns of a lap
+FIRST_H200 = {
+    0.13: 16.2, 0.22: 16.3, 0.31: 131.0, 0.5: 140.6, 1.1: 140.6, 2.2: 140.8, 4.4: 140.8, 8.9: 140.8, 12.5: 140.9, 17.7: 140.6,
+    21.1: 140.6, 25.1: 140.8, 27.3: 144.6, 29.8: 167.1, 32.5: 234.4, 35.4: 258.4, 38.7: 261.7, 42.1: 261.6, 46.0: 262.8,
+    50.1: 263.5, 54.7: 268.0, 59.6: 282.7, 65.0: 251.4, 70.9: 257.1, 77.3: 266.0, 84.3: 275.3, 91.9: 275.9, 100.2: 283.7,
+    109.3: 284.3, 119.2: 293.4, 130.0: 289.2, 141.8: 298.0, 154.6: 295.7, 168.6: 303.9, 183.9: 303.5, 200.5: 307.7,
+    283.5: 315.8, 401.0: 317.0, 567.1: 322.0, 802.0: 323.5,
+}  # fmt: skip
+
+
+def test_a_plateau_of_large_sets_ends_before_the_first_that_is_slower():
+    """65 MiB are as fast as 46 MiB by chance; 59.6 MiB are not, so that no more than 54.7 MiB surely fit."""
+    sizes = [int(size * KIB * KIB) for size in FIRST_H200]
+    steps = find_steps(sizes, list(FIRST_H200.values()), list(FIRST_H200.values()), 0.001, large_noise=0.012)
+    assert [step.flat for step in steps] == [True] * 3
+    assert 46 <= steps[2].fits_bytes / KIB / KIB <= 54.7
+    assert steps[2].miss / steps[2].hit == pytest.approx(322 / 260, rel=0.03)

@@ -26,10 +26,8 @@ MIN_LARGE_SLOPE_SIGMAS, MAX_LARGE_SLOPE = 2.5, 0.03  # of the noise of such laps
 MIN_SLOPE = 0.004  # relative: the least rise between two points that counts, however quiet the curve is
 MAX_HALT_OCTAVES, LONGER_PLATEAU_RATIO = 0.5, 3  # of a halt within a rise, and how many times as long the plateau behind is
 MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
-MIN_LARGE_PLATEAU_POINTS, MIN_RELATIVE_STEP_OF_LARGE = (
-    5,
-    0.15,
-)  # of large sets, whose plateau has so many points: a far partition
+MIN_LARGE_PLATEAU_POINTS = 4  # of large sets, which are a plateau, as of a far partition, where so many are alike
+MIN_RELATIVE_STEP_OF_LARGE = 0.15  # behind such a plateau
 MAX_HIDDEN_MISS_SHARE, HIDDEN_MISS_SIGMAS = 0.5, 2.0  # of a plateau's last set: misses that the scatter of its points hides
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
 MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
