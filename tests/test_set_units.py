@@ -6,13 +6,13 @@ import pytest
 
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.probing import ProbeCache
-from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_set
+from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_set, sector_of_sets
 from clmembench.model import Answer
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.hierarchy import replay
 
 NEAR, FAR, MORE_OF_MISS, LINE = 260.0, 480.0, 255.0, 128
-PLACES = [number * 40 * LINE for number in range(1, 18)]  # one line more than 16 ways
+PLACES = [number * 37 * LINE for number in range(1, 18)]  # one line more than 16 ways
 
 
 def sliced(sector, far=lambda line: line % 5 == 0):
@@ -62,3 +62,9 @@ def test_a_set_that_fits_tells_no_line():
 def test_sets_that_disagree_tell_no_line():
     others = tuple(place + 20 * LINE for place in PLACES)  # all of other sets
     assert replay(line_of_sets(probe(), [tuple(PLACES), others]), sliced(64)) is None
+
+
+def test_sets_that_tell_two_units_tell_none():
+    assert replay(sector_of_sets(probe(), [tuple(PLACES)] * 2, LINE), sliced(64)).nbytes == 64
+    fits = tuple(PLACES[1:])
+    assert "not all miss" in replay(sector_of_sets(probe(), [tuple(PLACES), fits], LINE), sliced(64)).reason

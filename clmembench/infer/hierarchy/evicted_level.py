@@ -15,7 +15,7 @@ from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe
 from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, suits_bounds
 from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
-from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_set
+from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_sets
 from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
@@ -35,7 +35,7 @@ SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line ag
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
 CROWD_METHOD = "least numbers of lines after which one is evicted, of two lines"
 LINE_OF_CROWD_METHOD = "lines of two sets, which crowds found, moved"
-SECTOR_OF_SET_METHOD = "pairs of accesses to one line more than a set holds"
+SECTOR_OF_SET_METHOD = "pairs of accesses to one line more than each of two sets holds"
 LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
@@ -157,7 +157,7 @@ def _with_units_of_sets(
         told["line_bytes"] = measured_finding("line_bytes", line, LINE_OF_CROWD_METHOD, asked.cited())
     if isinstance(line, int):
         asked.cited()
-        sector = yield from sector_of_set(lines, sets[-1], line)
+        sector = yield from sector_of_sets(lines, sets, line)
         if sector.nbytes is not None:
             told["sector_bytes"] = measured_finding("sector_bytes", sector.nbytes, SECTOR_OF_SET_METHOD, asked.cited())
     return told

@@ -17,6 +17,7 @@ USUAL_LINE_BYTES = 128  # longer lines than most last caches have
 MAX_PREFETCHED_RELATIVE_GAIN = 0.15  # pairs 256 B apart that are faster than those 512 B apart by more were prefetched
 MAX_END_SHARE = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 MAX_FALL_SHARE = 0.3  # of the range of means, that a pair further apart takes less: more is noise, not a unit
+MAX_FALL_SHARE_OF_ONE_ORDER = 0.15  # the same of laps so long that one order must do, of which none shows what is chance
 MIN_PARTIAL_RISE_SHARE = 0.06  # of the way from hit to miss: less is no level in between, however small the noise is
 MIN_FIRST_MISS_SHARE = 0.8  # of what a miss costs, which the first accesses of pairs must take to have missed
 MAX_PAIRS = 1 << 20  # a lap over more would take too long
@@ -105,7 +106,8 @@ def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, neare
         return f"{pair} take {near:.4g} and {far:.4g}: too similar to resolve units"
     if 2 * near - nearest < MIN_FIRST_MISS_SHARE * contrast.miss:
         return f"the first accesses of {count} pairs do not all miss"
-    if max(one - min(means[i:]) for i, one in enumerate(means)) > MAX_FALL_SHARE * (max(means) - min(means)):
+    most = MAX_FALL_SHARE if count <= MAX_REPEATED_PAIRS else MAX_FALL_SHARE_OF_ONE_ORDER
+    if max(one - min(means[i:]) for i, one in enumerate(means)) > most * (max(means) - min(means)):
         return "pairs of accesses that lie further apart take less time than nearer ones: their laps differ by chance"
     if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * far:  # such a distance is longer than any line
         return f"lines {PAIR_DISTANCES_BYTES[-1]} B behind a miss are there sooner than others: a prefetcher brings them"

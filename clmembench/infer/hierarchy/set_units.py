@@ -27,10 +27,14 @@ def line_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]]) -> Inquiry[i
     compared with two of their own set, in one of which all lines fit, and what decides is several misses.
     """
     sizes = set()
-    for places in sets:
-        lines = sorted(places, key=lambda place: -(place & -place) if place else -math.inf)
-        sizes.add((yield from _line_of_set(probe, lines)))
+    for lines in sets:
+        sizes.add((yield from _line_of_set(probe, _by_alignment(lines))))
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def _by_alignment(lines: Sequence[int]) -> list[int]:
+    """Places with that first which is a multiple of most."""
+    return sorted(lines, key=lambda place: -(place & -place) if place else -math.inf)
 
 
 def _line_of_set(probe: LineProbe, lines: Sequence[int]) -> Inquiry[int | None]:
@@ -60,6 +64,19 @@ def _mean(probe: LineProbe, lines: Sequence[int]) -> Inquiry[float | None]:
     return statistics.median(values) if len(values) == ORDERS else None
 
 
+def sector_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]], line_bytes: int) -> Inquiry[UnitSize]:
+    """What a miss brings in by each of some sets, if it is the same of all."""
+    found: list[UnitSize] = []
+    for lines in sets:
+        found.append((yield from sector_of_set(probe, lines, line_bytes)))
+    unknown = [one for one in found if one.nbytes is None]
+    if unknown:
+        return unknown[0]
+    if len({one.nbytes for one in found}) > 1:
+        return UnitSize(None, "misses of two sets bring in " + " and ".join(f"{one.nbytes} B" for one in found))
+    return found[0]
+
+
 def sector_of_set(probe: LineProbe, lines: Sequence[int], line_bytes: int) -> Inquiry[UnitSize]:
     """What a miss brings in, by a lap over one line more than a set holds, each of which misses, and right after it a place of
     the same line (Mei & Chu 2015, section 4.2, stage 1, of one set): the least distance at which that misses too."""
@@ -72,9 +89,13 @@ def sector_of_set(probe: LineProbe, lines: Sequence[int], line_bytes: int) -> In
     known = [mean for mean in means if mean is not None]
     if len(known) < len(means) or not known:
         return UnitSize(None, "pairs of accesses to lines of one set got no answer")
-    cost = probe.miss - probe.hit
-    if 2 * known[0] - probe.hit < probe.hit + MIN_FIRST_MISS_SHARE * cost:
-        return UnitSize(None, "of one line more than a set holds not all miss")
+    ordered = _by_alignment(lines)
+    fits, whole = (yield from _mean(probe, ordered[1:])), (yield from _mean(probe, ordered))
+    cost = 0.0 if fits is None or whole is None else whole - fits
+    if fits is None or cost < MIN_FIRST_MISS_SHARE * (probe.miss - probe.hit):
+        return UnitSize(None, "accesses to one line more than a set holds do not all miss")
+    if 2 * known[0] - fits < fits + MIN_FIRST_MISS_SHARE * cost:
+        return UnitSize(None, "the first accesses of pairs within one set do not all miss")
     noise = max(MIN_RELATIVE_LAP_NOISE, probe.noise) * max(known)
     if 2 * LAP_NOISE_SIGMAS * noise > MAX_END_SHARE * cost:
         return UnitSize(None, "the cost of a miss is within the noise of pairs of accesses")
