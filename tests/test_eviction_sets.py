@@ -172,3 +172,18 @@ def test_lines_of_far_slices_are_no_eviction_set():
     probe = LineProbe(ProbeCache(), "global_cg", 282.0, 516.0, 0.0, 0.0013, 128, 32.0, 1400, 16, 16 * MIB)
     found = replay(reduce_pool(probe, far, (6, 12, 24), 1000), lambda probes: [answered(one) for one in probes])
     assert isinstance(found, str)
+
+
+@pytest.mark.parametrize(
+    ("ways", "apart", "entries", "reach", "doubted"),
+    [
+        (32, 4 * KIB, 0, 128 * KIB, True),  # of a TLB whose sets are not known
+        (16, 64 * KIB, 16, 64 * KIB, True),
+        (16, 64, 16, 64 * KIB, False),  # 17 lines in one page
+        (8, 64 * KIB, 16, 64 * KIB, False),
+    ],
+)
+def test_as_many_lines_as_a_tlb_has_entries_may_overflow_that(ways, apart, entries, reach, doubted):
+    probe = LineProbe(ProbeCache(), "global", 35.0, 111.0, 0.0, 0.003, 64, 35.0, 64, entries, 4 * KIB, reach_bytes=reach)
+    lines = tuple(apart * number for number in range(ways + 1))
+    assert EvictionSets(probe, (lines,), ((),), apart).may_overflow_tlb is doubted

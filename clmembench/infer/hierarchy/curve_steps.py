@@ -103,8 +103,7 @@ def find_steps(
         hit, miss = _plateau_latency(rising, before, start), _plateau_latency(rising, stop, after)
         is_long = False
         if sizes[before] >= LARGE_SET_BYTES:
-            usual = statistics.median(values[before : before + (start - before) // 2 + 1])
-            start = _flat_until(values, usual, before, start, max(MAX_PLATEAU_RELATIVE_DRIFT, dims[before]))
+            start = _flat_until(values, before, start, max(MAX_PLATEAU_RELATIVE_DRIFT, dims[before]))
             is_long = start - before + 1 >= MIN_LARGE_PLATEAU_POINTS
             hit = statistics.median(values[before : start + 1]) if is_long else hit
         least = MIN_RELATIVE_STEP_OF_LARGE if is_long else MIN_RELATIVE_STEP
@@ -190,9 +189,10 @@ def _falls(values: Sequence[float], noise: float) -> bool:
     return half > 1 and statistics.median(values[-half:]) < least * statistics.median(values[:half])
 
 
-def _flat_until(values: Sequence[float], hit: float, first: int, last: int, drift: float) -> int:
-    """The last point of a plateau of latency `hit` from point `first` on, where noise hides slow rises: no point until there is
-    slower by more than `drift`, relative, though some of the larger sets may happen to lie better."""
+def _flat_until(values: Sequence[float], first: int, last: int, drift: float) -> int:
+    """The last point of a plateau from point `first` on, where noise hides slow rises: no point until there is slower by more
+    than `drift`, relative, than the first half is, though some of the larger sets may happen to lie better."""
+    hit = statistics.median(values[first : first + (last - first) // 2 + 1])
     slower = next((i for i in range(first, last + 1) if values[i] / hit - 1 > drift), last + 1)
     return slower - 1 if slower - first > MIN_VALLEY_SLOPES else last
 

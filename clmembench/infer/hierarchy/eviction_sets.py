@@ -47,6 +47,14 @@ class EvictionSets:
     def ways(self) -> int:
         return len(self.lines[0]) - 1
 
+    @property
+    def may_overflow_tlb(self) -> bool:
+        """True if as many lines fit as a TLB has entries, each in a page of its own."""
+        page = self.probe.page_bytes
+        if not page or self.ways not in (self.probe.entries, self.probe.reach_bytes // page):
+            return False
+        return any(len({line // page for line in lines}) == len(lines) for lines in self.lines)
+
 
 def find_eviction_sets(
     probe: LineProbe, nearer_ways: int, nearer_way_bytes: int, most_bytes: int
@@ -75,8 +83,7 @@ def find_eviction_sets(
             reason = "no lines were found that empty the nearer caches and none of its own sets"
             continue
         found = yield from _agreeing_sets(replace(probe, filler=filler), stride, room, last)
-        pages = probe.reach_bytes // probe.page_bytes if probe.page_bytes else 0
-        if isinstance(found, EvictionSets) and found.ways in (probe.entries, pages):
+        if isinstance(found, EvictionSets) and found.may_overflow_tlb:
             found = f"{found.ways} lines fit, each in a page of its own, as many as a TLB has entries"
         if isinstance(found, EvictionSets):
             line = yield from _find_line(found)

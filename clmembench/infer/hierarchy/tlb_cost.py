@@ -50,18 +50,24 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
     told = list(costs.values()) if near else _of_one_level(list(costs.values()))
     values, noise = costs_that_agree(told)
     agreeing = [count for count, cost in costs.items() if cost.value in values]
-    if not penalties_agree(values, noise) or noise <= MAX_PENALTY_NOISE_SHARE * max(values):
+    noisy = penalties_agree(values, noise) and noise > MAX_PENALTY_NOISE_SHARE * max(values)
+    if not noisy or agreeing[-1] < MIN_MISSING_ALL_RATIO * fitting:
         return values, noise
-    if agreeing[-1] < MIN_MISSING_ALL_RATIO * fitting:
-        return values, noise
-    agreeing = agreeing[-MAX_COSTS_OF_MORE_SEEDS:]
-    wanted = PENALTY_NOISE_SHARE * math.sqrt(len(agreeing)) * max(values)
-    more: list[PageMean] = []
-    for count in agreeing:
+    return (yield from _in_more_orders(pages, stride, agreeing[-MAX_COSTS_OF_MORE_SEEDS:], floor, max(values)))
+
+
+def _in_more_orders(
+    pages: PageProbe, stride: int, counts: Sequence[int], floor: float, about: float
+) -> Inquiry[tuple[list[float], float]]:
+    """Costs of a miss, which are about that much, at these numbers of pages, with their noise, by as many orders of laps as
+    bring the noise of their mean down."""
+    wanted = PENALTY_NOISE_SHARE * math.sqrt(len(counts)) * about
+    costs: list[PageMean] = []
+    for count in counts:
         found = yield from pages.precise(count, stride, wanted, MAX_SEEDS_OF_COST)
         if found is not None:
-            more.append(PageMean(found.value - floor, found.noise))
-    return costs_that_agree(more)
+            costs.append(PageMean(found.value - floor, found.noise))
+    return costs_that_agree(costs)
 
 
 def _of_one_level(costs: Sequence[PageMean]) -> Sequence[PageMean]:
