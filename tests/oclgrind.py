@@ -227,7 +227,7 @@ class Checked(OpenCLDevice):
         super().__init__(info, handle)
         self.launched: set[str] = set()
         self._buffers: list[Any] = []
-        self._move = super().build(MOVE)["move"]
+        self._move = super().build(MOVE, MOVED_BYTES=MOVED_BYTES)["move"]
 
     def alloc(self, nbytes: int, kind: Literal["device", "mapped"] = "device") -> Any:
         self._buffers.append(super().alloc(nbytes, kind))
@@ -276,10 +276,20 @@ class Checked(OpenCLDevice):
     def _moved(self, buffer: Any, array: Array, queue: int = 0) -> Launch:
         staging = self.alloc(array.nbytes)
         super().upload(staging, array)
-        return Launch(self._move, (staging, buffer), (array.nbytes,), None, queue)
+        items = -(-array.nbytes // MOVED_BYTES)
+        return Launch(self._move, (staging, buffer, np.uint32(array.nbytes)), (items,), None, queue)
 
 
-MOVE = "kernel void move(const global uchar* from, global uchar* to) { to[get_global_id(0)] = from[get_global_id(0)]; }"
+MOVED_BYTES = 64  # by each work-item: the fewer items, the sooner an arena of 2 MiB is filled
+MOVE = """
+kernel void move(const global uchar* from, global uchar* to, const uint nbytes) {
+    const uint first = MOVED_BYTES * (uint)get_global_id(0);
+    if (first + MOVED_BYTES <= nbytes)
+        vstore16(vload16(0, (const global uint*)(from + first)), 0, (global uint*)(to + first));
+    else
+        for (uint i = first; i < nbytes; i++) to[i] = from[i];
+}
+"""
 
 PLANTED = """
 kernel void planted(global uint* in, global uint* out, local uint* slot) {
