@@ -98,7 +98,7 @@ class Machine:
         if reason:
             return Answer(probe, unit=unit, reason=reason)
         self.asked[probe] += 1
-        rng = np.random.default_rng([self.seed, self.asked[probe], *repr(sorted(probe.params().items())).encode()])
+        rng = np.random.default_rng(seed_words(self.seed, self.asked[probe], repr(sorted(probe.params().items()))))
         answered = {"lap": self._laps, "trace": self._trace, "evict": self._evict}[probe.mode]
         values, latencies = answered(probe, lap, rng)
         value, scale = float(np.mean(values)), 1 / self.ghz if self.in_ns else 1.0
@@ -167,6 +167,13 @@ class Machine:
             _, codes = process.run(lap, probe.skip + probe.record, base, record=probe.record)
             rows.append(self.noise.seen(latencies_of(process.path)[codes], rng))
         return np.mean(rows, axis=1), np.stack(rows)
+
+
+def seed_words(seed: int, asked: int, text: str) -> np.ndarray:
+    """What a list of the numbers and of the text's bytes seeds, as words: of laps over thousands of listed lines NumPy takes
+    longer to make words of such a list than the simulation takes."""
+    numbers = [number >> shift & 0xFFFFFFFF for number in (seed, asked) for shift in range(0, max(1, number.bit_length()), 32)]
+    return np.concatenate([np.array(numbers, np.uint32), np.frombuffer(text.encode(), np.uint8).astype(np.uint32)])
 
 
 def laps_needed(accesses: int, path: Path) -> tuple[int, int]:

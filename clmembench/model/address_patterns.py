@@ -149,13 +149,17 @@ def _segments(text: str) -> Array:
     parts = []
     for segment in text.split(";"):
         try:
-            start, stride, count, times = (int(number) for number in segment.split(":"))
+            start, stride, count, times = map(int, segment.split(":"))
         except ValueError as error:
             raise ValueError(f"segment {segment!r}: write start:stride:count:times") from error
-        if not (0 < count * times <= MAX_NODES and min(start, stride) >= 0):
+        if not (count > 0 and 0 < count * times <= MAX_NODES and start >= 0 and stride >= 0):
             raise ValueError(f"segment {segment!r} is empty, negative or too long")
-        parts.append(np.tile(start + stride * np.arange(count, dtype=np.int64), times))
-    return _revisited(np.concatenate(parts))
+        parts.append((start, stride, count, times))
+    # all at once: a lap over listed lines has thousands of segments of one place
+    starts, strides, counts, repeats = np.array(parts, dtype=np.int64).T
+    sizes = counts * repeats
+    number = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return _revisited(np.repeat(starts, sizes) + np.repeat(strides, sizes) * (number % np.repeat(counts, sizes)))
 
 
 def _revisited(lap: Array) -> Array:

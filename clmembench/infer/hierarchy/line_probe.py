@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ProbeCache
 from clmembench.model import Inquiry, Pattern, Probe, Space
 
@@ -113,15 +115,16 @@ class LineProbe:
 
 def listed(lines: Sequence[int]) -> str:
     """Lines as segments of a pattern: runs of equal distances."""
-    ordered, parts = sorted(lines), []
-    at = 0
-    while at < len(ordered):
-        stride = ordered[at + 1] - ordered[at] if at + 1 < len(ordered) else 0
-        end = at + 1
-        while end < len(ordered) and ordered[end] - ordered[end - 1] == stride:
-            end += 1
-        if end - at < 3:
-            end, stride = at + 1, 0
-        parts.append(f"{ordered[at]}:{stride}:{end - at}:1")
-        at = end
+    ordered = sorted(lines)
+    apart = np.diff(np.array(ordered, dtype=np.int64))
+    parts, at = list[str](), 0
+    for start in np.flatnonzero(apart[1:] == apart[:-1]).tolist():  # of three lines that are equally far apart
+        if start < at:
+            continue
+        parts += [f"{line}:0:1:1" for line in ordered[at:start]]
+        stride, at = ordered[start + 1] - ordered[start], start + 3
+        while at < len(ordered) and ordered[at] - ordered[at - 1] == stride:
+            at += 1
+        parts.append(f"{ordered[start]}:{stride}:{at - start}:1")
+    parts += [f"{line}:0:1:1" for line in ordered[at:]]
     return ";".join(parts)
