@@ -51,13 +51,16 @@ AGE_POLICIES = tuple(
 )
 
 
+_RAISED = tuple(bytes(min(age + more, OLDEST) for age in range(256)) for more in range(OLDEST + 1))  # each age, by how much
+
+
 class AgedSet:
     """A set of `ways` ways, empty at first, under a variant."""
 
     def __init__(self, ways: int, rules: AgeRules) -> None:
         self.rules = rules
         self.lines: list[int | None] = [None] * ways
-        self.ages = [OLDEST] * ways
+        self.ages = bytearray([OLDEST] * ways)
         self.where: dict[int, int] = {}
         self.free = list(range(ways)) if rules.fills_last else list(range(ways - 1, -1, -1))  # the last is filled next
 
@@ -87,12 +90,17 @@ class AgedSet:
         """Raise ages after an access to a way; None: before a line is replaced, when every way is another one."""
         update, ages = self.rules.update, self.ages
         kept = way if update in (1, 3) else None
+        own = OLDEST if kept is None else ages[kept]
         if update > 1:
             more = 0 if OLDEST in ages else 1
         else:
-            more = OLDEST - max((age for other, age in enumerate(ages) if other != kept), default=OLDEST)
+            if kept is not None:
+                ages[kept] = 0  # whose age does not count
+            more = OLDEST - max(ages)
         if more:
-            self.ages = [age if other == kept else age + more for other, age in enumerate(ages)]
+            ages = self.ages = ages.translate(_RAISED[more])
+        if kept is not None:
+            ages[kept] = own
 
     def state(self) -> Hashable:
         return (*self.lines, *self.ages)

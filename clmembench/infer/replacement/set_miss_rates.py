@@ -18,7 +18,7 @@ def steady_miss_rate(maker: SetMaker, ways: int, lap: Sequence[int], laps: int) 
     # from a state that was there before, the same laps follow again
     while len(misses) < laps and (state := one.state()) not in begun:
         begun[state] = len(misses)
-        misses.append(sum(not one.access(line) for line in lap))
+        misses.append(len(lap) - sum(map(one.access, lap)))
     if len(misses) < laps:
         first = begun[state]
         again = misses[first:]
