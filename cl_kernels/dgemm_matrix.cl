@@ -138,10 +138,17 @@ void load_fragment_b(double b[N][2], const local double* even, const local doubl
 // Adds the products of half of a slab.
 void multiply_add_fragments(double sum[M][N][4], const uint first, const double a[M][4], const double b[N][2],
                             local double* operands, const uint id) {
+#if PTX
 #pragma unroll
     for (uint i = first; i < first + M / 2; i++)
 #pragma unroll
         for (uint j = 0; j < N; j++) multiply_add(sum[i][j], a[i], b[j], operands, id);
+#else  // emulated instructions have barriers, and compilers of CPUs take a minute for as many as unrolled loops have
+#pragma unroll 1
+    for (uint i = first; i < first + M / 2; i++)
+#pragma unroll 1
+        for (uint j = 0; j < N; j++) multiply_add(sum[i][j], a[i], b[j], operands, id);
+#endif
 }
 
 // Each work-item computes its elements of the tiles of C that its work-group takes. STAGES slabs of A and B are in local memory
