@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -32,25 +33,36 @@ class Storage:
     lru: bool = False
     lines: list[object] = field(default_factory=list)  # with random victims, in no order
     places: dict[object, int] = field(default_factory=dict)  # of lines; of LRU the order of use
+    held: int = field(init=False)  # how many lines there can be
+
+    def __post_init__(self) -> None:
+        self.held = max(1, self.nbytes // LINE_BYTES)
 
     def access(self, line: object) -> bool:
         """Whether that line was there; it is now."""
-        if line in self.places:
+        places, lines = self.places, self.lines
+        if line in places:
             if self.lru:
-                del self.places[line]
-                self.places[line] = 0
+                del places[line]
+                places[line] = 0
             return True
-        full = len(self.places) >= max(1, self.nbytes // LINE_BYTES)
+        full = len(places) >= self.held
         if self.lru:
             if full:
-                del self.places[next(iter(self.places))]
-            self.places[line] = 0
-            return False
-        place = self.draws.randrange(len(self.lines)) if full else len(self.lines)
-        if full:
-            del self.places[self.lines[place]]
-        self.lines[place : place + 1] = [line]
-        self.places[line] = place
+                del places[next(iter(places))]
+            places[line] = 0
+        elif full:
+            count = len(lines)
+            bits = count.bit_length()
+            place = self.draws.getrandbits(bits)
+            while place >= count:  # as randrange does, which takes three times as long
+                place = self.draws.getrandbits(bits)
+            del places[lines[place]]
+            lines[place] = line
+            places[line] = place
+        else:
+            places[line] = len(lines)
+            lines.append(line)
         return False
 
     def lose(self, share: float) -> None:
@@ -125,9 +137,16 @@ class Unit:
         ]
 
     def _lap(self, rng: np.random.Generator, storage: Storage, path: str, addresses: object, nbytes: int) -> int:
-        hits = [storage.access((addresses, n)) for n in range(nbytes // LINE_BYTES)]
-        ticks = sum(self.hit_ticks[path] if hit else MISS_TICKS for hit in hits)
+        access, lines = storage.access, lines_of(addresses, nbytes)
+        count = sum(map(access, lines))
+        ticks = count * self.hit_ticks[path] + (len(lines) - count) * MISS_TICKS
         return round(BRACKET_TICKS + ticks * float(np.exp(self.noise * rng.standard_normal())))
+
+
+@lru_cache(maxsize=64)
+def lines_of(addresses: object, nbytes: int) -> tuple[object, ...]:
+    """The lines of a set, in order."""
+    return tuple((addresses, n) for n in range(nbytes // LINE_BYTES))
 
 
 def packed(params: Mapping[str, object], rows: Sequence[Sequence[int]], steps: Sequence[int], sizes: Sequence[int]) -> Record:
