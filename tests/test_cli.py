@@ -410,7 +410,7 @@ CLOCKS = {"host_ns": 1.0, "device_ns": 0.9, "queue_ns": 0.5, "submit_ns": 0.25}
 
 def scripted(record):
     """A record with times as of a host where nothing else runs, in the place of those that were measured; as many of each
-    point, and of one pass each: on a busy host both numbers are others, and so is how much the ends of a slope do."""
+    point, and of one pass each."""
 
     def amount(series):
         return max(1, series["ops"], series["nbytes"], series["flops"])
@@ -428,11 +428,14 @@ def scripted(record):
 
 
 @pytest.fixture(scope="module")
-def quiet(stored, tmp_path_factory) -> Path:
-    """The stored run with scripted times: what is decided of it does not depend on what else the host does."""
+def quiet(tmp_path_factory) -> Path:
+    """Some points of a committed run with scripted times: what is decided of it depends on nothing that this host does."""
     path = tmp_path_factory.mktemp("quiet") / "quiet.jsonl"
-    head, *records = [json.loads(line) for line in stored[0].read_text().splitlines()]
-    path.write_text("\n".join(map(json.dumps, [head, *map(scripted, records)])) + "\n")
+    committed = (ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl").read_text(encoding="utf-8")
+    head, *records = [json.loads(line) for line in committed.splitlines()]
+    chosen = [r for r in records if r["benchmark"].startswith("launch") or r["benchmark"] == "transfer"]
+    assert {"launch", "launch_dispatch", "launch_wait", "transfer"} <= {r["benchmark"] for r in chosen}
+    path.write_text("\n".join(map(json.dumps, [head, *map(scripted, chosen)])) + "\n")
     return path
 
 
