@@ -22,7 +22,7 @@ import numpy as np
 import pyopencl as cl
 
 from clmembench.benchmarks import axis, benchmark, discovered
-from clmembench.benchmarks.chase import spaces
+from clmembench.benchmarks.chase import evict, spaces
 from clmembench.benchmarks.mnf import mnf_kernels
 from clmembench.measure import probe
 from clmembench.measure.sampling import POISON_BYTE, check_outputs
@@ -478,7 +478,8 @@ def main(name: str, kind: str = "", every: str = "") -> None:
     # a kernel that races for ever makes Oclgrind grow until the host has no memory left; its points take under 2 GiB
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE_BYTES, MAX_ADDRESS_SPACE_BYTES))
     reduced(chase, flush_bytes=lambda info: 4 << 10)
-    reduced(spaces, MIN_ARENA_BYTES=4 << 10)
+    reduced(spaces, MIN_ARENA_BYTES=4 << 10, BASE_ALIGNMENT_BYTES=4 << 10)
+    reduced(evict, BASE_ALIGNMENT_BYTES=4 << 10)
     reduced(cache_sharing, **dict.fromkeys(("GPU_FIT_BYTES", "CPU_FIT_BYTES", "CONSTANT_FIT_BYTES"), (1 << 10, 2 << 10)))
     groups = {"GROUPS_PER_UNIT": 2, "GROUPS_PER_CPU_UNIT": 2}
     reduced(mnf_kernels, STAGED_BANDS=STAGED_BANDS, STAGED_PIXELS=STAGED_PIXELS, **groups)

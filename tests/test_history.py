@@ -2,6 +2,7 @@
 
 import json
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from tests.builders import STREAM, device, header
 from tests.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.test_verdict import triad
 
-pytest.importorskip("ruptures", reason="pip install 'clmembench[history]'")
+# not imported here, which takes a second in every process that collects tests
+pytestmark = pytest.mark.skipif(not find_spec("ruptures"), reason="pip install 'clmembench[history]'")
 SERIES = 1000
 
 
