@@ -5,6 +5,7 @@ PoCL takes an empty file for a compiled program: one without kernels, or one who
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -37,15 +38,18 @@ def remove_empty_programs() -> int:
 
 
 def _empty_files(folder: Path) -> Iterator[Path]:
-    now = time.time()
-    for place, _, names in os.walk(folder):
-        for name in names:
-            if name != _PROGRAM and not name.endswith(_KERNEL):
-                continue
-            path = Path(place, name)
-            try:
-                state = path.stat()
-            except OSError:  # another process removed it
-                continue
-            if not state.st_size and now - state.st_mtime > _LONG_AGO_S:
-                yield path
+    """By scandir, since each worker process looks and a cache that has seen many runs has thousands of folders."""
+    now, folders = time.time(), [str(folder)]
+    while folders:
+        try:
+            entries = list(os.scandir(folders.pop()))
+        except OSError:  # another process removed it
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            elif entry.name == _PROGRAM or entry.name.endswith(_KERNEL):
+                with contextlib.suppress(OSError):
+                    state = entry.stat()
+                    if not state.st_size and now - state.st_mtime > _LONG_AGO_S:
+                        yield Path(entry.path)
