@@ -12,14 +12,15 @@ from hypothesis import settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# files that take longest, from the longest on: processes beside each other take them first, and end with short ones
+# files that take longest, from the longest on, first those whose slow tests do: processes beside each other take them first,
+# and end with short ones
 SLOWEST = (
-    "test_oclgrind", "test_dissect", "test_faults", "test_cli", "test_live_cli", "test_worker_process", "test_report",
-    "test_current_folder", "test_tune_cli", "test_limits", "test_dgemm", "test_topology_cli", "test_orphans", "test_traces",
-    "test_example", "test_extremes", "test_fleet", "test_whole_file", "test_policies", "test_benchmarks", "test_interleave",
-    "test_architecture", "test_opencl", "test_stats", "test_evidence", "test_versions", "test_matrices", "test_contradiction",
-    "test_throughput", "test_hierarchy_figures", "test_peers", "test_registers", "test_causes", "test_noise", "test_jsonl",
-    "test_spmv", "test_mnf",
+    "test_oclgrind", "test_dissect", "test_age_policies", "test_hierarchies", "test_opencl", "test_traces", "test_faults",
+    "test_versions", "test_cli", "test_dgemm", "test_evidence", "test_mnf", "test_spmv", "test_textbook_traces",
+    "test_crowd_sets", "test_docs_commands", "test_policies", "test_throughput", "test_current_folder", "test_report",
+    "test_far_partition", "test_live_cli", "test_tlb_walks", "test_tune_cli", "test_shared_storage", "test_reduction",
+    "test_stats", "test_worker_process", "test_output_file", "test_extremes", "test_whole_file", "test_topology_cli",
+    "test_example", "test_orphans", "test_architecture", "test_tlb", "test_level_behind",
 )  # fmt: skip
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code
