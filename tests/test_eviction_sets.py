@@ -15,7 +15,7 @@ from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pool_reduction import reduce_pool
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.tlb import PAGE_LINES, measure_tlbs
-from clmembench.infer.hierarchy.turning import MAX_KNOWN_POLICY_DIFFERENCE, number_of_sets, turn_round
+from clmembench.infer.hierarchy.turning import MAX_KNOWN_POLICY_DIFFERENCE, Turning, number_of_sets, turn_round
 from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.hierarchy import replay
@@ -84,7 +84,7 @@ def test_the_size_and_the_policy_behind_a_first_cache_are_told_without_a_clock()
     level = LevelBeyondStrides(laps, probe, step, 1, (8 * KIB, 5.0), 4, 2048, 64 * MIB, 512 * MIB, 64)
     names = ("size_bytes", "line_bytes", "ways", "sets", "policy")
     before = {name: undetermined_finding(name, "not known") for name in names}
-    found = replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))
+    found = replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))[0]
     assert [found[name].value for name in names[:-1]] == [256 * KIB, 64, 8, 512]
     assert (found["policy"].status, found["policy"].value) == ("ok", "NRU")
 
@@ -187,3 +187,19 @@ def test_as_many_lines_as_a_tlb_has_entries_may_overflow_that(ways, apart, entri
     probe = LineProbe(ProbeCache(), "global", 35.0, 111.0, 0.0, 0.003, 64, 35.0, 64, entries, 4 * KIB, reach_bytes=reach)
     lines = tuple(apart * number for number in range(ways + 1))
     assert EvictionSets(probe, (lines,), ((),), apart).may_overflow_tlb is doubted
+
+
+def test_two_allocations_may_differ_more_where_the_policy_is_known_to_keep_what_was_used_last():
+    turned = Turning((134.4 * KIB, 127.5 * KIB), (600 * KIB, 900 * KIB), (0.0, 0.0), (0.006, 0.008), 0.0015, ())
+    assert turned.recent_bytes() is None
+    assert turned.recent_bytes(is_known=True) == pytest.approx(131 * KIB, rel=0.01)
+    assert (
+        Turning((134.4 * KIB, 120.0 * KIB), (600 * KIB, 900 * KIB), (0.0, 0.0), (0.0, 0.0), 0.0, ()).recent_bytes(True) is None
+    )
+
+
+def test_pages_that_saturate_a_tlb():
+    probe = line_probe(machine(Cache(plain(32, 4, 64), 64, 5.0)))
+    assert probe.saturating_pages == 0
+    assert replace(probe, entries=40, page_bytes=4096, reach_bytes=40 * 4096).saturating_pages == 52
+    assert replace(probe, page_bytes=4096, reach_bytes=64 * 4096).saturating_pages == 128

@@ -58,7 +58,7 @@ def told(device, level, size=None):
     before = {name: undetermined_finding(name, "not known") for name in NAMES}
     if size is not None:
         before["size_bytes"] = undetermined_finding("size_bytes", "not known", low=size)
-    return replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))
+    return replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))[0]
 
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO"])

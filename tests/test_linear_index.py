@@ -73,7 +73,7 @@ def test_a_cache_that_holds_fewer_lines_than_it_has_tags_for_keeps_its_size():
     level = LevelBeyondStrides(laps, probe, step, 0, (0.0, 0.0), 16, 0, 64 * MIB, 16 * MIB, 32)
     before = {name: undetermined_finding(name, "not known") for name in ("line_bytes", "ways", "sets", "policy")}
     before["size_bytes"] = measured_finding("size_bytes", 217 * KIB, "as measured", ("a",), 216 * KIB, 217 * KIB)
-    found = replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))
+    found = replay(findings_by_eviction(level, ChaseLayout(block_bytes=128 * KIB), before), answers(device))[0]
     assert {name: found[name].value for name in ("size_bytes", "ways", "sets", "line_bytes", "policy", "tagged_bytes")} == {
         "size_bytes": 217 * KIB, "ways": 4, "sets": 512, "line_bytes": LINE, "policy": "LRU", "tagged_bytes": 256 * KIB,
     }  # fmt: skip

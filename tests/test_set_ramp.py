@@ -105,3 +105,27 @@ def test_a_level_gets_its_sets_and_its_size():
 )
 def test_size_over_ways_and_line(size, ways, expected):
     assert with_sets_of_size(level(size_bytes=size, line_bytes=64, ways=ways))["sets"].value == expected
+
+
+def overlapping_pages(seed, sets, ways):
+    """As `ramp`, of pages whose lines fall into sets modulo their number, of which a page fills no whole part; victims are
+    drawn."""
+    rng, lines = np.random.default_rng((seed, sets, ways)), PAGE // LINE
+    capacity, points = sets * ways * LINE, []
+    for i in range(-8, 8):
+        pages, shares = max(1, int(capacity * 2 ** (i / 4)) // PAGE), []
+        for _ in range(3):
+            frames = rng.integers(1 << 20, size=pages)
+            held = np.bincount((frames[:, None] * lines + np.arange(lines)).ravel() % sets, minlength=sets)
+            shares.append(sum(n * drawn_misses(int(k), ways) for k, n in enumerate(np.bincount(held)) if k > ways) / held.sum())
+        points.append((pages * PAGE, float(np.mean(shares))))
+    fits = max((size for size, share in points if share < 0.01), default=points[0][0])
+    return RampOfSets(
+        tuple(point for point in points if point[1] <= 0.95), ways, LINE, PAGE, frozenset({"random", "NRU"})
+    ), fits
+
+
+def test_sets_by_a_modulus_are_not_taken_for_a_power_of_two_of_another_policy():
+    """96 sets of drawn victims lose as many lines as 128 of NRU, unless pages that overlap are reckoned with."""
+    found = [number_by_ramp(*overlapping_pages(seed, 96, 4)) for seed in range(6)]
+    assert set(found) <= {96, None}

@@ -118,9 +118,9 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             **latencies,
         }
         soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"], filled)
-        soft = yield from _with_eviction_sets(probe, soft, curve, around, least)
+        soft, possible = yield from _with_eviction_sets(probe, soft, curve, around, least)
         soft["size_bytes"] = with_steep_bound(soft["size_bytes"], curve, around.number)
-        return CacheLevel(name, chase.space, _with_counted_sets(soft, curve, around))
+        return CacheLevel(name, chase.space, _with_counted_sets(soft, curve, around, possible))
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around
     )
@@ -136,16 +136,20 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         **policy,
         **latencies,
     }
-    findings = yield from _with_eviction_sets(probe, findings, curve, around, least)
+    findings, possible = yield from _with_eviction_sets(probe, findings, curve, around, least)
     size = with_steep_bound(findings["size_bytes"], curve, around.number)
-    return CacheLevel(name, chase.space, _with_counted_sets({**findings, "size_bytes": size}, curve, around))
+    findings = _with_counted_sets({**findings, "size_bytes": size}, curve, around, possible)
+    return CacheLevel(name, chase.space, findings)
 
 
-def _with_counted_sets(findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext) -> dict[str, Finding]:
-    """The findings with the number of sets that ways, line, and the size, its bounds or the growth of misses tell."""
+def _with_counted_sets(
+    findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, possible: frozenset[str]
+) -> dict[str, Finding]:
+    """The findings with the number of sets that ways, line, and the size, its bounds or the growth of misses tell. `possible`:
+    policies (none: all)."""
     findings = with_sets_between_bounds(findings)
     if _miss_is_known(curve, around.number):
-        findings = with_sets_by_ramp(findings, curve, curve.steps[around.number], around.page_bytes)
+        findings = with_sets_by_ramp(findings, curve, curve.steps[around.number], around.page_bytes, possible)
     return with_sets_of_size(findings) if around.number else findings
 
 
@@ -245,10 +249,11 @@ def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContex
 
 def _with_eviction_sets(
     probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int
-) -> Inquiry[dict[str, Finding]]:
-    """The findings of a level of which no stride told the ways, with what eviction sets tell."""
+) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
+    """The findings of a level of which no stride told the ways, with what eviction sets tell; and the policies that are
+    possible (none: all)."""
     if findings["ways"].status == "ok":
-        return findings
+        return findings, frozenset()
     first = curve.steps[0 if probe.chase.space == "global" else 1]
     step, limits = curve.steps[around.number], around.strides
     nearer = limits.nearer if around.number and step is not first else 0.0
@@ -267,7 +272,8 @@ def _with_eviction_sets(
         _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
         unit, _miss_is_known(curve, around.number), misses, around.nearer_set if nearer else None,
     )  # fmt: skip
-    return without_contradiction((yield from findings_by_eviction(level, probe.chase, findings)))
+    found, possible = yield from findings_by_eviction(level, probe.chase, findings)
+    return without_contradiction(found), possible
 
 
 def _policy(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, sets_by_crowds
 from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.dense_pool import find_dense_sets
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
@@ -38,6 +39,7 @@ LINE_OF_CROWD_METHOD = "lines of two sets, which crowds found, moved"
 SECTOR_OF_SET_METHOD = "pairs of accesses to one line more than each of two sets holds"
 LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
+ONE_VISIT_ONLY = "laps that visit each line of a set once do not tell one policy from all others"
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
 MAX_SERVED_SHARE = 0.03  # of misses: as many lines as there are ways differ from hits by no more if no nearer cache serves some
 CYCLIC_ORDERS = 16  # of laps behind a nearer cache, on whose misses the policies are compared
@@ -68,22 +70,28 @@ class LevelBeyondStrides:
 
 def findings_by_eviction(
     level: LevelBeyondStrides, chase: ChaseLayout, findings: dict[str, Finding]
-) -> Inquiry[dict[str, Finding]]:
-    """The findings, with what eviction sets tell in place of what is undetermined."""
+) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
+    """The findings, with what eviction sets tell in place of what is undetermined; and the policies that are possible (none:
+    all)."""
     asked = level.probe.asked
     asked.cited()
     sets = yield from find_eviction_sets(level.lines, level.nearer_ways, level.nearer_way_bytes, level.most_bytes)
+    if isinstance(sets, str) and level.miss_is_known:
+        lines = replace(level.lines, miss=level.step.miss)
+        dense = yield from find_dense_sets(lines, level.nearer[0], level.most_bytes)
+        sets = dense if isinstance(dense, EvictionSets) else f"{sets}; laps over many lines: {dense}"
     if isinstance(sets, str):
-        return (yield from _with_crowds(level, chase, findings, sets))
+        return (yield from _with_crowds(level, chase, findings, sets)), frozenset()
     evidence = asked.cited()
     index = yield from find_linear_index(sets, findings["size_bytes"].low or 0.0)
     index_from = asked.cited()
     policy, possible = yield from _policy(level, sets, index)
     line = sets.line_bytes
     if line is None:
-        return findings
+        return findings, frozenset()
     if index is not None:
-        return _with_linear_index({**findings, **policy}, sets, index, tuple(dict.fromkeys((*evidence, *index_from))))
+        cited = tuple(dict.fromkeys((*evidence, *index_from)))
+        return _with_linear_index({**findings, **policy}, sets, index, cited), possible
     size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
     if level.number == 0 and possible != {"NRU"}:
         most = min(most, size * (1 + MAX_RELATIVE_DIFFERENCE))  # sets of a first cache may be uneven, which looks like NRU
@@ -101,7 +109,7 @@ def findings_by_eviction(
     if count is not None and hides_another_level(level.misses, sets.ways, count * sets.ways * line):
         count = None
     if count is None and (exact or level.number == 0):
-        return findings  # sets of a first cache may be uneven
+        return findings, frozenset()  # sets of a first cache may be uneven
     found = {**findings, **policy}
     found["ways"] = measured_finding("ways", sets.ways, WAYS_METHOD, evidence)
     found["line_bytes"] = measured_finding("line_bytes", line, LINE_METHOD, evidence)
@@ -112,7 +120,7 @@ def findings_by_eviction(
         if not exact:
             whole = count * sets.ways * line
             found["size_bytes"] = measured_finding("size_bytes", whole, method, sized_from, min(whole, size), max(whole, size))
-    return found
+    return found, possible
 
 
 def _with_crowds(
@@ -206,9 +214,12 @@ def _policy(
         why = "no further line of an eviction set's set was found"
         return {"policy": undetermined_finding("policy", why)}, frozenset()
     probe, nearer = level.probe, level.lines.nearer
-    of_lines = SetLines(len(more.more), own=more.more, filler=more.fillers[0])
-    of_set = SetOfLevel(sets.ways, of_lines, level.unit, nearer, level.before, level.miss_is_known)
-    found, likely = yield from probe_possible_policies(probe, of_set)
+    if sets.fills_all:  # lines that are visited twice in a lap may be served nearer, since the filler is spread over all sets
+        found, likely = {"policy": undetermined_finding("policy", ONE_VISIT_ONLY)}, frozenset[str]()
+    else:
+        of_lines = SetLines(len(more.more), own=more.more, filler=more.fillers[0])
+        of_set = SetOfLevel(sets.ways, of_lines, level.unit, nearer, level.before, level.miss_is_known)
+        found, likely = yield from probe_possible_policies(probe, of_set)
     if likely or not nearer or not level.miss_is_known:
         return found, likely
     lines = replace(more.probe, filler=more.fillers[0], miss=level.step.miss)
@@ -260,7 +271,7 @@ def _capacity_by_policy(turned: Turning, ways: int, possible: frozenset[str]) ->
     if possible == {"random"}:
         found = turned.random_bytes(ways) or 0.0
         return found, found
-    recent = turned.recent_bytes()
+    recent = turned.recent_bytes(bool(possible) and possible <= RECENCY_POLICIES)
     if recent is None or not turned.misses_all or not possible <= RECENCY_POLICIES | {"NRU"}:
         return 0.0, 0.0
     if not possible and ways < MIN_WAYS_WITHOUT_POLICY:

@@ -41,6 +41,7 @@ class EvictionSets:
     stride_bytes: int
     line_bytes: int | None = None
     more: tuple[int, ...] = field(default_factory=tuple)  # the first of `lines` with another line of its set
+    fills_all: bool = False  # the fillers empty all sets of the nearer caches
     window_bytes: int = 0  # aligned windows that the lines of each set are drawn from; 0: lines lie `stride_bytes` apart
 
     @property
@@ -86,7 +87,7 @@ def find_eviction_sets(
         if isinstance(found, EvictionSets) and found.may_overflow_tlb:
             found = f"{found.ways} lines fit, each in a page of its own, as many as a TLB has entries"
         if isinstance(found, EvictionSets):
-            line = yield from _find_line(found)
+            line = yield from find_line_of_sets(found)
             return replace(found, line_bytes=line)
         reason = found or reason
     return reason
@@ -112,7 +113,7 @@ def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[Evi
     if not isinstance(found, EvictionSets):
         return found
     found = replace(found, stride_bytes=probe.node_bytes, window_bytes=window * probe.node_bytes)
-    return replace(found, line_bytes=(yield from _find_line(found)))
+    return replace(found, line_bytes=(yield from find_line_of_sets(found)))
 
 
 def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inquiry[EvictionSets | str]:
@@ -151,7 +152,7 @@ def _sets_of_pools(
     return reason
 
 
-def _find_line(found: EvictionSets) -> Inquiry[int | None]:
+def find_line_of_sets(found: EvictionSets) -> Inquiry[int | None]:
     """The least distance by which a place of a set can be moved and is of another set, or another line of the same; the same of
     all sets, else None. Places may lie anywhere in their lines: that of each set is moved which is a multiple of most."""
     sizes = []
@@ -160,7 +161,8 @@ def _find_line(found: EvictionSets) -> Inquiry[int | None]:
         probe, size = replace(found.probe, filler=filler), None
         for distance in LINE_BYTES:
             moved = lines[0] + distance
-            if filler:  # a nearer cache may have it in another set, which lines as far from the filler empty
+            # a nearer cache may have it in another set, which lines as far from the filler empty
+            if filler and not found.fills_all:
                 more = replace(found.probe, filler=(*filler, *(line + distance for line in filler)))
                 if (yield from more.is_served_here(lines[1:])):  # else they are lines of the filler, which that cache serves
                     probe = more
@@ -191,6 +193,8 @@ def find_another_line(found: EvictionSets, most_bytes: int) -> Inquiry[EvictionS
         while len(batch) > 1:
             half = batch[: len(batch) // 2]
             batch = half if (yield from probe.overflows([*rest, *half])) else batch[len(batch) // 2 :]
-        if (yield from probe.overflows([*rest, *batch], 2)):
+        if not (yield from probe.overflows([*rest, *batch], 2)):
+            continue
+        if not (yield from probe.overflows([*rest[1:], *batch], 4)):  # else of another set, which the filler fills
             return replace(found, more=(*lines, *batch))
     return found

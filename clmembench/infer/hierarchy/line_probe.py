@@ -17,6 +17,7 @@ MIN_PAGE_BYTES = 4096  # no device has smaller pages
 MIN_MISSES = 0.45  # of a lap: what overflows misses once at least
 MAX_NEARER_SHARE = 0.15  # of the way to a nearer cache's latency: a lap that is faster was served there
 MIN_SATURATION = 1.3  # times the TLB's entries: from there on each access misses it, and more do not cost more
+MIN_SATURATION_OF_SETS = 2.0  # the same of a TLB of several sets, each of which gets twice as many pages as it has ways
 MAX_ENTRIES_SHARE = 0.8  # of a TLB's entries: with more some of its sets may overflow
 CONTROL_DIVISOR = 3  # of what the nearest cache surely holds: a hash lays few of so many lines into one set
 MAX_PATTERN_LINES = 1 << 26  # of a lap
@@ -55,6 +56,13 @@ class LineProbe:
             return MAX_PATTERN_LINES
         return int(MAX_ENTRIES_SHARE * self.entries) * max(1, self.page_bytes // self.stride_bytes)
 
+    @property
+    def saturating_pages(self) -> int:
+        """So many pages, or more, miss the first TLB in every access; 0 where its pages are not known."""
+        if self.entries:
+            return math.ceil(MIN_SATURATION * self.entries)
+        return math.ceil(MIN_SATURATION_OF_SETS * self.reach_bytes / self.page_bytes) if self.page_bytes else 0
+
     def lap(self, lines: Sequence[int], seed: int = 0) -> Probe:
         """A lap over lines, in random order."""
         return Probe(Pattern("random", len(lines), segments=listed(lines), seed=seed), self.space)
@@ -69,7 +77,7 @@ class LineProbe:
         every = [*lines, *self.filler]
         probes = [self.lap(every, seed)]
         if len(every) > self.free_lines:
-            most = max(self.held_lines // CONTROL_DIVISOR, math.ceil(MIN_SATURATION * self.entries))
+            most = max(self.held_lines // CONTROL_DIVISOR, self.saturating_pages)
             if most > self.held_lines and most < len(every):
                 return None  # as many as the cache holds do not show what a miss of the TLB costs
             few = every if len(every) <= most else [every[i * len(every) // most] for i in range(most)]

@@ -62,7 +62,7 @@ def _without_filler(probe: LineProbe, members: Sequence[int]) -> Inquiry[tuple[t
             lines.append(group[0])
     if not 2 < len(lines) <= MAX_WAYS + 1:
         return f"{len(lines)} lines are left, which are too many or too few for a set"
-    return (yield from _confirmed(replace(probe, filler=tuple(rest)), tuple(lines)))
+    return (yield from confirmed_set(replace(probe, filler=tuple(rest)), tuple(lines)))
 
 
 def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[int] | None]:
@@ -87,7 +87,7 @@ def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[
     return None
 
 
-def _confirmed(probe: LineProbe, lines: tuple[int, ...]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+def confirmed_set(probe: LineProbe, lines: tuple[int, ...]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """The lines and the filler if these lines overflow a set, and without any one of them none, though no nearer cache serves
     them; else why not."""
     if not (yield from probe.overflows(lines, 3)):

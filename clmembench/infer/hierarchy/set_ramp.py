@@ -31,6 +31,7 @@ MAX_DEVIATION = 2.0  # standard deviations that the best number is off on averag
 BEGIN_SHARE, END_SHARE = 0.5, 0.95  # of what fits, and of misses: from there on and up to there points are compared
 MIN_LEAD = 16.0  # of chi squared, of the best number before all others
 MIN_LEAD_RATIO = 2.0  # the same, times that of the best
+MIN_RARE_LEAD = 6.0  # the same of a power of two, before numbers that few devices have and no part of which fills a page
 MAX_LINES_OF_SET = 64  # of a set, beyond which all miss
 
 
@@ -65,23 +66,31 @@ def number_by_ramp(ramp: RampOfSets, least_bytes: float) -> int | None:
     ranked = sorted((best_fit(ramp, count), count) for count in tried)
     if len(ranked) < 2 or ranked[0][0] > MAX_DEVIATION**2 * len(ramp.points):
         return None
-    lead = max(MIN_LEAD, MIN_LEAD_RATIO * ranked[0][0])
-    return ranked[0][1] if ranked[1][0] >= ranked[0][0] + lead else None
+    least, best = ranked[0]
+    lead = max(MIN_LEAD, MIN_LEAD_RATIO * least)
+    rare = min(lead, MIN_RARE_LEAD) if not best & (best - 1) else lead
+    alike = [count for value, count in ranked[1:] if value < least + (rare if _pages_overlap(ramp, count) else lead)]
+    return None if alike else best
+
+
+def _pages_overlap(ramp: RampOfSets, count: int) -> bool:
+    """True if pages in frames begin at several places within so many sets, as they do where a modulus chooses sets."""
+    return bool(ramp.page_bytes) and count * ramp.line_bytes > ramp.page_bytes and count * ramp.line_bytes % ramp.page_bytes > 0
 
 
 def best_fit(ramp: RampOfSets, count: int) -> float:
     """Chi squared of so many sets, under the policy and the way of laying lines into sets that suit best."""
     page = ramp.page_bytes
-    colours, left = divmod(count * ramp.line_bytes, page) if page else (0, 1)
+    colours = count * ramp.line_bytes / page if page else 0.0  # a page's lines are of one set in so many, whole or not
     found = []
     for policy, form in ramp.forms():
         found.append(_chi_squared(ramp, policy, form, count, ramp.line_bytes))
-        if colours > 1 and not left:
+        if colours > 1:
             found.append(_chi_squared(ramp, policy, form, colours, page))
     return min(found, default=math.inf)
 
 
-def _chi_squared(ramp: RampOfSets, policy: str, form: int, places: int, unit: int) -> float:
+def _chi_squared(ramp: RampOfSets, policy: str, form: int, places: float, unit: int) -> float:
     total = 0.0
     for size, share in ramp.points:
         expected = _miss_share(policy, form, ramp.ways, places, max(1, round(size / unit)))
@@ -91,10 +100,15 @@ def _chi_squared(ramp: RampOfSets, policy: str, form: int, places: int, unit: in
 
 
 def with_sets_by_ramp(
-    findings: dict[str, Finding], curve: LatencyCurve, step: CurveStep, page_bytes: int
+    findings: dict[str, Finding],
+    curve: LatencyCurve,
+    step: CurveStep,
+    page_bytes: int,
+    policies: frozenset[str] = frozenset(),
 ) -> dict[str, Finding]:
     """The findings of a level whose ways and line are known, with the number of sets that explains how misses grow and the size
-    that it makes, where these are open. `page_bytes`: of pages in frames (0: not known)."""
+    that it makes, where these are open. `page_bytes`: of pages in frames (0: not known); `policies`: possible ones (none:
+    all)."""
     size, ways, line, policy = (findings[name] for name in ("size_bytes", "ways", "line_bytes", "policy"))
     if size.status != "undetermined" or findings["sets"].status != "undetermined" or not step.flat:
         return findings
@@ -103,7 +117,7 @@ def with_sets_by_ramp(
     misses = [(s, (v - step.hit) / (step.miss - step.hit)) for s, v in zip(curve.sizes, curve.values, strict=True)]
     begun = [(s, min(1.0, max(0.0, share))) for s, share in misses if s >= BEGIN_SHARE * step.fits_bytes]
     end = next((i for i, (_, share) in enumerate(begun) if share > END_SHARE), len(begun))
-    possible = frozenset({str(policy.value)}) if policy.status == "ok" else frozenset[str]()
+    possible = frozenset({str(policy.value)}) if policy.status == "ok" else policies
     ramp = RampOfSets(tuple(begun[:end]), int(ways.value), int(line.value), page_bytes, possible)
     count = number_by_ramp(ramp, step.fits_bytes)
     held = (count or 0) * ramp.ways * ramp.line_bytes
@@ -118,8 +132,9 @@ def with_sets_by_ramp(
 
 
 @lru_cache(maxsize=1 << 16)
-def _miss_share(policy: str, form: int, ways: int, places: int, units: int) -> float:
-    """The share of accesses that miss where so many lines, or pages, fall at random into so many places of `ways` each."""
+def _miss_share(policy: str, form: int, ways: int, places: float, units: int) -> float:
+    """The share of accesses that miss where so many lines, or pages, fall at random into so many places of `ways` each. Pages
+    of sets whose number is no multiple of a page's lines overlap: one in `places`, no whole number, is of a line's set."""
     load, share = (units - 1) / places, 0.0
     if load > 4 * ways:
         return 1.0

@@ -51,9 +51,10 @@ class Turning:
         slack = max(MAX_FLAT_RISE, 3 * self.noise)
         return max(self.hits) <= slack and max(self.hits) - min(self.hits) <= slack
 
-    def recent_bytes(self) -> float | None:
-        """The capacity under a policy that keeps what was used last; None where two working sets disagree."""
-        noise = 3 * math.hypot(*self.deviations)
+    def recent_bytes(self, is_known: bool = False) -> float | None:
+        """The capacity under a policy that keeps what was used last; None where two working sets disagree. `is_known`: the
+        policy is known for one of these, so that two allocations may differ as much as page frames let them."""
+        noise = MAX_NOISY_DIFFERENCE if is_known else 3 * math.hypot(*self.deviations)
         return _agreed(self.bytes_, max(MAX_RELATIVE_DIFFERENCE, min(noise, MAX_NOISY_DIFFERENCE)))
 
     def random_bytes(self, ways: int) -> float | None:
