@@ -274,7 +274,7 @@ def _capacity_by_policy(turned: Turning, ways: int, possible: frozenset[str]) ->
     recent = turned.recent_bytes(bool(possible) and possible <= RECENCY_POLICIES)
     if recent is None or not turned.misses_all or not possible <= RECENCY_POLICIES | {"NRU"}:
         return 0.0, 0.0
-    if not possible and ways < MIN_WAYS_WITHOUT_POLICY:
+    if not possible and (ways < MIN_WAYS_WITHOUT_POLICY or not turned.excludes_random()):
         return 0.0, 0.0
     is_sure = ways == 2 or (possible and possible <= RECENCY_POLICIES)
     return recent, recent if is_sure else recent * ways / (ways - 1)

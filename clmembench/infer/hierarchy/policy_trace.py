@@ -11,6 +11,7 @@ import numpy as np
 from clmembench.infer.hierarchy.probing import LevelProbe
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetOfLevel
 from clmembench.infer.replacement.aged_traces import explaining_age_policies
+from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
 from clmembench.infer.replacement.policies import (
     MAX_SURPRISE_SIGMAS,
     MIN_LOG_LIKELIHOOD_MARGIN,
@@ -36,6 +37,8 @@ MAX_WAYS_OF_PROBABILITIES = 4  # up to that many ways the victims' probabilities
 # Cohen's kappa of two repeats: drawn victims of 8 ways and more agree by 0.2 on average, since lines used long ago miss more
 # often, of fewer ways by 0.3
 MIN_MANY_WAYS, MAX_AGREEMENT_OF_MANY_WAYS, MAX_AGREEMENT_OF_FEW_WAYS = 8, 0.35, 0.55
+MAX_LEAD_OF_DRAWN = 0.1  # of the policy without chance that agrees best with drawn victims, before the second
+MOSTLY_EXPLAINED = "{} explains most accesses, but not all, and none of the others nearly as many"
 ALIKE_REPEATS = "the same accesses miss in each repeat, as drawn victims would not make them"
 AGED_METHOD = "hits and misses of {} accesses as an age-based policy decides them, from an empty set on"
 DRAWN_METHOD = "likelihood of {} accesses with one way drawn as often as each other, or 2, 3, 5 times as often; ahead by {:.0f}"
@@ -63,6 +66,9 @@ def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPoli
     alike = decision.finding.value == "random" and _repeats_agreement(probe, of_set, observed) > most
     if (alike or not decision.explained) and (aged := explaining_age_policies(of_set.ways, observations)):
         return _aged_policy(aged, sum(len(lines) for lines, _ in observations), decision.finding.evidence)
+    if decision.finding.value == "random" and of_set.nearer and (likeliest := _favoured(of_set.ways, observations)):
+        # where a nearer cache draws its victims, what reaches this one differs from repeat to repeat, whatever its own policy
+        return TracedPolicy(policy_finding(None, decision.finding.method, MOSTLY_EXPLAINED.format(likeliest), ()))
     if alike:
         return TracedPolicy(policy_finding(None, decision.finding.method, ALIKE_REPEATS, decision.finding.evidence))
     drawn = decision.finding.value == "random" or not decision.explained
@@ -104,6 +110,21 @@ def _repeats_agreement(probe: LevelProbe, of_set: SetOfLevel, observed: Sequence
         chance = share**2 + (1 - share) ** 2
         found += [float((missed[0] == other).mean() - chance) / (1 - chance) for other in missed[1:] if chance < 1]
     return statistics.mean(found) if found else 0.0
+
+
+def _favoured(ways: int, observations: Sequence[SetObservation]) -> str:
+    """The policy without chance that explains far more accesses than all others do, "" where there is none: drawn victims suit
+    all of them about as well (Cohen's kappa of what each expects with what was seen)."""
+    known = np.array([flag is not None for _, flags in observations for flag in flags])
+    seen = np.array([bool(flag) for _, flags in observations for flag in flags])[known]
+    kappas = []
+    for name in DETERMINISTIC_POLICIES:
+        for maker in policy_forms(name, ways):
+            hits = np.array([hit for lines, _ in observations for hit in hits_of_accesses(maker, ways, lines)])[known]
+            chance = hits.mean() * seen.mean() + (1 - hits.mean()) * (1 - seen.mean())
+            kappas.append((float((hits == seen).mean() - chance) / max(1e-9, 1 - chance), name))
+    best, name = max(kappas)
+    return name if best - max((kappa for kappa, other in kappas if other != name), default=0.0) > MAX_LEAD_OF_DRAWN else ""
 
 
 def _agrees(answer: Answer, mean: Answer) -> bool:

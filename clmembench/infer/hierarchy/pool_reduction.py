@@ -18,7 +18,7 @@ from clmembench.model import Inquiry
 
 MAX_NEEDED_IN_A_ROW = 4  # of many lines: where each one is needed, they overflow all sets of a TLB, not one of a cache
 MAX_REDUCTIONS = 2  # of one pool
-MAX_WAYS = 40
+MAX_WAYS = 32  # of a set: no cache is known to have more
 
 
 def reduce_pool(

@@ -67,6 +67,8 @@ def number_by_ramp(ramp: RampOfSets, least_bytes: float) -> int | None:
     if len(ranked) < 2 or ranked[0][0] > MAX_DEVIATION**2 * len(ramp.points):
         return None
     least, best = ranked[0]
+    if _pages_overlap(ramp, best):
+        return None  # whether frames are random there is not known: such numbers only speak against others
     lead = max(MIN_LEAD, MIN_LEAD_RATIO * least)
     rare = min(lead, MIN_RARE_LEAD) if not best & (best - 1) else lead
     alike = [count for value, count in ranked[1:] if value < least + (rare if _pages_overlap(ramp, count) else lead)]

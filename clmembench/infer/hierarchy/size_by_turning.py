@@ -40,7 +40,7 @@ def confirmed_size(
     if size.status != "undetermined" or not low:
         return size
     turned = yield from turn_round(asked, chase, step, node, nearer, most_bytes)
-    held = turned.recent_bytes() if turned is not None and turned.misses_all else None
+    held = turned.recent_bytes() if turned is not None and turned.excludes_random() else None
     if turned is None or held is None:
         return size
     evidence = tuple(dict.fromkeys((*size.evidence, *turned.evidence)))

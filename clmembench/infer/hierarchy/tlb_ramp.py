@@ -62,11 +62,15 @@ class SetWays:
         return self.ways if self.large == self.ways else f"{self.large}+{self.sets - 1}x{self.ways}"
 
     @property
+    def is_usual(self) -> bool:
+        """True of equal sets whose number is a power of two, of few ways or of a multiple of four."""
+        is_plain = self.large == self.ways and not self.sets & (self.sets - 1)
+        return is_plain and (self.sets == 1 or self.ways <= MAX_ANY_WAYS or self.ways % USUAL_WAYS_MULTIPLE == 0)
+
+    @property
     def oddity(self) -> float:
         """What is added to chi squared for sets and policies that few devices have, of which many are tried."""
-        is_usual = self.large == self.ways and not self.sets & (self.sets - 1)
-        is_usual &= self.sets == 1 or self.ways <= MAX_ANY_WAYS or self.ways % USUAL_WAYS_MULTIPLE == 0
-        return ODD_SETS_CHI_SQUARED * (not is_usual) + RARE_POLICY_CHI_SQUARED * (self.policy != CYCLIC_POLICIES[0])
+        return ODD_SETS_CHI_SQUARED * (not self.is_usual) + RARE_POLICY_CHI_SQUARED * (self.policy != CYCLIC_POLICIES[0])
 
     @property
     def misses_all(self) -> bool:
@@ -148,8 +152,8 @@ def fit_ramp_of_sets(points: Sequence[RampPoint], hit: float, cost: float, least
 
 
 def _possible_sets(least: int, most: int) -> Sequence[SetWays]:
-    """All sets of so many entries: equal ones, and one larger than the others; policies but LRU and FIFO only of equal ones
-    whose number is a power of two."""
+    """All sets of so many entries: equal ones, and one larger than the others; policies but LRU and FIFO only of usual
+    ones."""
     found = []
     for entries in range(max(MIN_WAYS, least), most + 1):
         equal = [SetWays(1, entries, entries)] if entries <= MAX_ALONE_WAYS else []
@@ -161,7 +165,7 @@ def _possible_sets(least: int, most: int) -> Sequence[SetWays]:
                 if not rest and others >= MIN_SMALL_SETS:
                     found.append(SetWays(others + 1, ways, large))
         found += equal
-        plain = [one for one in equal if not one.sets & (one.sets - 1)]
+        plain = [one for one in equal if not one.sets & (one.sets - 1) and one.is_usual]
         for policy in CYCLIC_POLICIES[1:]:
             found += [replace(one, policy=policy, form=form) for one in plain for form in range(forms_of(policy, one.ways))]
     return found

@@ -26,6 +26,8 @@ MAX_RELATIVE_DIFFERENCE = 0.03  # between the capacities that two working sets g
 MAX_RANDOM_DIFFERENCE = 0.09  # the same where victims are random: sets that get more lines than others keep other shares
 MAX_NOISY_DIFFERENCE = 0.08  # between two capacities, where laps are as noisy as that
 MAX_FLAT_RISE = 0.03  # of a miss's cost, by which laps over the two working sets differ where all accesses miss
+HELD_OF_DRAWN = 0.7  # of the capacity, ln 2 and a little more, which turning laps seem to hold where victims are random
+MIN_DRAWN_HITS = 0.01  # of accesses, fewer than which say nothing
 WANTED_NOISE = 0.008  # of the capacity
 MAX_ORDERS = 7  # of one working set, fewer where a lap takes long
 MAX_TURNED_NODES = 1 << 21  # in all orders of one working set
@@ -50,6 +52,12 @@ class Turning:
         """True if all accesses of plain laps miss: then no victims are drawn at random."""
         slack = max(MAX_FLAT_RISE, 3 * self.noise)
         return max(self.hits) <= slack and max(self.hits) - min(self.hits) <= slack
+
+    def excludes_random(self) -> bool:
+        """True if victims drawn at random would leave more hits in plain laps than there are: of a capacity that then is larger
+        than the one that keeps what was used last."""
+        expected = math.exp(-min(self.sizes) * HELD_OF_DRAWN / max(self.bytes_))
+        return self.misses_all and expected - self.hits[self.sizes.index(min(self.sizes))] > max(MIN_DRAWN_HITS, 3 * self.noise)
 
     def recent_bytes(self, is_known: bool = False) -> float | None:
         """The capacity under a policy that keeps what was used last; None where two working sets disagree. `is_known`: the
