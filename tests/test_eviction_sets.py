@@ -203,3 +203,12 @@ def test_pages_that_saturate_a_tlb():
     assert probe.saturating_pages == 0
     assert replace(probe, entries=40, page_bytes=4096, reach_bytes=40 * 4096).saturating_pages == 52
     assert replace(probe, page_bytes=4096, reach_bytes=64 * 4096).saturating_pages == 128
+
+
+def test_laps_that_are_too_long_do_not_exclude_drawn_victims():
+    """Random victims leave a hundredth of hits in laps over four and a half times the capacity, a fourth of that over six."""
+    short = Turning((100.0 * KIB, 101.0 * KIB), (300 * KIB, 400 * KIB), (0.001, 0.0), (0.005, 0.005), 0.002, ())
+    assert short.misses_all and short.excludes_random()
+    long = replace(short, sizes=(850 * KIB, 1200 * KIB))
+    assert long.misses_all and not long.excludes_random()
+    assert not replace(short, hits=(0.12, 0.05)).excludes_random()

@@ -1,10 +1,12 @@
 """infer.hierarchy.policy_trace: the policy by single accesses, of sets that are empty at first and of sets that are not."""
 
+import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.policy_trace import policy_by_trace
+from clmembench.infer.hierarchy.policy_trace import favoured_policy, policy_by_trace
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
+from clmembench.infer.replacement.cache_set import hits_of_accesses, policy_forms
 from clmembench.plan.hierarchy import replay
 from tests.simulated import Cache, Machine, Noise, Path, plain
 
@@ -34,3 +36,41 @@ def test_one_line_more_than_a_set_holds_is_enough_for_lru():
 
 def test_drawn_victims_of_a_full_set_are_no_policy_of_ages():
     assert traced("random", False, 2).finding.value in ("random", None)
+
+
+def behind_drawn(policy: str, seed: int):
+    """As `traced`, of a second level behind a first one of four ways whose victims are drawn."""
+    nearer = Cache(plain(SETS, 4, LINE), LINE, 4.0, "random")
+    cache = Cache(plain(4 * SETS, 4, LINE), LINE, 30.0, policy)
+    device = Machine("test", {"global": Path((nearer, cache), 200.0)}, Noise(2.0, quantum_cycles=1.0), seed, one_arena=True)
+    way = 4 * SETS * LINE
+    lines, filler = tuple(way * i for i in range(6)), tuple(SETS * LINE * (1 + 4 * i) for i in range(6))
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(30.0, 200.0, 0.1))
+    own = SetLines(len(lines), own=lines, filler=filler, apart_bytes=LINE)
+    found = policy_by_trace(probe, SetOfLevel(4, own, LINE, nearer=4.0))
+    return replay(found, lambda probes: [device.answer(probe) for probe in probes])
+
+
+def test_a_policy_without_chance_is_not_taken_for_a_random_one_behind_drawn_victims():
+    told = {seed: behind_drawn("FIFO", seed) for seed in range(4)}
+    assert all(one is None or one.finding.value in ("FIFO", None) for one in told.values())
+    drawn = [behind_drawn("random", seed) for seed in range(4)]
+    assert any(one is not None and one.finding.value == "random" for one in drawn)
+
+
+@pytest.mark.parametrize(("wrong", "policy"), [(0.2, "FIFO"), (0.1, "LRU"), (0.0, "tree-PLRU")])
+def test_what_one_policy_mostly_explains_is_told_from_what_none_explains(wrong, policy):
+    rng = np.random.default_rng(3)
+    seen, drawn = [], []
+    for _ in range(4):
+        lines = rng.permutation(np.repeat(np.arange(6), 4)).tolist() * 12
+        hits = hits_of_accesses(policy_forms(policy, 4)[0], 4, lines)
+        seen.append((lines, [bool(hit) ^ bool(rng.random() < wrong) for hit in hits]))
+        held, flags = list(range(4)), []
+        for line in lines:
+            flags.append(line in held)
+            if line not in held:
+                held[int(rng.integers(4))] = line
+        drawn.append((lines, flags))
+    assert favoured_policy(4, seen) == policy
+    assert favoured_policy(4, drawn) == ""

@@ -110,6 +110,15 @@ def test_two_numbers_of_entries_that_explain_the_misses_are_no_answer():
     assert fit.entries is None and fit.sets is None
 
 
+def test_ways_that_no_tlb_has_are_no_answer_where_victims_are_drawn():
+    """Of uneven sets only LRU and FIFO are reckoned with: 16 sets of 25 would be what is left of 9+97x4."""
+    counts = (400, 401, 402, 404, 408, 416, 432, 464, 528)
+    odd = fit_ramp_of_sets(points(SetWays(16, 25, 25, "random"), counts), 0.0, 100.0, 398, 402)
+    assert odd is None or all(one.policy != "random" or one.ways != 25 for one in odd.likely)
+    usual = fit_ramp_of_sets(points(SetWays(16, 24, 24, "random"), [n - 16 for n in counts]), 0.0, 100.0, 384, 384)
+    assert usual is not None and (16, 24) in {(one.sets, one.ways) for one in usual.likely}
+
+
 def test_disturbed_orders_are_left_out_and_disagreement_is_noise():
     calm = mean_of_orders([10.0, 10.1, 2.0, 9.9, 10.0], 0.1)
     assert calm.value == pytest.approx(10.0, abs=0.1) and calm.noise < 0.1

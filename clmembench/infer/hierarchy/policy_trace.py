@@ -37,6 +37,7 @@ MAX_WAYS_OF_PROBABILITIES = 4  # up to that many ways the victims' probabilities
 # Cohen's kappa of two repeats: drawn victims of 8 ways and more agree by 0.2 on average, since lines used long ago miss more
 # often, of fewer ways by 0.3
 MIN_MANY_WAYS, MAX_AGREEMENT_OF_MANY_WAYS, MAX_AGREEMENT_OF_FEW_WAYS = 8, 0.35, 0.55
+MAX_KAPPA_OF_DRAWN = (8, 0.45), (3, 0.6), (0, 0.8)  # ways from which on, and kappa: 0.36, 0.50 and 0.70 in simulations
 MAX_LEAD_OF_DRAWN = 0.1  # of the policy without chance that agrees best with drawn victims, before the second
 MOSTLY_EXPLAINED = "{} explains most accesses, but not all, and none of the others nearly as many"
 ALIKE_REPEATS = "the same accesses miss in each repeat, as drawn victims would not make them"
@@ -66,7 +67,7 @@ def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPoli
     alike = decision.finding.value == "random" and _repeats_agreement(probe, of_set, observed) > most
     if (alike or not decision.explained) and (aged := explaining_age_policies(of_set.ways, observations)):
         return _aged_policy(aged, sum(len(lines) for lines, _ in observations), decision.finding.evidence)
-    if decision.finding.value == "random" and of_set.nearer and (likeliest := _favoured(of_set.ways, observations)):
+    if decision.finding.value == "random" and of_set.nearer and (likeliest := favoured_policy(of_set.ways, observations)):
         # where a nearer cache draws its victims, what reaches this one differs from repeat to repeat, whatever its own policy
         return TracedPolicy(policy_finding(None, decision.finding.method, MOSTLY_EXPLAINED.format(likeliest), ()))
     if alike:
@@ -112,7 +113,7 @@ def _repeats_agreement(probe: LevelProbe, of_set: SetOfLevel, observed: Sequence
     return statistics.mean(found) if found else 0.0
 
 
-def _favoured(ways: int, observations: Sequence[SetObservation]) -> str:
+def favoured_policy(ways: int, observations: Sequence[SetObservation]) -> str:
     """The policy without chance that explains far more accesses than all others do, "" where there is none: drawn victims suit
     all of them about as well (Cohen's kappa of what each expects with what was seen)."""
     known = np.array([flag is not None for _, flags in observations for flag in flags])
@@ -124,7 +125,9 @@ def _favoured(ways: int, observations: Sequence[SetObservation]) -> str:
             chance = hits.mean() * seen.mean() + (1 - hits.mean()) * (1 - seen.mean())
             kappas.append((float((hits == seen).mean() - chance) / max(1e-9, 1 - chance), name))
     best, name = max(kappas)
-    return name if best - max((kappa for kappa, other in kappas if other != name), default=0.0) > MAX_LEAD_OF_DRAWN else ""
+    second = max((kappa for kappa, other in kappas if other != name), default=0.0)
+    most = next(agreement for least, agreement in MAX_KAPPA_OF_DRAWN if ways >= least)
+    return name if best > most or best - second > MAX_LEAD_OF_DRAWN else ""
 
 
 def _agrees(answer: Answer, mean: Answer) -> bool:
