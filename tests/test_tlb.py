@@ -170,4 +170,7 @@ def test_entries_by_halves_at_doubled_strides(fitting, entries):
 def test_plain_bits_choose_sets_whatever_their_policies():
     likely = (SetWays(128, 4, 4), SetWays(128, 4, 4, "NRU"), SetWays(125, 4, 20), SetWays(128, 4, 6))
     assert with_plain_bits(RampFit(likely, 1.0), 4).sets == likely[0]
-    assert with_plain_bits(RampFit((*likely, SetWays(64, 8, 8)), 1.0), 4).sets is None
+    several = with_plain_bits(RampFit((*likely, SetWays(64, 8, 8)), 1.0), 4)
+    assert several.sets is None and several.entries == 512  # sets differ, entries do not
+    odd = RampFit((SetWays(28, 18, 26), SetWays(27, 18, 45)), 1.0)
+    assert with_plain_bits(odd, 3) is None and with_plain_bits(odd, 2) == odd

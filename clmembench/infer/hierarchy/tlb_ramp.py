@@ -18,6 +18,7 @@ from clmembench.infer.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_m
 MAX_WAYS, MAX_LARGE_WAYS = 32, 48  # of sets that are tried, and of a larger one
 MAX_ALONE_WAYS = 160  # of a single set
 MIN_WAYS, MIN_SMALL_SETS = 2, 2  # of sets that are tried; sets of equal ways beside a larger one
+SURE_PLAIN_BITS = 3  # that no other evidence outweighs
 MIN_PLAIN_BITS = 2  # doubled strides at which half as many pages fit: an odd number of sets does not
 MAX_SHARE = 1.1  # of the accesses miss: what costs more has missed a cache too in one of the orders
 MIN_POINTS = 4
@@ -183,8 +184,12 @@ def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: f
     return total
 
 
-def with_plain_bits(fit: RampFit, bits: int) -> RampFit:
-    """The fit of sets that so many address bits choose from: of equal sets, whose number these bits divide, if it is one."""
+def with_plain_bits(fit: RampFit, bits: int) -> RampFit | None:
+    """The fit of sets that so many address bits choose from: of equal sets alone, whose number these bits divide, whatever the
+    policy; None where bits contradict all of the fit."""
+    if bits < MIN_PLAIN_BITS:
+        return fit
     equal = tuple(one for one in fit.likely if one.large == one.ways and one.sets % (1 << bits) == 0 and one.sets > 1)
-    numbers = {(one.sets, one.ways) for one in equal}  # whatever the policy
-    return RampFit(equal, fit.chi_squared) if bits >= MIN_PLAIN_BITS and len(numbers) == 1 else fit
+    if not equal:
+        return None if bits >= SURE_PLAIN_BITS else fit
+    return RampFit(equal, fit.chi_squared)
