@@ -19,6 +19,7 @@ SETTLED_STRIDES = 3  # in a row, each twice the last, at which as many places fi
 MAX_REACH_SHARE = 0.9  # of a TLB's reach or entries: what uses more may overflow its sets
 MAX_NEARER_HIT_SHARE = 0.25  # of accesses that a nearer level may answer
 MAX_DISTURBED_LINE_SHARE = 0.07  # of a level's lines, taken by what else uses the core, or of its sets by the kernel itself
+MIN_SHARED_WAYS, MAX_COUNTED_WAYS = 4, 64  # of a set of which the kernel itself may have one
 MAX_HIDDEN_PLACE_SHARE = 0.01  # of many places, which the noise hides one by one
 
 
@@ -60,7 +61,7 @@ class SetGeometry:
 class _StrideDoubling:
     """Strides doubled from one unit on: what fits at each, the bits of the set index so far, how many strides in a row held as
     many places, whether the core was ever restless, or others take lines at any time, and whether one place too many would have
-    been detected at the last stride."""
+    been detected at the last stride; what was found there."""
 
     last: int
     fitting: list[tuple[int, int]] = field(default_factory=list)
@@ -68,6 +69,14 @@ class _StrideDoubling:
     steady: int = 0
     restless: bool = False
     sharp: bool = False
+    found: CapacityBound | None = None
+
+    def is_whole(self, tags: int) -> bool:
+        """True if as many places fit at several strides in a row, and the bits before tell as many sets as, with these ways,
+        there are tags: no further bit is hashed in, whatever longer strides would do."""
+        slack = MAX_DISTURBED_LINE_SHARE * tags if self.restless else 0
+        is_settled = bool(self.bits) and self.steady >= SETTLED_STRIDES and self.sharp
+        return is_settled and abs((self.last << len(self.bits)) - tags) <= slack
 
     @property
     def may_be_one_set(self) -> bool:
@@ -82,14 +91,19 @@ class _StrideDoubling:
         """Note what fits at a stride; why no address bit explains it, "" where one does."""
         last = self.last
         self.fitting.append((stride, found.fits))
+        self.found = found
         self.restless = self.restless or not found.calm
         self.sharp = found.sharp
         if self.restless:
             slack = max(slack, int(MAX_DISTURBED_LINE_SHARE * last))
         if not first:
-            if abs(found.fits - last) <= slack:
+            # of few places of one set, one may be of the kernel itself, whose page or line lies in that set at some strides
+            own = int(self.restless and MIN_SHARED_WAYS <= last < MAX_COUNTED_WAYS)
+            if abs(found.fits - last) <= max(slack, own):
                 self.steady += 1
-            elif abs(2 * found.fits - last) <= 2 * slack:
+                self.last = max(last, found.fits) if own else found.fits
+                return ""
+            if abs(2 * found.fits - last) <= 2 * slack:
                 self.bits.append(int(math.log2(stride)) - 1)
                 self.steady = 0
             else:
@@ -121,6 +135,8 @@ def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits)
         apart = 0.0 if contrast.sharp(last) else MAX_HIDDEN_PLACE_SHARE / 2
         found = yield from find_capacity(probe, stride, 2 * last + 2, guesses, apart)
         reason = yield from _not_one_set(probe, stride, found, unit, tags, limits.nearer)
+        if reason and doubling.is_whole(tags) and doubling.found is not None:
+            return (yield from _confirmed_sets(probe, unit, doubling.found, doubling, limits.most_bytes))
         if reason:
             return doubling.told(None, reason)
         slack = 0 if contrast.sharp(last) else max(1, int(MAX_HIDDEN_PLACE_SHARE * last))
@@ -175,15 +191,19 @@ def _sets_at_odd_multiples(probe: LevelProbe, sets: SetGeometry, most_bytes: int
     """Sets whose lines surely lie that far apart: as many places fit at odd multiples of the stride. Where their number has an
     odd factor, a part of them fit at that multiple; where a hash chooses them, another number."""
     assert sets.ways is not None
+    ways, taken = sets.ways, int(probe.asked.shared and sets.ways >= MIN_SHARED_WAYS)
     for odd in ODD_MULTIPLES:
         stride = odd * sets.way_bytes
-        if sets.ways < 2 or stride * (sets.ways + 1) > most_bytes:
+        if ways < 2 or stride * (ways + 1) > most_bytes:
             break
-        found = yield from find_capacity(probe, stride, 2 * sets.ways + 2, (sets.ways, sets.ways // odd))
-        if found.fits * odd == sets.ways and sets.factor == 1:
-            sets = replace(sets, ways=found.fits, factor=odd)
-        elif found.fits != sets.ways:
-            reason = f"{sets.ways} places fit {sets.way_bytes} B apart, {found.fits} fit {stride} B apart: a hash chooses sets"
+        found = yield from find_capacity(probe, stride, 2 * ways + 2, (ways, ways // odd))
+        if found.fits < 1:
+            break  # no answer, as in a run stored before these were asked
+        if found.fits * odd == ways and sets.factor == 1:
+            ways = found.fits
+            sets = replace(sets, ways=ways, factor=odd)
+        elif abs(found.fits - ways) > taken:
+            reason = f"{ways} places fit {sets.way_bytes} B apart, {found.fits} fit {stride} B apart: a hash chooses sets"
             return replace(sets, ways=None, reason=reason)
     return sets
 
