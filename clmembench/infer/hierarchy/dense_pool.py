@@ -36,6 +36,8 @@ MIN_ORDERS, MAX_ORDERS, FIRST_ORDER = 3, 40, 20  # of laps without one member
 
 def find_dense_sets(probe: LineProbe, nearer_bytes: float, most_bytes: int) -> Inquiry[EvictionSets | str]:
     """Two eviction sets of equal size of a level behind one that holds `nearer_bytes`; or why there are none."""
+    if probe.asked.restless:
+        return "other programs use the core, and take lines of every set"
     if not probe.nearer or not nearer_bytes:
         return "no nearer cache is known"
     last = len(probe.asked.answers) + MAX_PROBES
