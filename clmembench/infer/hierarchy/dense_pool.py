@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_line_of_sets
+from clmembench.infer.hierarchy.eviction_sets import AGREEING_SETS, EvictionSets, find_line_of_sets, sets_of_pools
 from clmembench.infer.hierarchy.filler_lines import least_overflow
 from clmembench.infer.hierarchy.line_probe import MAX_ENTRIES_SHARE, MAX_ORDERS_OF_TEST, MIN_PAGE_BYTES, LineProbe
 from clmembench.infer.hierarchy.pool_reduction import MAX_WAYS, confirmed_set
@@ -28,7 +28,6 @@ MAX_WINDOW_BYTES = 8 << 20  # that the lines are drawn from
 MAX_DEVIATION = 1.0  # of the misses of a lap: a set that recency fills misses with each of its lines
 USUAL_WAYS = 16  # members that groups are made for
 TRIED_POOLS = 4
-AGREEING_SETS = 2  # of equal size
 MAX_PROBES = 1200  # of one level
 SURE_DEVIATION, MAX_OTHER_MISSES = 0.1, 0.3  # of misses that a lap without one member may have
 MIN_ORDERS, MAX_ORDERS, FIRST_ORDER = 3, 40, 20  # of laps without one member
@@ -51,23 +50,15 @@ def find_dense_sets(probe: LineProbe, nearer_bytes: float, most_bytes: int) -> I
         return "laps over as many lines as empty the nearer caches are too long, or beyond the reach of a TLB"
     probe = replace(probe, filler=(), is_near=True)
     yield from probe.asked.one(probe.lap([0, (TRIED_POOLS * window - 8) * probe.node_bytes]))
-    sets: list[tuple[int, ...]] = []
-    fillers: list[tuple[int, ...]] = []
-    reason = ""
+    pools = []
     for number in range(TRIED_POOLS):
         drawn = [*range(least), *(least + np.random.default_rng(number).permutation(window - least)[: most - least])]
-        found = yield from _set_of(probe, [(number * window + int(i)) * probe.node_bytes for i in drawn], least, last)
-        if isinstance(found, str):
-            reason = found
-            continue
-        sets.append(found[0])
-        fillers.append(found[1])
-        if len({len(lines) for lines in sets}) > 1:
-            return f"eviction sets of {' and '.join(str(len(one)) for one in sets)} lines were found: sets differ"
-        if len(sets) == AGREEING_SETS:
-            agreed = EvictionSets(probe, tuple(sets), tuple(fillers), MIN_PAGE_BYTES, fills_all=True)
-            return replace(agreed, line_bytes=(yield from find_line_of_sets(agreed)))
-    return reason
+        pools.append([(number * window + int(i)) * probe.node_bytes for i in drawn])
+    found = yield from sets_of_pools(probe, pools, lambda pool: _set_of(probe, pool, least, last), AGREEING_SETS, TRIED_POOLS)
+    if isinstance(found, str):
+        return found
+    found = replace(found, stride_bytes=MIN_PAGE_BYTES, fills_all=True)
+    return replace(found, line_bytes=(yield from find_line_of_sets(found)))
 
 
 def _set_of(

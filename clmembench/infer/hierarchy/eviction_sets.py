@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ MAX_SCATTERED_LINES = 1 << 12  # of a pool: laps over more are too noisy for a s
 MAX_WINDOW_BYTES = 2 << 20  # arrays are aligned to that, so that offsets within a window are bits of the address
 POOL_COUNTS = (6, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # lines that are tried, until some overflow
 AGREEING_SETS, AGREEING_SETS_OF_FIRST = 2, 3  # of equal size, from other places: sets of a first cache may be uneven
-MAX_TRIED_SETS = 5
+MAX_TRIED_SETS, MAX_EMPTY_POOLS = 5, 2
 MAX_ROOM = 1 << 12  # places that are looked at
 MAX_PROBES, MAX_PROBES_OF_FIRST = 1000, 2000  # of one level; laps over the first cache of a GPU are fast
 LINE_BYTES = (32, 64, 128, 256, 512)  # that are tried
@@ -109,7 +109,7 @@ def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[Evi
         [(number * window + int(i)) * probe.node_bytes for i in np.random.default_rng(number).permutation(window)[: counts[-1]]]
         for number in range(MAX_TRIED_SETS)
     ]
-    found = yield from _sets_of_pools(probe, pools, counts, last)
+    found = yield from sets_of_pools(probe, pools, lambda pool: reduce_pool(probe, pool, counts, last), AGREEING_SETS_OF_FIRST)
     if not isinstance(found, EvictionSets):
         return found
     found = replace(found, stride_bytes=probe.node_bytes, window_bytes=window * probe.node_bytes)
@@ -125,29 +125,35 @@ def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inqui
         # filler and lines share their offset: nearer caches have them in the same sets
         offset = 0 if probe.nearer else number * 5 * LINE_BYTES[-1] % MIN_PAGE_BYTES  # the first byte of a line
         pools.append([(first + i) * stride + offset for i in range(min(POOL_COUNTS[-1], usable - first))])
-    found = yield from _sets_of_pools(probe, pools, POOL_COUNTS, last)
+    needed = AGREEING_SETS if probe.nearer else AGREEING_SETS_OF_FIRST
+    found = yield from sets_of_pools(probe, pools, lambda pool: reduce_pool(probe, pool, POOL_COUNTS, last), needed)
     return replace(found, stride_bytes=stride) if isinstance(found, EvictionSets) else found
 
 
-def _sets_of_pools(
-    probe: LineProbe, pools: Sequence[Sequence[int]], counts: Sequence[int], last: int
+def sets_of_pools(
+    probe: LineProbe,
+    pools: Sequence[Sequence[int]],
+    reduce: Callable[[Sequence[int]], Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]],
+    needed: int,
+    empty: int = MAX_EMPTY_POOLS,
 ) -> Inquiry[EvictionSets | str]:
-    """Eviction sets of equal size, each from a pool of its own, of which so many first lines are tried; or why not."""
+    """`needed` eviction sets of equal size, each from a pool of its own that is reduced to the set and its filler; or why not.
+    `empty`: after so many pools without any set no more are tried."""
     found: list[tuple[int, ...]] = []
     fillers: list[tuple[int, ...]] = []
     reason = ""
     for number, pool in enumerate(pools):
-        lines = yield from reduce_pool(probe, pool, counts, last)
+        lines = yield from reduce(pool)
         if isinstance(lines, str):
             reason = lines
-            if not found and number:
+            if not found and number + 1 >= empty:
                 return reason
             continue
         found.append(lines[0])
         fillers.append(lines[1])
         if len({len(one) for one in found}) > 1:
             return f"eviction sets of {' and '.join(str(len(one)) for one in found)} lines were found: sets differ"
-        if len(found) == (AGREEING_SETS if probe.nearer else AGREEING_SETS_OF_FIRST):
+        if len(found) == needed:
             return EvictionSets(probe, tuple(found), tuple(fillers), 0)
     return reason
 
