@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
-from clmembench.infer.hierarchy.line_probe import listed
+from clmembench.infer.hierarchy.listed_pages import cost_of_pages
 from clmembench.infer.hierarchy.page_probe import PageCost, PageProbe
-from clmembench.infer.hierarchy.probing import PAGE_ORDERS
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Inquiry
 
 # Thresholds, each with its reason
 MIN_PLACEMENTS, MAX_PLACEMENTS = 6, 16  # random placements; two sets get equal shares of 60 pages in one placement of ten
@@ -25,9 +25,13 @@ def is_fully_associative_tlb(pages: PageProbe, cost: PageCost, page: int, count:
     room = pages.field.most_bytes // page
     if not MIN_PAGES <= count <= MAX_PAGES or room < MIN_ROOM_RATIO * count or cost.miss <= cost.hit:
         return False
+
+    def choose(random: np.random.Generator) -> Sequence[int]:
+        return random.choice(room, count, replace=False).tolist()  # type: ignore[no-any-return]
+
     values: list[float] = []
     for seed in range(MAX_PLACEMENTS):
-        value = yield from _translation_cost(pages, page, count, room, seed)
+        value = yield from cost_of_pages(pages, page, count, choose, seed)
         if value is None:
             return False
         values.append((value - cost.hit) / (cost.miss - cost.hit))
@@ -38,15 +42,3 @@ def is_fully_associative_tlb(pages: PageProbe, cost: PageCost, page: int, count:
         if len(values) >= MIN_PLACEMENTS and abs(float(np.mean(values))) <= most:
             return True
     return False
-
-
-def _translation_cost(pages: PageProbe, page: int, count: int, room: int, seed: int) -> Inquiry[float | None]:
-    """Mean latency that an access to another page adds, over random pages; None without an answer."""
-    chase, random = pages.chase, np.random.default_rng([seed, count])
-    lines = chase.lines_of_page(count, page)
-    first = random.integers(0, max(1, page // chase.control_bytes - lines), count) * chase.control_bytes
-    places = listed((np.sort(random.choice(room, count, replace=False)) * page + first).tolist())
-    rounds, together = (
-        Probe(Pattern(order, count, 0, 0, chase.control_bytes, lines, places, seed), chase.space) for order in PAGE_ORDERS
-    )
-    return (yield from chase.difference(pages.asked, (rounds, together), lines))[0]

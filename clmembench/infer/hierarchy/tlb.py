@@ -20,6 +20,7 @@ from clmembench.infer.hierarchy.page_scan import Overflow, first_overflow, may_b
 from clmembench.infer.hierarchy.page_size import is_page_of_next, page_size
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry
+from clmembench.infer.hierarchy.tlb_bits import sets_by_bits
 from clmembench.infer.hierarchy.tlb_confirmation import entries_and_sets, page_is_confirmed, without_nearer_sets
 from clmembench.infer.hierarchy.tlb_cost import (
     MAX_RISE_FROM_TWICE,
@@ -63,9 +64,10 @@ def measure_tlbs(asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits) 
             without_page = first
             continue
         second = yield from _second_level(pages, first)
-        levels = [(yield from _with_sets(pages, first, 0))]
+        levels = [(yield from _with_bits(pages, (yield from _with_sets(pages, first, 0))))]
         if second is not None:
-            levels.append((yield from _with_sets(pages, second, first.pages.fits)))
+            second = yield from _with_sets(pages, second, first.pages.fits)
+            levels.append((yield from _with_bits(pages, second)))
         return levels
     return [without_page] if without_page is not None and _costs_surely(without_page) else []
 
@@ -194,6 +196,21 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     sources = replace(sources, sets=pages.asked.cited())
     one = SetGeometry(((page, tlb.pages.fits),), (), tlb.pages.fits)
     return replace(found, tags=tlb.pages, sets=one, sources=sources)
+
+
+def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[TlbGeometry]:
+    """A level with the sets that bits of a page's number tell, where nothing else told them."""
+    page = tlb.page.nbytes
+    if page is None or tlb.stride_bytes != page or tlb.pages.over is None or tlb.decided or sets_agree(tlb):
+        return tlb
+    pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
+    pages.asked.cited()
+    found = yield from sets_by_bits(pages, PageCost(tlb.contrast.hit, tlb.contrast.miss), page, tlb.pages)
+    if found is None:
+        return tlb
+    evidence = pages.asked.cited()
+    entries = tuple(dict.fromkeys((*tlb.sources.entries, *evidence)))
+    return replace(tlb, by_bits=found, sources=replace(tlb.sources, entries=entries, sets=evidence))
 
 
 def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Inquiry[bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from clmembench.infer.hierarchy.fill_unit import UnitSize
 from clmembench.infer.hierarchy.probing import CapacityBound, HitMissModel
 from clmembench.infer.hierarchy.strides import SetGeometry, is_consistent
-from clmembench.infer.hierarchy.tlb_ramp import RampFit
+from clmembench.infer.hierarchy.tlb_ramp import RampFit, SetWays
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class TlbEvidence:
 class TlbGeometry:
     """One level: how many pages fit, what a miss costs beyond a hit (and at several times as many pages, which tells whether it
     is the whole cost; `noise` is theirs), the page, its sets; None and why where that is not known. `ramp`: the sets by how
-    misses grow."""
+    misses grow; `by_bits`: by which bits of a page's number choose them."""
 
     contrast: HitMissModel
     pages: CapacityBound
@@ -37,6 +37,12 @@ class TlbGeometry:
     noise: float = 0.0
     sources: TlbEvidence = field(default_factory=TlbEvidence)
     ramp: RampFit | None = None
+    by_bits: SetWays | None = None
+
+    @property
+    def decided(self) -> SetWays | None:
+        """The sets, where how misses grow or bits tell them."""
+        return self.by_bits or (self.ramp.sets if self.ramp is not None else None)
 
 
 def sets_agree(tlb: TlbGeometry) -> bool:

@@ -17,6 +17,7 @@ from clmembench.model import Finding, Inquiry, TlbLevel
 
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
 RAMP_METHOD = "misses of each page more than fit"
+BITS_METHOD = "pages that fit where one bit of their numbers is 0"
 HALVES_METHOD = "half as many pages fit at each doubled stride"
 # Thresholds and limits, each with its reason
 MIN_HALVES, MAX_HALVES_DIFFERENCE = 2, 0.02  # doubled strides; relative, of the counts at shorter ones, which noise moves
@@ -61,6 +62,8 @@ def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
     """The entries, where the growth of misses, or sets, or two strides tell them exactly. `number`: of the level, from 0."""
     if tlb.page.nbytes is None:
         return _EntryCount(None, tlb.page.reason or "the page is not known")
+    if tlb.by_bits is not None:
+        return _EntryCount(tlb.by_bits.entries, method=BITS_METHOD)
     tried = {one.entries for one in tlb.ramp.likely} if tlb.ramp is not None else set()
     if len(tried) == 1:
         return _EntryCount(tried.pop(), method=RAMP_METHOD)
@@ -136,11 +139,12 @@ def _set_findings(
 ) -> Inquiry[dict[str, Finding]]:
     """Ways, sets and policy. `number`: of the level, from 0."""
     page, of_sets = tlb.page.nbytes, tlb.sources.sets
-    decided = tlb.ramp.sets if tlb.ramp is not None and page else None
+    decided = tlb.decided if page else None
     if decided is not None:
+        method = BITS_METHOD if tlb.by_bits is not None else RAMP_METHOD
         found = {
-            "ways": measured_finding("ways", decided.text, RAMP_METHOD, of_sets),
-            "sets": measured_finding("sets", decided.sets, RAMP_METHOD, of_sets),
+            "ways": measured_finding("ways", decided.text, method, of_sets),
+            "sets": measured_finding("sets", decided.sets, method, of_sets),
         }
         ways, stride = decided.large, (decided.period if decided.large > decided.ways else decided.sets) * (page or 0)
     elif tlb.sets is not None and tlb.sets.ways is not None and sets_agree(tlb) and page:

@@ -1,0 +1,70 @@
+"""Sets of second TLBs by bits of a page's number: told where bits choose them, and no number where something else does."""
+
+import pytest
+
+from clmembench.infer.hierarchy.page_probe import PageCost, PageCountLimits, PageProbe
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.tlb_bits import sets_by_bits
+from clmembench.infer.hierarchy.tlb_ramp import SetWays
+from clmembench.plan.hierarchy import replay
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
+from tests.truths import mei_tlbs
+
+PAGE, NEARER, COST = 4 * KIB, 24, PageCost(7.0, 30.0)
+
+
+def told(second, held, policy="LRU", most_bytes=512 * MIB, nearer="LRU", relative_noise=0.001):
+    """What is told of a TLB with these sets behind one of 24 entries."""
+    first = Tlb(Sets((NEARER,)), PAGE, COST.hit, nearer)
+    path = Path((Cache(plain(64, 8, 64), 64, 5.0),), 90.0, (first, Tlb(second, PAGE, COST.miss, policy)))
+    device = Machine("test", {"global": path}, Noise(lap_relative=relative_noise), 3)
+    chase = ChaseLayout("global", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(256,), page_bytes=PAGE)
+    pages = PageProbe(ProbeCache(), chase, PageCountLimits(most_bytes, relative_noise))
+    return replay(sets_by_bits(pages, COST, PAGE, held), lambda probes: [device.answer(probe) for probe in probes])
+
+
+def hashed(sets, ways, *pairs):
+    """Sets of which some bits are the exclusive or of two bits of a page's number, the others plain."""
+    low, bits = PAGE.bit_length() - 1, sets.bit_length() - 1
+    other = dict(pairs)
+    return Sets((ways,) * sets, masks=tuple(1 << (low + i) | (1 << (low + other[i]) if i in other else 0) for i in range(bits)))
+
+
+@pytest.mark.parametrize("policy", ["LRU", "FIFO", "tree-PLRU", "NRU"])
+@pytest.mark.parametrize(("sets", "ways"), [(64, 4), (128, 2), (16, 8)])
+def test_sets_that_bits_choose(sets, ways, policy):
+    entries = sets * ways
+    for held in (CapacityBound(entries, entries + 1), CapacityBound(entries - 2, entries + 9, 40.0, sets / 2)):
+        assert told(plain(sets, ways, PAGE), held, policy) == SetWays(sets, ways, ways)
+
+
+def test_a_count_that_noise_leaves_open_is_settled_by_whole_rows():
+    assert told(plain(64, 6, PAGE), CapacityBound(380, 470, 90.0, 130.0)) == SetWays(64, 6, 6)
+
+
+def test_sets_behind_drawn_victims():
+    assert told(plain(128, 4, PAGE), CapacityBound(510, 520, 30.0, 8.0), nearer="random") == SetWays(128, 4, 4)
+    assert told(plain(64, 4, PAGE), CapacityBound(250, 258, 30.0, 8.0), "random") in (None, SetWays(64, 4, 4))
+
+
+@pytest.mark.parametrize(
+    ("second", "entries"),
+    [
+        (Sets((4,) * 96), 384),  # a modulus of three times a power of two
+        (Sets((256,)), 256),
+        (hashed(64, 4, (4, 7), (5, 8)), 256),  # plain bits, and others that are hashed
+        (hashed(64, 4, (0, 6), (1, 7), (2, 8), (3, 9), (4, 10), (5, 11)), 256),
+        (mei_tlbs(COST.hit, COST.miss, (17, 8, 30))[1].sets, 257),  # a large set and equal ones
+    ],
+)
+def test_no_wrong_number_where_something_else_chooses_them(second, entries):
+    for policy in ("LRU", "NRU"):
+        found = told(second, CapacityBound(entries, entries + 1), policy)
+        assert found is None or (found.sets, found.ways) == (len(second.ways), second.ways[0])
+
+
+def test_nothing_is_told_where_memory_has_no_room_or_the_nearer_tlb_answers():
+    held = CapacityBound(256, 257)
+    assert told(plain(64, 4, PAGE), held, most_bytes=256 * PAGE) is None
+    assert told(plain(4, 8, PAGE), CapacityBound(32, 33)) is None  # of 24 pages the nearer TLB holds all
+    assert told(plain(64, 4, PAGE), held, relative_noise=0.2) is None
