@@ -6,17 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clmembench.infer.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.policy_probe import probe_policy, probe_possible_policies
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.tlb_cost import range_of_noise
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry, sets_agree
 from clmembench.infer.hierarchy.tlb_walks import set_behind
 from clmembench.infer.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
+from clmembench.infer.replacement.policy_rates import DRAWN
 from clmembench.model import Finding, Inquiry, TlbLevel
 
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
 RAMP_METHOD = "misses of each page more than fit"
+DRAWN_METHOD = "only drawn victims explain how misses grow; that one way is drawn up to three times as often is not excluded"
 BITS_METHOD = "pages that fit where one bit of their numbers is 0"
 HALVES_METHOD = "half as many pages fit at each doubled stride"
 # Thresholds and limits, each with its reason
@@ -166,8 +168,19 @@ def _set_findings(
     probe = LevelProbe(asked, chase, tlb.contrast)
     lines = SetLines(ways + EXTRA_LINES, stride, chase.shift_bytes)
     of_set = SetOfLevel(ways, lines, 64, miss_is_known=_every_access_missed(tlb), policies=possible)
-    told = yield from probe_policy(probe, of_set)
+    told, left = yield from probe_possible_policies(probe, of_set)
+    told = _drawn_evenly(told, left or possible, tlb)
     return found | (_unless_growth_differs(told, tlb, ways) if chase.page_lines == 1 else told)
+
+
+def _drawn_evenly(told: dict[str, Finding], possible: frozenset[str], tlb: TlbGeometry) -> dict[str, Finding]:
+    """The policy, random where it is only open whether each way is drawn as often: no TLB is known that prefers one, and only
+    latencies of single accesses, which no TLB's penalty stands out of, would show that."""
+    policy = told["policy"]
+    if policy.status != "undetermined" or not possible or not possible <= DRAWN:
+        return told
+    evidence = tuple(dict.fromkeys((*policy.evidence, *tlb.sources.sets, *tlb.sources.entries)))
+    return {"policy": measured_finding("policy", "random", DRAWN_METHOD, evidence)}
 
 
 def _unless_growth_differs(told: dict[str, Finding], tlb: TlbGeometry, ways: int) -> dict[str, Finding]:
