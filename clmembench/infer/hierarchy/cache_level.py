@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import undetermined_finding
+from clmembench.infer.hierarchy.cache_bits import with_sets_by_bits
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import (
     NO_TRANSLATION,
@@ -210,7 +211,14 @@ def _geometry(
     sets: SetGeometry | None = None
     if tag.nbytes is not None:
         count = begun.dense.fits * begun.unit // tag.nbytes
-        sets = yield from sets_and_ways(_without_blocks(probe), tag.nbytes, count, limits)
+        alone = _without_blocks(probe)
+        sets = yield from sets_and_ways(alone, tag.nbytes, count, limits)
+        if around.number and sets.ways is None:
+            least, most = (nbytes // tag.nbytes for nbytes in begun.bounds_bytes())
+            sets = yield from with_sets_by_bits(alone, tag.nbytes, (least, most), sets, limits)
+            if sets.ways is not None:  # a nearer cache may hold a few of the lines that seemed to fit
+                fits = sets.ways * sets.sets * tag.nbytes // begun.unit
+                begun = replace(begun, dense=replace(begun.dense, fits=fits, over=fits + 1, hidden=0.0))
     return replace(begun, tag=tag, tags=tags, sets=sets), (tag_from, asked.cited())
 
 

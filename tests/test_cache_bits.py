@@ -1,0 +1,77 @@
+"""Sets of second caches by bits of an address: told where bits choose them, and no number where something else does."""
+
+import pytest
+
+from clmembench.infer.hierarchy.cache_bits import with_sets_by_bits
+from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.strides import SetGeometry, StrideLimits
+from clmembench.plan.hierarchy import replay
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
+
+LINE, HIT, MISS = 128, 47.0, 200.0
+
+
+def told(second, counts, told_bits=(7,), policy="LRU", nearer="LRU", most_bytes=512 * MIB, frame_bytes=0):
+    """What is told of a cache with these sets behind one of 24 KiB, of which strides told some bits."""
+    first = Cache(plain(8, 24, LINE), LINE, 5.0, nearer)
+    behind = Cache(second, LINE, HIT, policy, frame_bytes=frame_bytes)
+    device = Machine("test", {"global": Path((first, behind), MISS)}, Noise(lap_relative=0.001), 3)
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(HIT, MISS, 0.1))
+    sets = SetGeometry((), told_bits, None, "a nearer level holds them")
+    limits = StrideLimits(most_bytes, most_bytes, 1 << 20, 5.0)
+    return replay(
+        with_sets_by_bits(probe, LINE, counts, sets, limits), lambda probes: [device.answer(probe) for probe in probes]
+    )
+
+
+def masks(sets, ways, more):
+    """Sets by plain bits from the line's on, the last `len(more)` of them each with one bit more, so many above."""
+    bits = sets.bit_length() - 1
+    found = [1 << (7 + i) for i in range(bits)]
+    for i, above in enumerate(more):
+        found[bits - 1 - i] |= 1 << (7 + bits - 1 - i + above)
+    return Sets((ways,) * sets, masks=tuple(found))
+
+
+@pytest.mark.parametrize(("policy", "nearer"), [("LRU", "random"), ("FIFO", "LRU"), ("tree-PLRU", "LRU"), ("random", "LRU")])
+@pytest.mark.parametrize(("sets", "ways"), [(256, 8), (512, 4), (64, 16)])
+def test_sets_that_bits_choose(sets, ways, policy, nearer):
+    lines = sets * ways
+    found = told(plain(sets, ways, LINE), (lines, lines + 6), policy=policy, nearer=nearer)
+    # of drawn victims so many rows do not settle at once, so that nothing may be told
+    assert (found.sets, found.ways) == (sets, ways) or (policy == "random" and found.ways is None)
+    if policy != "random":
+        assert found.bits == tuple(range(7, 7 + sets.bit_length() - 1)) and not found.reason
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        Sets((8,) * 192),  # a modulus of three times a power of two
+        Sets((1024,)),
+        masks(256, 8, (4, 5)),
+        masks(256, 8, (9,)),
+        masks(128, 16, (8, 8, 8, 8, 8, 8, 8)),
+    ],
+)
+def test_no_wrong_number_where_something_else_chooses_them(second):
+    lines = sum(second.ways)
+    for bits in ((), (7,)):
+        found = told(second, (lines, lines + 4), bits, "LRU")
+        assert found.ways is None or (found.sets, found.ways) == (len(second.ways), second.ways[0])
+
+
+def test_frames_are_no_sets():
+    for frame in (4 * KIB, 16 * KIB):
+        found = told(plain(1024, 4, LINE), (3000, 4096), frame_bytes=frame)
+        assert found.ways is None or (found.sets, found.ways) == (1024, 4)
+
+
+def test_nothing_is_asked_that_was_told_or_has_no_room():
+    asked = SetGeometry((), (7,), 8)
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(HIT, MISS, 0.1))
+    limits = StrideLimits(512 * MIB, 512 * MIB, 1 << 20)
+    assert replay(with_sets_by_bits(probe, LINE, (2048, 2050), asked, limits), lambda _: pytest.fail("asked")) == asked
+    gap = SetGeometry((), (7, 9), None, "a gap")
+    assert replay(with_sets_by_bits(probe, LINE, (2048, 2050), gap, limits), lambda _: pytest.fail("asked")) == gap
+    assert told(plain(256, 8, LINE), (2048, 2050), most_bytes=384 * KIB).ways is None
