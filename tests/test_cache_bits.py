@@ -61,10 +61,14 @@ def test_no_wrong_number_where_something_else_chooses_them(second):
         assert found.ways is None or (found.sets, found.ways) == (len(second.ways), second.ways[0])
 
 
-def test_frames_are_no_sets():
-    for frame in (4 * KIB, 16 * KIB):
-        found = told(plain(1024, 4, LINE), (3000, 4096), frame_bytes=frame)
-        assert found.ways is None or (found.sets, found.ways) == (1024, 4)
+@pytest.mark.parametrize("policy", ["LRU", "random"])
+@pytest.mark.parametrize(
+    ("frame", "sets", "counts", "bits"), [(4, 256, 3456, 3), (64, 1024, 5120, 9), (64, 96, 752, 4), (4, 64, 1000, 5)]
+)
+def test_frames_are_no_sets(frame, sets, counts, bits, policy):
+    second = Sets((16,) * sets) if sets == 96 else plain(sets, 8 if frame == 64 else 16, LINE)
+    found = told(second, (counts, counts + 8), tuple(range(7, 7 + bits)), policy, frame_bytes=frame * KIB)
+    assert found.ways is None or (found.sets, found.ways) == (sets, second.ways[0])
 
 
 def test_nothing_is_asked_that_was_told_or_has_no_room():

@@ -22,7 +22,9 @@ from clmembench.model import Inquiry, Pattern, Probe
 # Thresholds, each with its reason
 ASKED_QUARTERS = 3  # of the lines that fit: half of the sets have room for two of these, all have for all
 MIN_MISS_SHARE, MAX_MISS_SHARE = 0.3, 0.08  # of accesses: where a bit is one of the sets', and where it is none
-MAX_ROWS_SHARE = 0.2  # of accesses to random rows of lines: of uneven sets half miss
+MAX_ROWS_SHARE = 0.02  # of accesses to as many random rows of lines as there are ways: of uneven sets more miss
+MIN_OVER_SHARE = 0.08  # of one row more: a set of 16 ways that draws victims misses more; frames rarely overflow each time
+MAX_WAYS = 32  # no cache is known to have more in sets that bits choose
 ORDERS, MAX_ORDERS = 2, 5  # of laps, which have to agree on that; tried at most
 MIN_BITS = 2  # of which a single one may be chance
 MAX_RUNS = 3072  # of neighbouring lines in a lap: each is listed in the record
@@ -56,24 +58,27 @@ def with_sets_by_bits(
         bits += 1
     least, most_lines = (1 - MAX_COUNT_DIFFERENCE) * counts[0], (1 + MAX_COUNT_DIFFERENCE) * counts[1]
     tried = range(math.ceil(least / (1 << bits)), int(most_lines / (1 << bits)) + 1)
-    if bits < MIN_BITS or len(tried) != 1:
+    if bits < MIN_BITS or len(tried) != 1 or tried[0] > MAX_WAYS:
         return sets
     found = replace(sets, bits=tuple(range(low, low + bits)), ways=tried[0], reason="")
     return found if (yield from _rows_fit(probe, line, found, most)) else sets
 
 
 def _rows_fit(probe: LevelProbe, line: int, sets: SetGeometry, most_bytes: int) -> Inquiry[bool]:
-    """True if as many random rows of lines, one of each set, fit as there are ways: no other bits, and no modulus, choose sets
-    too, which would spread such rows unevenly."""
+    """True if as many random rows of lines, one of each set, fit as there are ways, and never one row more: no other bits, no
+    modulus and no page frames choose sets too, which would spread rows unevenly, some well and some not."""
     ways, row_bytes = sets.ways or 0, sets.sets * line
     room = most_bytes // row_bytes
     if room < MIN_ROOM_RATIO * ways:
         return False
     for seed in range(ROWS_SEEDS):
-        rows = np.random.default_rng([seed, ways]).choice(room, ways, replace=False)
+        rows = np.random.default_rng([seed, ways]).choice(room, ways + 1, replace=False)
         places = (rows[:, None] * row_bytes + np.arange(sets.sets)[None, :] * line).reshape(-1).tolist()
-        share = yield from _share(probe, places)
+        share = yield from _share(probe, places[: -sets.sets])
         if share is None or share > MAX_ROWS_SHARE:
+            return False
+        over = yield from _share(probe, places)
+        if over is None or over < MIN_OVER_SHARE:
             return False
     return True
 
