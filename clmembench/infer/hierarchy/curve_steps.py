@@ -29,6 +29,7 @@ MIN_RELATIVE_STEP = 0.2  # two neighbouring levels differ by more
 MIN_LARGE_PLATEAU_POINTS = 4  # of large sets, which are a plateau, as of a far partition, where so many are alike
 MIN_RELATIVE_STEP_OF_LARGE = 0.15  # behind such a plateau
 MAX_HIDDEN_MISS_SHARE, HIDDEN_MISS_SIGMAS = 0.5, 2.0  # of a plateau's last set: misses that the scatter of its points hides
+MIN_LEVEL_RATIO = 1.5  # times where the level before is surely left: sets with half as many lines again as ways miss all
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
 MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
 SHORT_PLATEAU_POINTS = 6  # in a shorter one between two such small steps a few pages may happen to lie well
@@ -116,6 +117,11 @@ def find_steps(
                 found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[last])
                 before, start = stop, None
             continue  # else a part of the next hump's rise, or noise
+        if found and sizes[start] < min(MIN_LEVEL_RATIO * found[-1].over_bytes, LARGE_SET_BYTES):
+            # a policy that misses as many accesses of one line too many as of two, as NRU of four ways does
+            found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, 0, found[-1].hit, miss)])
+            before, start = stop, None
+            continue
         scatter = relative_noise(values[before : start + 1])
         flat = is_long or _is_flat(values, rising, before, start)
         flat = flat and statistics.median(spreads[before : start + 1]) == 0
