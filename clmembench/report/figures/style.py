@@ -20,6 +20,26 @@ LABEL_COUNT_RANGE = (3, 12)  # of a logarithmic axis: fewer tell nothing of a sc
 MAX_HALF_LEGEND_LETTERS = 62  # letters of a name that half a figure's width has room for, in a legend
 MAX_NAME_LETTERS = 60  # of a name that a plot has room for
 MARKERS = "osD^vPX*<>hp"
+# seaborn's style "whitegrid" and its palette "colorblind" (after Wong 2011), written out: to load seaborn takes as long as to
+# draw a report
+LOOK: dict[Any, Any] = {
+    "axes.axisbelow": True, "axes.edgecolor": ".8", "axes.grid": True, "axes.labelcolor": ".15", "axes.labelsize": 12,
+    "axes.linewidth": 1.25, "axes.titlesize": 12, "font.family": "sans-serif",
+    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"], "font.size": 9,
+    "grid.color": ".8", "grid.linewidth": 1, "legend.fontsize": 11, "legend.title_fontsize": 12,
+    "lines.solid_capstyle": "round", "patch.edgecolor": "w", "patch.force_edgecolor": True, "svg.fonttype": "none",
+    "svg.hashsalt": "clmembench", "text.color": ".15",
+    **{
+        f"{axis}.{name}": value
+        for axis in ("xtick", "ytick")
+        for name, value in (
+            ("color", ".15"), ("labelsize", 11), ("major.size", 6), ("major.width", 1.25), ("minor.size", 4),
+            ("minor.width", 1),
+        )
+    },
+    "xtick.bottom": False, "ytick.left": False,
+}  # fmt: skip
+COLOURS = "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"
 
 
 def plain(text: str) -> str:
@@ -35,13 +55,11 @@ def plain(text: str) -> str:
 
 def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, list[Axes]]:
     """Up to so many plots a row; figures are not pyplot's, so nothing lives on after them."""
-    import seaborn
     from matplotlib import rcdefaults, rcParams
     from matplotlib.figure import Figure as MatplotlibFigure
 
     rcdefaults()  # not what a file matplotlibrc says, which is looked for in the current folder first
-    seaborn.set_theme(style="whitegrid", rc={"svg.fonttype": "none", "svg.hashsalt": "clmembench", "font.size": 9})
-    rcParams["font.family"] = "sans-serif"
+    rcParams.update(LOOK)
     columns = min(most_columns, count)
     lines = -(-count // columns)
     figure = MatplotlibFigure(figsize=(10, height * lines), layout="constrained")
@@ -83,9 +101,7 @@ def log_y(axis: Axes) -> None:
 
 def colour(number: int) -> Any:
     """The colour of the line or bar of that number; they can be told apart by the colour-blind."""
-    import seaborn
-
-    return seaborn.color_palette("colorblind")[number % 10]
+    return COLOURS[number % len(COLOURS)]
 
 
 def svg(figure: Figure) -> str:

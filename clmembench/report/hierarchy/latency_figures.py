@@ -166,7 +166,7 @@ def _answered(answers: Sequence[Answer]) -> list[Answer]:
 
 def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
     """A line for each array size; those that are as fast at every stride are grey."""
-    import seaborn
+    from matplotlib import colormaps
 
     by_size: dict[int, dict[int, float]] = {}
     for a in answers:
@@ -174,7 +174,7 @@ def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
         by_size.setdefault(pattern.count * pattern.stride_bytes, {})[pattern.stride_bytes] = float(a.value or 0)
     slow = [n for n, curve in sorted(by_size.items()) if max(curve.values()) > MAX_FITTING_RATIO * min(curve.values())]
     flat = [n for n in sorted(by_size) if n not in slow]
-    shades: Any = seaborn.color_palette("viridis_r", len(slow) + 1)[1:] if slow else []
+    shades: list[Any] = [colormaps["viridis_r"]((number + 2) / (len(slow) + 2)) for number in range(len(slow))]
     looks = {n: ("#999999", f"up to {format_bytes(flat[-1], 1)}" if n == flat[-1] else "_") for n in flat}
     looks |= {n: (shade, format_bytes(n, 1)) for n, shade in zip(slow, shades, strict=True)}
     for number, (size, (shade, name)) in enumerate(looks.items()):
