@@ -64,7 +64,8 @@ def test_variants_are_named_by_some_laps():
     assert sum(value is not None for value in values) >= 3
 
 
-@pytest.mark.parametrize("seeds", [range(30), pytest.param(range(30, 110), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [range(30), range(30, 110)])
 def test_none_of_the_six_is_taken_for_an_age_based_one_nor_the_reverse(seeds):
     named = {True: 0, False: 0}
     for seed in seeds:

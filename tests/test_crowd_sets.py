@@ -39,7 +39,15 @@ def answers(device):
     return lambda probes: [device.answer(probe) for probe in probes]
 
 
-@pytest.mark.parametrize(("sets", "ways", "policy"), [(256, 16, "LRU"), (512, 8, "LRU"), (256, 6, "LRU"), (512, 8, "FIFO")])
+@pytest.mark.parametrize(
+    ("sets", "ways", "policy"),
+    [
+        pytest.param(256, 16, "LRU", marks=pytest.mark.slow),
+        (512, 8, "LRU"),
+        (256, 6, "LRU"),
+        pytest.param(512, 8, "FIFO", marks=pytest.mark.slow),
+    ],
+)
 def test_ways_of_a_level_of_physical_and_hashed_sets(sets, ways, policy):
     found = replay(sets_by_crowds(level(sets, ways)), answers(machine(sets, ways, policy)))
     assert len(found) == 2 and len({line for lines in found for line in lines}) == 2 * (ways + 1)

@@ -72,6 +72,7 @@ def test_sets_of_unequal_ways_are_no_answer():
     assert isinstance(found, str) or found.ways in (6, 9)
 
 
+@pytest.mark.slow
 def test_laps_that_are_noisier_than_said_lead_to_no_wrong_number():
     found = [found_in(behind(policy, noise=0.006), noise=0.003) for policy in ("LRU", "random", "NRU")]
     assert all(isinstance(one, str) or one.ways == 8 for one in found), found

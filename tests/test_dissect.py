@@ -252,6 +252,7 @@ def test_places_that_a_nearer_level_holds_are_not_the_next_ones_ways():
     assert values(second.findings).get("sets", 64) == 64
 
 
+@pytest.mark.slow
 def test_lines_shorter_than_other_levels_are_not_taken_for_theirs():
     hashed = Sets((8,) * 64, masks=tuple(1 << bit | 1 << bit + 7 for bit in range(6, 12)))
     device = machine(

@@ -13,6 +13,7 @@ from clmembench.cli import app
 from clmembench.model import Finding
 from clmembench.results import jsonl
 
+LARGE_BYTES = 1 << 20  # of a run that takes seconds to read
 RUNS = sorted((Path(__file__).parents[1] / "reports").glob("*.jsonl"))
 READERS = (("show",), ("topology",), ("advise",), ("casestudy", "mnf"))
 NONE = ("holds no records of", "holds nothing that")  # what a command says of a run that is not its own
@@ -56,7 +57,10 @@ def is_sure(found: dict[str, Any]) -> bool:
     return verdict not in (None, "undetermined", "inconsistent", "not applicable", "skipped", "failed")
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "run",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stat().st_size > LARGE_BYTES), id=path.stem) for path in RUNS],
+)
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
 def test_no_committed_run_has_an_answer_without_evidence(command, run):
     called = CliRunner().invoke(app, [*command, str(run), "--json"])

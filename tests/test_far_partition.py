@@ -53,6 +53,7 @@ def test_few_points_show_no_far_part() -> None:
     assert not any(step.flat and step.hit == pytest.approx(512, rel=0.03) for step in steps)
 
 
+@pytest.mark.slow
 def test_far_part_of_a_simulated_device() -> None:
     """Caches of 28 and 56 MiB behind an L1."""
     parts = (Cache(Sets((16,) * 14336), 128, 282), Cache(Sets((16,) * 28672), 128, 512))

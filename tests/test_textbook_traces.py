@@ -65,7 +65,11 @@ def test_a_textbook_cache_is_found(ways, policy, warm):
         assert found["policy"].status == "undetermined"
 
 
-@pytest.mark.parametrize(("ways", "noise"), [(2, Noise()), (4, QUIET), (8, Noise())], ids=["2 ways", "4 ways", "8 ways"])
+@pytest.mark.parametrize(
+    ("ways", "noise"),
+    [(2, Noise()), (4, QUIET), pytest.param(8, Noise(), marks=pytest.mark.slow)],
+    ids=["2 ways", "4 ways", "8 ways"],
+)
 def test_a_textbook_cache_with_random_victims(ways, noise):
     found = textbook_findings(ways, "random", ways == 8, noise)
     check_geometry(found, ways)

@@ -24,6 +24,7 @@ def nearer(ways=16, sets=1, policy="LRU"):
     return TlbLevel("L1 TLB", {name: measured_finding(name, value, "", ("r",)) for name, value in found.items()})
 
 
+@pytest.mark.slow
 def test_the_second_tlbs_policy():
     machine = random_hierarchy(32083)
     path = machine.paths["global"]

@@ -72,7 +72,10 @@ FERMI_L1 = Cache(fermi_sets("plain"), 128, 96, "way-weighted", victims=FERMI_VIC
 
 @pytest.mark.parametrize(
     ("cache", "plan", "bits"),
-    [(TEXTURE_L1, around(12288, 32, 512, 96, walk=False), "7-8"), (FERMI_L1, around(16384, 128, 4096, times=60), "7-11")],
+    [
+        (TEXTURE_L1, around(12288, 32, 512, 96, walk=False), "7-8"),
+        pytest.param(FERMI_L1, around(16384, 128, 4096, times=60), "7-11", marks=pytest.mark.slow),
+    ],
     ids=["texture cache, its set from bits 7 and 8", "Fermi's L1 with its victims"],
 )
 def test_the_papers_first_caches(cache, plan, bits):
@@ -193,6 +196,7 @@ def test_uneven_hashes_are_not_guessed():
     assert found.get("size_bytes", 32768) == 32768
 
 
+@pytest.mark.slow
 def test_pages_whose_misses_are_of_unknown_level_say_nothing_of_a_cache():
     """Penalties of Fermi differ with the level, so that only hits are told apart: lines that seem to stay are no ways."""
     plan = [laps(4096, 4, 2), laps(65536, 128, 2)]
@@ -280,6 +284,7 @@ def test_arrays_of_which_a_part_was_seen_again_bound_no_size():
     assert size.low == 200 * 64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [35364, 35480])
 def test_a_latency_seen_only_where_pages_change_is_no_cache(seed):
     """A second cache and a missing translation: latencies that no access within a page shows, while slower ones do."""
