@@ -50,7 +50,7 @@ def test_every_variant_is_simulated_as_its_name_says(ways):
 
 
 @pytest.mark.parametrize("name", ESTABLISHED_AGE_POLICIES)
-@pytest.mark.parametrize("ways", [4, 8, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ways", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (8, 16))])
 def test_an_established_variant_is_named_or_described(name, ways):
     found, probes = policy_of(aged_set(name, ways, 3), ways)
     assert found.value in (name, None)

@@ -100,7 +100,9 @@ def test_walks_over_the_lines_of_a_crowds_set_tell_its_policy(policy):
     assert replay(probe_policy(probe, of_set), answers(device))["policy"].value == policy
 
 
-@pytest.mark.parametrize(("line", "sector"), [(128, 32), (128, 128), (64, 64), (256, 64)])
+@pytest.mark.parametrize(
+    ("line", "sector"), [(128, 32), (64, 64), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((128, 128), (256, 64)))]
+)
 def test_lines_of_a_crowds_sets_tell_line_and_sector(line, sector):
     device, crowd = bare(line=line, sector=sector)
     sets = replay(sets_by_crowds(crowd), answers(device))

@@ -38,7 +38,7 @@ def noisy(flags, seed, share=0.001):
     return [bool(f) and random.random() >= share for f in flags]  # outliers look like misses
 
 
-@pytest.mark.parametrize("ways", [4, 8, 16])
+@pytest.mark.parametrize("ways", [4, 8, pytest.param(16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", DETERMINISTIC_POLICIES)
 def test_a_deterministic_policy_is_named(name, ways):
     lines = walk(ways + 2, 1500, 7)

@@ -49,7 +49,7 @@ def tlbs_of(machine):
 @pytest.mark.parametrize(
     ("name", "first", "second"),
     [
-        ("Golden Cove", (96, 4096, 6, 16), (2048, 4096, 16, 128)),
+        pytest.param("Golden Cove", (96, 4096, 6, 16), (2048, 4096, 16, 128), marks=pytest.mark.slow),
         ("Haswell", (64, 4096, 4, 16), None),
         ("Zen 4", (72, 4096, 72, 1), None),
         ("Apple M1, P core", (160, 16384, 160, 1), (3072, 16384, 12, 256)),

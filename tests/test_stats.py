@@ -127,7 +127,7 @@ def test_each_process_weighs_the_same_however_many_samples_it_has():
     assert (pooled.median, pooled.low, pooled.high) == (2.0, 1.0, 3.0)
 
 
-@pytest.mark.parametrize("processes", [2, 4, 7, 12])
+@pytest.mark.parametrize("processes", [2, 4, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 12))])
 def test_the_pooled_interval_covers_a_random_process_effect(processes):
     # with k processes no interval inside their range can promise more than 1 - 2 / 2**k
     rng, trials = np.random.default_rng(processes), 1500

@@ -67,7 +67,7 @@ def test_a_textbook_cache_is_found(ways, policy, warm):
 
 @pytest.mark.parametrize(
     ("ways", "noise"),
-    [(2, Noise()), (4, QUIET), pytest.param(8, Noise(), marks=pytest.mark.slow)],
+    [(2, Noise()), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((4, QUIET), (8, Noise())))],
     ids=["2 ways", "4 ways", "8 ways"],
 )
 def test_a_textbook_cache_with_random_victims(ways, noise):
