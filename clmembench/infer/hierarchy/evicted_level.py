@@ -13,11 +13,10 @@ from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
 from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
-from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, ChaseLayout, LevelProbe
 from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, suits_bounds
 from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_sets
-from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE
 from clmembench.infer.hierarchy.turning import (
     MAX_KNOWN_POLICY_DIFFERENCE,
     MAX_RELATIVE_DIFFERENCE,

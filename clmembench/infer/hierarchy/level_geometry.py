@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from clmembench.infer.findings import inconsistent_finding, measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.probing import CapacityBound
-from clmembench.infer.hierarchy.strides import MAX_DISTURBED_LINE_SHARE, SetGeometry
+from clmembench.infer.hierarchy.probing import MAX_DISTURBED_LINE_SHARE, CapacityBound
+from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.model import Finding
 
 SIZE_METHOD = "largest working set without misses"

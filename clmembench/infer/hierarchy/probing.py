@@ -32,6 +32,7 @@ MAX_COMPARISONS, MAX_COMPARISONS_WITHOUT_PATIENCE = (
     10,
     3,
 )  # times at most that what fits and what does not are compared; and once patience is spent
+MAX_DISTURBED_LINE_SHARE = 0.07  # of a level's lines, taken by what else uses the core, or of its sets by the kernel itself
 MAX_CHANCE_PROBABILITY = 0.01  # probability of an error that is accepted
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fully_associative import is_fully_associative
-from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, CapacityBound, LevelProbe
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, CapacityBound, LevelProbe
 from clmembench.infer.hierarchy.tag_unit import MAX_COUNT_RELATIVE_DIFFERENCE
 from clmembench.model import Inquiry
 
@@ -18,7 +18,6 @@ ODD_MULTIPLES = (3, 5, 7, 9, 11)  # of a stride, which any number of sets but a 
 SETTLED_STRIDES = 3  # in a row, each twice the last, at which as many places fit: no set bit lies between them
 MAX_REACH_SHARE = 0.9  # of a TLB's reach or entries: what uses more may overflow its sets
 MAX_NEARER_HIT_SHARE = 0.25  # of accesses that a nearer level may answer
-MAX_DISTURBED_LINE_SHARE = 0.07  # of a level's lines, taken by what else uses the core, or of its sets by the kernel itself
 MIN_SHARED_WAYS, MAX_COUNTED_WAYS = 4, 64  # of a set of which the kernel itself may have one
 MAX_HIDDEN_PLACE_SHARE = 0.01  # of many places, which the noise hides one by one
 

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fill_unit import OTHER_LINE_BYTES, UnitSize
-from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, CapacityBound, LevelProbe
+from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, CapacityBound, LevelProbe
 from clmembench.model import Inquiry
 
 # Thresholds
 MAX_COUNT_RELATIVE_DIFFERENCE = 0.04  # counts of places that differ by no more are one
 COMPARED_OVERFLOW = 0.06  # relative: how far beyond what fits the misses of two strides are compared
+MIN_SMALLEST_SHARE = 1.2  # of the tags of units twice as long, that fit where units are shorter: near 2, less of uneven sets
 MAX_MISS_SHARE_RATIO = 3  # of two strides' miss shares: what differs by no more has one cause
 
 
@@ -58,10 +59,12 @@ def _smallest_unit(probe: LevelProbe, size: int, capacity: int, ratio: float) ->
         other = yield from _capacity_at_odd_stride(_translated_less(probe, odd * size, size), odd * size, capacity)
         shares.append(other.fits * 2 * size / capacity)
     most = max(shares)
-    if most > 1 + MAX_COUNT_RELATIVE_DIFFERENCE:
+    # others that take lines at any time make what fits side by side less than what the odd strides are held against
+    slack = MAX_DISTURBED_LINE_SHARE if probe.asked.shared or probe.asked.restless else MAX_COUNT_RELATIVE_DIFFERENCE
+    if most > MIN_SMALLEST_SHARE:
         return UnitSize(size)
-    near = sum(most - share < MAX_COUNT_RELATIVE_DIFFERENCE for share in shares)
-    if near > 1 and abs(most - 1) < MAX_COUNT_RELATIVE_DIFFERENCE:
+    near = sum(most - share < slack for share in shares)
+    if near > 1 and abs(most - 1) < slack:
         return UnitSize(2 * size)
     return UnitSize(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit")
 

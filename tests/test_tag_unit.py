@@ -1,0 +1,34 @@
+"""The unit of a tag where what fits side by side was counted too low, as where the host's own programs take lines."""
+
+import pytest
+
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.tag_unit import find_tag_unit
+from clmembench.plan.hierarchy import replay
+from tests.simulated import MIB, Cache, Machine, Noise, Path, plain
+
+HIT, MISS = 4.0, 12.0
+
+
+def told(line, counted, shared):
+    """The unit of a cache of 32 KiB in 8 ways with such lines, of which so many places 32 B apart were seen to fit."""
+    cache = Cache(plain(32 * 1024 // line // 8, 8, line), line, HIT, "LRU")
+    device = Machine("test", {"global": Path((cache,), MISS)}, Noise(lap_relative=0.001), 3)
+    probe = LevelProbe(ProbeCache(shared=shared), ChaseLayout(), HitMissModel(HIT, MISS, 0.004))
+    dense = CapacityBound(counted, counted + 3, 4.5, 2.0)
+    return replay(find_tag_unit(probe, 32, dense, 64 * MIB), lambda probes: [device.answer(probe) for probe in probes])[
+        0
+    ].nbytes
+
+
+@pytest.mark.parametrize("line", [32, 64])
+def test_the_line_of_a_cache_that_is_counted_well(line):
+    assert told(line, 1024, shared=False) == told(line, 1020, shared=True) == line
+
+
+def test_lines_that_others_take_make_no_shorter_line():
+    """An EPYC's L1 with lines of 64 B was once told to have lines of 32 B: 997 places 32 B apart seemed to fit, and 530 places
+    96 B apart."""
+    assert told(64, 970, shared=True) == 64
+    assert told(64, 970, shared=False) is None
+    assert told(32, 970, shared=True) == 32
