@@ -51,12 +51,6 @@ MEANT = {
 }
 
 OURS = [name for name in discovered() if name in oclgrind.known()]
-# benchmarks whose points take Oclgrind 5 to 13 s of CPU time; those of all others take 45 s together
-LONG = {
-    "arithmetic", "dgemm", "memory_divergence", "mnf", "mnf_covariance", "mnf_transform", "reduction", "spmv", "stream",
-    "subgroup",
-}  # fmt: skip
-NAMED = [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in OURS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +144,7 @@ def problems(found: Outcome) -> list[str]:
     return said + ([found.died] if found.died else [])
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", OURS)
 def test_no_point_of_a_benchmark_has_a_finding(outcome, name):
     found = problems(outcome(name))
     assert not found, f"{len(found)} findings in {name}, the first ones:\n" + "\n\n".join(found[:3])
@@ -163,7 +157,6 @@ def test_no_combination_of_values_has_a_finding(every_outcome, name):
     assert not found, f"{len(found)} findings in {name}, the first ones:\n" + "\n\n".join(found[:3])
 
 
-@pytest.mark.slow
 def test_benchmarks_with_further_combinations_are_named(outcome):
     """Of every other benchmark the fast points have each combination of values with each tuned one."""
     for name in set(OURS) - set(oclgrind.LARGE):
@@ -181,7 +174,7 @@ def test_benchmarks_with_further_combinations_are_named(outcome):
             assert set(combinations(claims, True)) <= set(combinations(claims, False)), name
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", OURS)
 def test_every_value_of_an_axis_is_run(outcome, name):
     benchmark, points = discovered()[name], outcome(name).points
     info = replace(simulator_devices()[0][0], features=frozenset(points[0]["features"]))
@@ -216,7 +209,6 @@ def test_a_point_is_left_out_only_where_another_kind_of_device_is_asked_the_very
     assert request(discovered()["mnf"], oclgrind.devices("mnf", info)["gpu"], whole, oclgrind.ends) is None
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", oclgrind.ROUNDS)
 def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(outcome, name, tmp_path):
     ran = {p["point"]: p["status"] for p in outcome(name).points if p["point"].startswith(oclgrind.ONE_GROUP)}
@@ -227,13 +219,11 @@ def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(out
         assert work.commands[0].global_size[0] // work.commands[0].local_size[0] > held.work_groups, params
 
 
-@pytest.mark.slow
 def test_a_cube_that_is_transformed_has_several_rounds_of_bands(outcome):
     sizes = {p["params"]["size"] for p in outcome("mnf_transform").points[1:]}
     assert sizes and all(parse_cube_size(size).bands > 2 * oclgrind.STAGED_BANDS for size in sizes)
 
 
-@pytest.mark.slow
 def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):
     files = {path.stem: path.read_text(encoding="utf-8") for path in oclgrind.KERNELS.glob("*.cl")}
     kernels = {f"{file}.{k}" for file, text in files.items() for k in re.findall(r"^\s*kernel void (\w+)", text, re.MULTILINE)}
@@ -242,7 +232,6 @@ def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):
     assert kernels - launched == set(CANNOT)
 
 
-@pytest.mark.slow
 def test_every_race_that_is_meant_is_seen(outcome):
     seen = {meant(f) for name in OURS for p in outcome(name).points for f in findings(p)}
     assert seen - {None} == MEANT

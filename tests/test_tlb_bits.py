@@ -14,7 +14,7 @@ PAGE, NEARER, COST = 4 * KIB, 24, PageCost(7.0, 30.0)
 
 
 def told(second, held, policy="LRU", most_bytes=512 * MIB, nearer="LRU", relative_noise=0.001):
-    """What is told of a TLB with these sets behind one of 24 entries."""
+    """The sets inferred for a second-level TLB with these sets, behind a first level of 24 entries."""
     first = Tlb(Sets((NEARER,)), PAGE, COST.hit, nearer)
     path = Path((Cache(plain(64, 8, 64), 64, 5.0),), 90.0, (first, Tlb(second, PAGE, COST.miss, policy)))
     device = Machine("test", {"global": path}, Noise(lap_relative=relative_noise), 3)
