@@ -12,7 +12,7 @@ LINE, HIT, MISS = 128, 47.0, 200.0
 
 
 def told(second, counts, told_bits=(7,), policy="LRU", nearer="LRU", most_bytes=512 * MIB, frame_bytes=0):
-    """The sets inferred for a second cache with these sets, behind a first cache of 24 KiB; strides gave some of the index bits."""
+    """The sets inferred for a second cache with these sets, behind a first one of 24 KiB; strides gave some index bits."""
     first = Cache(plain(8, 24, LINE), LINE, 5.0, nearer)
     behind = Cache(second, LINE, HIT, policy, frame_bytes=frame_bytes)
     device = Machine("test", {"global": Path((first, behind), MISS)}, Noise(lap_relative=0.001), 3)
