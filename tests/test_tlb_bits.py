@@ -13,14 +13,14 @@ from tests.truths import mei_tlbs
 PAGE, NEARER, COST = 4 * KIB, 24, PageCost(7.0, 30.0)
 
 
-def told(second, held, policy="LRU", most_bytes=512 * MIB, nearer="LRU", relative_noise=0.001):
+def told(second, held, policy="LRU", most_bytes=512 * MIB, nearer="LRU", relative_noise=0.001, cost=COST):
     """The sets inferred for a second-level TLB with these sets, behind a first level of 24 entries."""
     first = Tlb(Sets((NEARER,)), PAGE, COST.hit, nearer)
     path = Path((Cache(plain(64, 8, 64), 64, 5.0),), 90.0, (first, Tlb(second, PAGE, COST.miss, policy)))
     device = Machine("test", {"global": path}, Noise(lap_relative=relative_noise), 3)
     chase = ChaseLayout("global", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(256,), page_bytes=PAGE)
     pages = PageProbe(ProbeCache(), chase, PageCountLimits(most_bytes, relative_noise))
-    return replay(sets_by_bits(pages, COST, PAGE, held), lambda probes: [device.answer(probe) for probe in probes])
+    return replay(sets_by_bits(pages, cost, PAGE, held), lambda probes: [device.answer(probe) for probe in probes])
 
 
 def hashed(sets, ways, *pairs):
@@ -68,3 +68,4 @@ def test_nothing_is_told_where_memory_has_no_room_or_the_nearer_tlb_answers():
     assert told(plain(64, 4, PAGE), held, most_bytes=256 * PAGE) is None
     assert told(plain(4, 8, PAGE), CapacityBound(32, 33)) is None  # of 24 pages the nearer TLB holds all
     assert told(plain(64, 4, PAGE), held, relative_noise=0.2) is None
+    assert told(plain(64, 4, PAGE), held, cost=PageCost(30.0, 30.0)) is None  # a miss that costs nothing

@@ -38,6 +38,8 @@ def sets_by_bits(pages: PageProbe, cost: PageCost, page_bytes: int, held: Capaci
     """The sets and ways of a level whose sets the low bits of a page's number choose; None where these leave several numbers of
     entries between what surely fits and what does not. `cost`: of a hit, which the nearer TLB misses, and of a miss; `held`:
     how many pages in a row fit."""
+    if cost.miss <= cost.hit:
+        return None
     probe = _BitProbe(pages, cost, page_bytes)
     count = min(int(ASKED_SHARE * held.fits), probe.room // 2)
     if count < max(1 << MIN_BITS, MIN_ASKED_SHARE * held.fits) or not pages.chase.has_enough_lines(count, page_bytes):
