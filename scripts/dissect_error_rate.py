@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.model import Answer, Hierarchy, Probe
 from clmembench.plan.hierarchy import replay
-from scripts.trace_error_rate import Row, outcomes, print_wrong, table, true_cache, true_tlbs, try_seed
+from scripts.trace_error_rate import Row, judged, outcomes, print_wrong, table, true_cache, true_tlbs
 from tests.hierarchies import random_hierarchy
 from tests.published import PUBLISHED
 from tests.simulated import Machine
@@ -84,11 +82,6 @@ def judge_hierarchy(name: int | str, machine: Machine, found: Hierarchy) -> list
     return rows
 
 
-def judge_seed(judge: Callable[[int], Any], seed: int) -> tuple[int, tuple[Any, str]]:
-    """A seed with what `try_seed` says of it."""
-    return seed, try_seed(judge, seed)
-
-
 def judge_level(device: int | str, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:
     """The outcomes of one level's findings; a finding in ns alone is judged by its ns."""
     named = {}
@@ -129,28 +122,31 @@ def main() -> None:
     given = parser.parse_args()
     judge = judge_published if given.published else judge_device
     rows: list[Row] = []
-    longest, most, failed = 0.0, 0, 0
+    longest, most, done, failed = 0.0, 0, 0, 0
     seeds = range(given.first, given.last + 1)
-    with multiprocessing.Pool(given.processes) as pool:
-        for seed, (answers, why) in pool.imap_unordered(partial(judge_seed, judge), seeds):
-            if answers is None:
-                failed += 1
-                print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
-                continue
-            some, seconds, asked = answers
-            rows += some
-            if given.rows is not None:
-                with given.rows.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps([seed, [row[1:] for row in some]], default=str) + "\n")
-            longest, most = max(longest, seconds), max(most, asked)
-            if given.wrong:
-                print_wrong(some)
+    for seed, answers, why in judged(judge, seeds, given.processes):
+        done += 1
+        if answers is None:
+            failed += 1
+            print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
+            continue
+        some, seconds, asked = answers
+        rows += some
+        if given.rows is not None:
+            with given.rows.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([seed, [row[1:] for row in some]], default=str) + "\n")
+        longest, most = max(longest, seconds), max(most, asked)
+        if given.wrong:
+            print_wrong(some)
     print(table(rows))
     if given.published:
         print("\n" + table(rows, lambda row: str(row.device), "device"))
     if given.reasons:
         print(reasons(rows))
-    print(f"\nSeeds {given.first} to {given.last}, {failed} failed; at most {most} probes, {longest:.0f} s with simulation.")
+    print(
+        f"\nSeeds {given.first} to {given.last}, {done} of {len(seeds)} done, {failed} failed; "
+        f"at most {most} probes, {longest:.0f} s with simulation."
+    )
 
 
 if __name__ == "__main__":

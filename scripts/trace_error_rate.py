@@ -5,6 +5,7 @@ policy; a latency or penalty off by more than 5%. Latencies are compared with th
 clock's constant overhead. Every property of every level that exists counts: those of a level that was not found are `missing`.
 Bounds of an undetermined value are judged too: they are wrong where they exclude the truth by more than that.
 Usage: python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong]
+Ended early (SIGTERM, SIGINT), it prints the table of what is done.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
@@ -193,6 +195,27 @@ def try_seed(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
+def judged(judge: Callable[[int], Any], seeds: Sequence[int], processes: int) -> Iterator[tuple[int, Any, str]]:
+    """Each seed with its result, or None and why it has none, in the order in which they are ready; SIGTERM and SIGINT end it
+    early, so that a caller prints what is done."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group, it comes twice
+        raise KeyboardInterrupt
+
+    with ProcessPoolExecutor(processes, initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)) as pool:
+        waiting = {pool.submit(try_seed, judge, seed): seed for seed in seeds}
+        signal.signal(signal.SIGTERM, end)
+        try:
+            for future in as_completed(waiting):
+                yield waiting[future], *future.result()
+        except (KeyboardInterrupt, BrokenProcessPool):
+            print("ended early", file=sys.stderr, flush=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.kill()
+
+
 def print_wrong(rows: Sequence[Row]) -> None:
     """Lists wrong answers and bounds on standard error."""
     for row in rows:
@@ -210,20 +233,23 @@ def main() -> None:
     parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
     asked = parser.parse_args()
     rows: list[Row] = []
-    longest, failed, seeds = 0.0, 0, range(asked.first, asked.last + 1)
-    with multiprocessing.Pool(asked.processes) as pool:
-        for seed, (answers, why) in zip(seeds, pool.imap(partial(try_seed, judge_hierarchy), seeds), strict=True):
-            if answers is None:
-                failed += 1
-                print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
-                continue
-            some, seconds = answers
-            rows += some
-            longest = max(longest, seconds)
-            if asked.wrong:
-                print_wrong(some)
+    longest, done, failed, seeds = 0.0, 0, 0, range(asked.first, asked.last + 1)
+    for seed, answers, why in judged(judge_hierarchy, seeds, asked.processes):
+        done += 1
+        if answers is None:
+            failed += 1
+            print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
+            continue
+        some, seconds = answers
+        rows += some
+        longest = max(longest, seconds)
+        if asked.wrong:
+            print_wrong(some)
     print(table(rows))
-    print(f"\nSeeds {asked.first} to {asked.last}, {failed} failed; the slowest inference took {longest:.1f} s.")
+    print(
+        f"\nSeeds {asked.first} to {asked.last}, {done} of {len(seeds)} done, {failed} failed; "
+        f"the slowest inference took {longest:.1f} s."
+    )
 
 
 if __name__ == "__main__":
