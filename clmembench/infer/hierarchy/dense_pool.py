@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.infer.hierarchy.eviction_sets import AGREEING_SETS, EvictionSets, find_line_of_sets, sets_of_pools
+from clmembench.infer.hierarchy.eviction_sets import AGREEING_SETS, RESTLESS, EvictionSets, find_line_of_sets, sets_of_pools
 from clmembench.infer.hierarchy.filler_lines import least_overflow
 from clmembench.infer.hierarchy.line_probe import MAX_ENTRIES_SHARE, MAX_ORDERS_OF_TEST, MIN_PAGE_BYTES, LineProbe
 from clmembench.infer.hierarchy.pool_reduction import MAX_WAYS, confirmed_set
@@ -36,7 +36,7 @@ MIN_ORDERS, MAX_ORDERS, FIRST_ORDER = 3, 40, 20  # of laps without one member
 def find_dense_sets(probe: LineProbe, nearer_bytes: float, most_bytes: int) -> Inquiry[EvictionSets | str]:
     """Two eviction sets of equal size of a level behind one that holds `nearer_bytes`; or why there are none."""
     if probe.asked.restless:
-        return "other programs use the core, and take lines of every set"
+        return RESTLESS
     if not probe.nearer or not nearer_bytes:
         return "no nearer cache is known"
     last = len(probe.asked.answers) + MAX_PROBES

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.congruent_pages import sets_by_pages
 from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, sets_by_crowds
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.dense_pool import find_dense_sets
@@ -38,6 +39,8 @@ LINE_OF_CROWD_METHOD = "lines of two sets, which crowds found, moved"
 SECTOR_OF_SET_METHOD = "pairs of accesses to one line more than each of two sets holds"
 LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
+PAGES_METHOD = "share of pages with a line of an eviction set's set, none of which lies at another offset; a power of two"
+PAGES_SIZE_METHOD = "sets x ways x line"
 ONE_VISIT_ONLY = "laps that visit each line of a set once do not tell one policy from all others"
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
 MAX_SERVED_SHARE = 0.03  # of misses: as many lines as there are ways differ from hits by no more if no nearer cache serves some
@@ -91,6 +94,12 @@ def findings_by_eviction(
     if index is not None:
         cited = tuple(dict.fromkeys((*evidence, *index_from)))
         return _with_linear_index({**findings, **policy}, sets, index, cited), possible
+    low = findings["size_bytes"].low
+    if asked.shared and low:
+        asked.cited()
+        counted = yield from sets_by_pages(sets, line, low, level.most_bytes)
+        if counted is not None and suits_bounds(findings["size_bytes"], counted * sets.ways * line):
+            return _with_counted_pages({**findings, **policy}, sets, counted, evidence, asked.cited()), possible
     size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)
     if level.number == 0 and possible != {"NRU"}:
         most = min(most, size * (1 + MAX_RELATIVE_DIFFERENCE))  # sets of a first cache may be uneven, which looks like NRU
@@ -191,6 +200,27 @@ def _with_linear_index(
         found["tagged_bytes"] = measured_finding("tagged_bytes", held, LINEAR_METHOD, evidence)
     elif size.status == "ok" and sets.probe.asked.shared and size.low and size.low < held:
         found["size_bytes"] = measured_finding("size_bytes", held, LINEAR_METHOD, evidence, size.low, held)  # others took lines
+    return found
+
+
+def _with_counted_pages(
+    findings: Mapping[str, Finding], sets: EvictionSets, count: int, evidence: tuple[str, ...], counted_from: tuple[str, ...]
+) -> dict[str, Finding]:
+    """The findings of a level whose sets the share of congruent pages told. Others may take lines of it at any time: what
+    surely fits is a lower bound."""
+    assert sets.line_bytes is not None
+    whole, size = count * sets.ways * sets.line_bytes, findings["size_bytes"]
+    found = {
+        **findings,
+        "ways": measured_finding("ways", sets.ways, WAYS_METHOD, evidence),
+        "line_bytes": measured_finding("line_bytes", sets.line_bytes, LINE_METHOD, evidence),
+        "sets": measured_finding("sets", count, PAGES_METHOD, counted_from),
+    }
+    if size.status != "ok":
+        cited = tuple(dict.fromkeys((*evidence, *counted_from)))
+        found["size_bytes"] = measured_finding(
+            "size_bytes", whole, PAGES_SIZE_METHOD, cited, min(whole, size.low or whole), whole
+        )
     return found
 
 

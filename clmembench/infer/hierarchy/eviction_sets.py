@@ -11,6 +11,7 @@ import numpy as np
 from clmembench.infer.hierarchy.filler_lines import MAX_TRIED_FILLERS, find_filler
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, MAX_ENTRIES_SHARE, MIN_PAGE_BYTES, LineProbe
 from clmembench.infer.hierarchy.pool_reduction import reduce_pool
+from clmembench.infer.hierarchy.traced_pool import reduce_by_trace
 from clmembench.model import Inquiry
 from clmembench.model.address_patterns import NODE_BYTES
 
@@ -27,6 +28,7 @@ MAX_TRIED_SETS, MAX_EMPTY_POOLS = 5, 2
 MAX_ROOM = 1 << 12  # places that are looked at
 MAX_PROBES, MAX_PROBES_OF_FIRST = 1000, 2000  # of one level; laps over the first cache of a GPU are fast
 LINE_BYTES = (32, 64, 128, 256, 512)  # that are tried
+RESTLESS = "other programs use the core, and take lines of every set"
 CANDIDATE_BATCH, MAX_BATCHES = 24, 40  # lines among which another one of a set is looked for
 
 
@@ -61,8 +63,8 @@ def find_eviction_sets(
     probe: LineProbe, nearer_ways: int, nearer_way_bytes: int, most_bytes: int
 ) -> Inquiry[EvictionSets | str]:
     """Some eviction sets of equal size, or why there are none. `nearer_ways`, `nearer_way_bytes`: of the levels before."""
-    if probe.asked.restless:
-        return "other programs use the core, and take lines of every set"
+    if probe.asked.restless and not probe.asked.shared:
+        return RESTLESS
     is_fast = not probe.nearer and not probe.asked.shared
     last = len(probe.asked.answers) + (MAX_PROBES_OF_FIRST if is_fast else MAX_PROBES)
     reason = "no stride was found at which few lines overflow a set"
@@ -126,8 +128,19 @@ def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inqui
         offset = 0 if probe.nearer else number * 5 * LINE_BYTES[-1] % MIN_PAGE_BYTES  # the first byte of a line
         pools.append([(first + i) * stride + offset for i in range(min(POOL_COUNTS[-1], usable - first))])
     needed = AGREEING_SETS if probe.nearer else AGREEING_SETS_OF_FIRST
-    found = yield from sets_of_pools(probe, pools, lambda pool: reduce_pool(probe, pool, POOL_COUNTS, last), needed)
+    found = yield from sets_of_pools(probe, pools, lambda pool: _reduced(probe, pool, last), needed)
     return replace(found, stride_bytes=stride) if isinstance(found, EvictionSets) else found
+
+
+def _reduced(probe: LineProbe, pool: Sequence[int], last: int) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+    """A set of the pool: by traces where others take lines at any time, since these show which lines miss, else by laps."""
+    if probe.asked.shared:
+        found = yield from reduce_by_trace(probe, pool, POOL_COUNTS, last)
+        if not isinstance(found, str):
+            return found
+        if probe.asked.restless:
+            return f"{RESTLESS}{found and ': '}{found}"
+    return (yield from reduce_pool(probe, pool, POOL_COUNTS, last))
 
 
 def sets_of_pools(

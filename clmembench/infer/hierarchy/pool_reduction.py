@@ -40,14 +40,14 @@ def reduce_pool(
         members = yield from _members(probe, lines, last)
         if members is None:
             return "lines at one offset in their pages could not be reduced to those of one set in time"
-        found = yield from _without_filler(probe, members)
+        found = yield from set_without_filler(probe, members)
         if not isinstance(found, str) or len(members) >= len(lines):
             break
         lines = members
     return found
 
 
-def _without_filler(probe: LineProbe, members: Sequence[int]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+def set_without_filler(probe: LineProbe, members: Sequence[int]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """Lines that overflow a set, with those of the filler that are of that set too, and the rest of the filler; or why not."""
     lines, rest = list(members), list[int]()
     # those of a nearer cache may be shorter: some of them are one line here, which is of the set or is not

@@ -1,0 +1,91 @@
+"""Eviction sets by traces, and the number of sets by congruent pages, on simulated CPUs whose frames lie anywhere."""
+
+from dataclasses import replace
+
+import pytest
+
+from clmembench.infer.hierarchy.congruent_pages import sets_by_pages
+from clmembench.infer.hierarchy.eviction_sets import RESTLESS, EvictionSets, find_eviction_sets
+from clmembench.infer.hierarchy.line_probe import LineProbe
+from clmembench.infer.hierarchy.probing import ProbeCache
+from clmembench.plan.hierarchy import replay
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
+
+PAGE, LINE = 4 * KIB, 64
+NOISE = Noise(2.0, 20.0, 2.0, 0.002, lap_relative=0.001)
+FIRST = Cache(plain(64, 8, LINE), LINE, 5.0)
+TLBS = (Tlb(plain(1, 64, PAGE), PAGE, 7.0),)
+
+
+def cpu(sets, policy="LRU", no_clock="", seed=7):
+    caches = FIRST, Cache(sets, LINE, 16.0, policy, frame_bytes=PAGE)
+    return Machine("test", {"global": Path(caches, 90.0, TLBS)}, NOISE, seed, no_clock=no_clock, one_arena=True, repeats=10)
+
+
+def asked_by(device, restless=False):
+    """The eviction sets found on a device, and how many probes that took."""
+    asked = ProbeCache(shared=True)
+    if restless:
+        asked.laps = asked.disturbed = 100_000
+    probe = LineProbe(asked, "global", 16.0, 90.0, 5.0, 0.002, LINE, 5.0, 400, 64, PAGE, reach_bytes=64 * PAGE)
+    found = replay(find_eviction_sets(probe, 8, PAGE, 64 * MIB), lambda probes: [device.answer(one) for one in probes])
+    return found, len(asked.answers)
+
+
+def mixed(bits):
+    """512 sets: some bits of the offset in a page, and each with a bit of the frame's number."""
+    return Sets((8,) * 512, masks=tuple(1 << 6 + i | (1 << 16 + i if i in bits else 0) for i in range(9)))
+
+
+@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU"])
+@pytest.mark.parametrize("ways, sets", [(8, 512), (16, 1024)])
+def test_a_trace_shows_the_lines_of_a_set_whatever_the_policy(policy, ways, sets):
+    found, probes = asked_by(cpu(plain(sets, ways, LINE), policy))
+    assert isinstance(found, EvictionSets), found
+    assert found.ways == ways and found.line_bytes == LINE and probes < 450
+
+
+def test_a_core_that_others_use_has_eviction_sets_where_it_has_a_clock():
+    found, probes = asked_by(cpu(plain(512, 8, LINE)), restless=True)
+    assert isinstance(found, EvictionSets) and found.ways == 8 and probes < 250
+    assert asked_by(cpu(plain(512, 8, LINE), no_clock="none"), restless=True)[0] == RESTLESS
+
+
+def sets_of(device, most_bytes=64 * MIB):
+    found, _ = asked_by(device)
+    assert isinstance(found, EvictionSets), found
+    held = device.paths["global"].caches[1].size_bytes
+    answers = lambda probes: [device.answer(one) for one in probes]  # noqa: E731
+    return replay(sets_by_pages(found, LINE, 0.8 * held, most_bytes), answers)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ways, sets", [(8, 512), (16, 1024), (16, 2048)])
+def test_the_share_of_congruent_pages_tells_the_sets(ways, sets, seed):
+    assert sets_of(cpu(plain(sets, ways, LINE), seed=seed)) == sets
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_power_of_two_is_told_where_there_are_half_as_many_more_sets(seed):
+    assert sets_of(cpu(Sets.of((8,) * 768, lambda unit: unit % 768, 768 * 64), seed=seed)) in (None,)
+
+
+@pytest.mark.parametrize("bits", [(0,), (5,), (1, 3)])
+def test_nothing_is_told_where_frames_choose_what_the_offset_chooses_too(bits):
+    device = cpu(mixed(bits))
+    found, _ = asked_by(device)
+    if isinstance(found, EvictionSets):
+        assert sets_of(device) is None
+
+
+def test_nothing_is_told_of_too_few_pages():
+    assert sets_of(cpu(plain(1024, 16, LINE)), most_bytes=2 * MIB) is None
+
+
+def test_a_set_of_which_others_take_a_way_tells_as_much():
+    device = cpu(plain(512, 8, LINE))
+    found, _ = asked_by(device)
+    assert isinstance(found, EvictionSets)
+    full = replace(found, lines=((*found.lines[0], found.lines[0][0] + 64 * PAGE), *found.lines[1:]))
+    answers = lambda probes: [device.answer(one) for one in probes]  # noqa: E731
+    assert full.ways == 9 and replay(sets_by_pages(full, LINE, 200.0 * KIB, 64 * MIB), answers) == 512
