@@ -101,9 +101,9 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
     end, wanted = TimedWork(work), max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, wanted)
     single = max(1, end.ns(end.sample(device)))  # without a check, the first pass compiles and touches pages
     end.warmups_ns.append(single)
-    if work.check is None or single < UNDISTURBED_PASS_RATIO * wanted:
-        single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
     if work.clock == "device" and not work.reads:
+        if work.check is None or single < UNDISTURBED_PASS_RATIO * wanted:
+            single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
         end.passes = int(min(most, max(1, -(-wanted // single)), max(1, budget.max_time_s * 1e9 / 32 // single)))
     return end
 

@@ -47,6 +47,7 @@ MIN_REPEATED_POINTS = (
     3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
 )
 POINTS_PER_REPEATED_POINT = 5
+OWN_CLOCK_READING_TRIES = 2  # after points whose launches tell the core's clock themselves
 
 
 class Session:
@@ -155,7 +156,8 @@ class Session:
         while True:
             before_ns = self._clock.recent(self.device)
             measured = sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors)
-            reading = self._clock.reading(before_ns, self._clock.read(self.device))
+            after_ns = self._clock.read(self.device, OWN_CLOCK_READING_TRIES if measured.own_clock else 0)
+            reading = self._clock.reading(before_ns, after_ns)
             if reading.moved <= MIN_REPORTED_DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
                 return measured, reading, said
             if self._again >= MIN_REPEATED_POINTS + self._points // POINTS_PER_REPEATED_POINT:

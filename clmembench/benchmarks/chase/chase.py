@@ -28,6 +28,7 @@ WINDOW_BYTES = 14 << 10  # of local memory for recorded accesses: no more than t
 TRACING_ITEMS = 1024  # of a traced work-group, of which one works: on an H200 two such take as much local memory as 32 of laps
 MIN_FLUSH_BYTES = 64 * MIB
 GPU_FLUSH_BYTES = 256 * MIB
+LARGE_FLUSH_BYTES = 256 * MIB  # from there on each costs a tenth of a second
 
 LAP_LATENCY = replace(LATENCY, only={"mode": ("lap",)})
 TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace", "evict")})
@@ -241,8 +242,10 @@ def _accesses_per_launch(info: DeviceInfo, record: int, access_bytes: int, taken
 
 
 def flush_bytes(info: DeviceInfo) -> int:
-    """Bytes that exceed any cache: on CPUs four times the claimed size of the last one."""
-    wanted = max(MIN_FLUSH_BYTES, 4 * info.cache_bytes) if info.kind == "cpu" else GPU_FLUSH_BYTES
+    """Bytes that exceed any cache: on CPUs four times the claimed size of the last one, or twice that of a large one."""
+    cache = info.cache_bytes
+    wanted = max(MIN_FLUSH_BYTES, min(4 * cache, max(2 * cache, LARGE_FLUSH_BYTES)))
+    wanted = wanted if info.kind == "cpu" else GPU_FLUSH_BYTES
     return min(wanted, info.max_alloc_bytes)
 
 

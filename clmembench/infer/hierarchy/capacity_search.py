@@ -94,6 +94,7 @@ def _side_by_side(
         seed = first + tries - 1
         near = (yield from chase.mean(asked, low, stride_bytes, seed)) if low else 0.0
         far, calm = yield from chase.look(asked, over, stride_bytes, seed)
+        calm = calm and not asked.restless
         if near is None or far is None:
             return (yield from chase.mean(asked, over, stride_bytes)), seed + 1, calm
         if far <= contrast.limit(over):

@@ -128,19 +128,21 @@ def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inqui
         offset = 0 if probe.nearer else number * 5 * LINE_BYTES[-1] % MIN_PAGE_BYTES  # the first byte of a line
         pools.append([(first + i) * stride + offset for i in range(min(POOL_COUNTS[-1], usable - first))])
     needed = AGREEING_SETS if probe.nearer else AGREEING_SETS_OF_FIRST
-    found = yield from sets_of_pools(probe, pools, lambda pool: _reduced(probe, pool, last), needed)
+    found = yield from sets_of_pools(probe, pools, lambda pool: _reduced(probe, pool, POOL_COUNTS, last), needed)
     return replace(found, stride_bytes=stride) if isinstance(found, EvictionSets) else found
 
 
-def _reduced(probe: LineProbe, pool: Sequence[int], last: int) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+def _reduced(
+    probe: LineProbe, pool: Sequence[int], counts: Sequence[int], last: int
+) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """A set of the pool: by traces where others take lines at any time, since these show which lines miss, else by laps."""
     if probe.asked.shared:
-        found = yield from reduce_by_trace(probe, pool, POOL_COUNTS, last)
+        found = yield from reduce_by_trace(probe, pool, counts, last)
         if not isinstance(found, str):
             return found
         if probe.asked.restless:
             return f"{RESTLESS}{found and ': '}{found}"
-    return (yield from reduce_pool(probe, pool, POOL_COUNTS, last))
+    return (yield from reduce_pool(probe, pool, counts, last))
 
 
 def sets_of_pools(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ MAX_PREFETCHED_RELATIVE_GAIN = 0.15  # pairs 256 B apart that are faster than th
 MAX_END_SHARE = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
 MAX_FALL_SHARE = 0.3  # of the range of means, that a pair further apart takes less: more is noise, not a unit
 MAX_FALL_SHARE_OF_ONE_ORDER = 0.15  # the same of laps so long that one order must do, of which none shows what is chance
+MAX_ORDER_DIFFERENCE = 0.03  # relative, of two orders of pairs: more asks for a third
+MAX_SPREAD_SHARE = 0.2  # of what a miss costs, by which laps in two orders usually differ: more makes rises by chance
 MIN_PARTIAL_RISE_SHARE = 0.06  # of the way from hit to miss: less is no level in between, however small the noise is
 MIN_FIRST_MISS_SHARE = 0.8  # of what a miss costs, which the first accesses of pairs must take to have missed
 MAX_PAIRS = 1 << 20  # a lap over more would take too long
@@ -44,25 +47,33 @@ def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: in
     set of `beyond_bytes`, beyond all caches. Where lines are short and a hash spreads them, a cache holds as many at any
     distance, so that many are visited. Where a prefetcher brings neighbours in too, it is `claimed`."""
     count = max(MIN_PAIRS, min(MAX_REPEATED_PAIRS, int(BEYOND_CACHES_SHARE * beyond_bytes) // USUAL_UNIT_BYTES))
-    means = yield from _pair_latencies(asked, space, count)
-    if means is None or means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
+    means, _ = yield from _pair_latencies(asked, space, count)
+    if not means or means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
         return claimed
     shared = [d for d, v in zip(PAIR_DISTANCES_BYTES, means, strict=False) if v < means[-1] * (1 - MAX_END_SHARE / 2)]
     return max(claimed, 2 * max(shared, default=16))
 
 
-def _pair_latencies(asked: ProbeCache, space: Space, count: int) -> Inquiry[list[float] | None]:
+def _pair_latencies(asked: ProbeCache, space: Space, count: int) -> Inquiry[tuple[list[float], float]]:
     """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the lesser of two orders (of one where a
-    lap takes long); None where there is no answer."""
+    lap takes long) or, where others use the core and these differ, the median of three; empty where there is no answer. And by
+    how much two orders of a distance usually differ."""
     distances, seeds = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES), (1, 2) if count <= MAX_REPEATED_PAIRS else (1,)
     probes = [
         Probe(Pattern("pairs", count, PAIR_SPACING_BYTES, block_bytes=d, seed=seed), space) for d in distances for seed in seeds
     ]
-    values = [answer.value for answer in (yield from asked.all(probes))]
-    if any(value is None for value in values):
-        return None
+    values = [answer.value for answer in (yield from asked.all(probes)) if answer.value is not None]
+    if len(values) < len(probes):
+        return [], 0.0
     each = len(seeds)
-    return [min(v for v in values[each * i : each * (i + 1)] if v is not None) for i in range(len(distances))]
+    orders = [values[each * i : each * (i + 1)] for i in range(len(distances))]
+    told = [min(one) for one in orders]
+    for i, distance in enumerate(distances):
+        if asked.shared and max(orders[i]) > (1 + MAX_ORDER_DIFFERENCE) * told[i]:  # one of them is wrong, whichever it is
+            third = Probe(Pattern("pairs", count, PAIR_SPACING_BYTES, block_bytes=distance, seed=each + 1), space)
+            answer = yield from asked.one(third)
+            told[i] = statistics.median([*orders[i], answer.value]) if answer.value is not None else told[i]
+    return told, statistics.median(max(one) - min(one) for one in orders)
 
 
 def find_fill_unit(
@@ -91,11 +102,11 @@ def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequenc
     """The unit that a miss brings in, from laps of `count` pairs."""
     if count > MAX_PAIRS:
         return UnitSize(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
-    means = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
-    if means is None:
+    means, spread = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
+    if not means:
         return UnitSize(None, "pairs of accesses got no answer", is_answered=False)
     reason = _too_alike(means, probe.contrast, count, min(nearer, default=probe.contrast.hit))
-    return UnitSize(None, reason) if reason else _first_distance_that_misses(means, probe.contrast, nearer)
+    return UnitSize(None, reason) if reason else _first_distance_that_misses(means, probe.contrast, nearer, spread)
 
 
 def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, nearest: float) -> str:
@@ -114,8 +125,10 @@ def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, neare
     return ""
 
 
-def _first_distance_that_misses(means: Sequence[float], contrast: HitMissModel, nearer: Sequence[float] = ()) -> UnitSize:
-    """The least distance at which the second access of a pair misses.
+def _first_distance_that_misses(
+    means: Sequence[float], contrast: HitMissModel, nearer: Sequence[float] = (), spread: float = 0.0
+) -> UnitSize:
+    """The least distance at which the second access of a pair misses. `spread`: between two orders of a distance.
 
     The first access of a pair costs as much at any distance, so a mean rises by half of what the second does. The rise is
     compared with a miss of this level, since the first access may have missed others too. Beyond the unit of a nearer level,
@@ -123,6 +136,10 @@ def _first_distance_that_misses(means: Sequence[float], contrast: HitMissModel, 
     """
     cost = contrast.miss - contrast.hit
     noise = max(MIN_RELATIVE_LAP_NOISE, contrast.noise / contrast.hit) * max(means)
+    if spread > MAX_SPREAD_SHARE * cost:
+        return UnitSize(
+            None, f"pairs in two orders differ by {spread:.2g}, which is too much beside what a miss costs: {cost:.2g}"
+        )
     if 2 * LAP_NOISE_SIGMAS * noise > MAX_END_SHARE * cost:
         return UnitSize(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {max(means):.4g}")
     rises = [2 * (m - means[0]) / cost for m in means]

@@ -13,6 +13,7 @@ LAP_NOISE_SIGMAS = 4.0  # of a lap's own noise: what lies further off is another
 MIN_RELATIVE_LAP_NOISE = 0.001  # relative, of one lap: less is not believed
 MIN_SEEN_TO_HIDDEN_RATIO = 4  # times the misses that may hide in the noise: from there on one place too many shows
 MAX_ORDER_RELATIVE_DIFFERENCE = 0.5  # relative, of what is more than a hit: two orders agree on how slow a lap is
+MIN_CERTAIN_MISS_SHARE = 0.5  # of a lap's accesses: no disturbance that most windows agree on adds so many misses
 MIN_CERTAIN_MISS_RATIO = 4.0  # times a hit: no disturbance lasts that adds so much
 MIN_LAP_LINES_SHARE = 0.8  # of the lines that a lap should have: with fewer the nearest cache may hold them
 MORE_PAGE_LINES = 4  # of a page: two orders of more would differ hardly more
@@ -111,7 +112,7 @@ class ChaseLayout:
         return (yield from self.look(asked, count, stride_bytes, seed))[0]
 
     def look(self, asked: ProbeCache, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
-        """The mean as of `mean`, and whether most of what was timed agrees, as where nothing else uses the core."""
+        """The mean as of `mean`, and whether most of what was timed agrees."""
         if self.page_lines:
             return (yield from self._look_at_orders(asked, count, stride_bytes, seed))
         probes = [self.lap(count, stride_bytes, seed)]
@@ -120,7 +121,7 @@ class ChaseLayout:
             probes.append(Probe(Pattern("random", count, self.control_bytes), self.space))
         answers = yield from asked.all(probes)
         values = [answer.value for answer in answers if answer.value is not None]
-        calm = answers[0].alone >= MIN_UNDISTURBED_SHARE and not asked.restless
+        calm = answers[0].alone >= MIN_UNDISTURBED_SHARE
         return (None, calm) if len(values) < len(probes) else (values[0] - sum(values[1:]), calm)
 
     def lines_of_page(self, count: int, stride_bytes: int) -> int:
@@ -189,7 +190,7 @@ class ChaseLayout:
     def _look_at_orders(
         self, asked: ProbeCache, count: int, stride_bytes: int, seed: int
     ) -> Inquiry[tuple[float | None, bool]]:
-        """What an access to another page costs more than one to the same page, and whether the core was left alone."""
+        """What an access to another page costs more than one to the same page, and whether most of what was timed agrees."""
         if not self.has_enough_lines(count, stride_bytes) and self.page_lines == 1:
             return None, True
         probes, lines = self.orders(count, stride_bytes, seed), self.lines_of_page(count, stride_bytes)
@@ -197,9 +198,9 @@ class ChaseLayout:
 
     def difference(self, asked: ProbeCache, orders: tuple[Probe, Probe], lines: int) -> Inquiry[tuple[float | None, bool]]:
         """What an access to another page costs more than one to the same page, from laps from page to page and page by page
-        with so many lines of each; and whether the core was left alone."""
+        with so many lines of each; and whether most of what was timed agrees."""
         rounds, pages = yield from asked.all(orders)
-        calm = min(rounds.alone, pages.alone) >= MIN_UNDISTURBED_SHARE and not asked.restless
+        calm = min(rounds.alone, pages.alone) >= MIN_UNDISTURBED_SHARE
         if rounds.value is None or pages.value is None:
             return None, calm
         return (rounds.value - pages.value) * self.scale(lines), calm
@@ -290,8 +291,13 @@ def all_hit(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) ->
             continue
         if value <= limit:
             return True
+        # on a core that others use most windows of a lap may lose a line, but not half of the lap
+        if asked.restless and calm and contrast.misses(value, count) >= MIN_CERTAIN_MISS_SHARE * count:
+            return False
         # misses are as many each time, disturbances are not; some latencies are too slow for one
-        alike = calm and any(abs(value - other) <= MAX_ORDER_RELATIVE_DIFFERENCE * (value - contrast.hit) for other in slow)
+        alike = (calm and not asked.restless) and any(
+            abs(value - other) <= MAX_ORDER_RELATIVE_DIFFERENCE * (value - contrast.hit) for other in slow
+        )
         if alike or (value - contrast.hit > 4 * (limit - contrast.hit) and value > MIN_CERTAIN_MISS_RATIO * contrast.hit):
             return False
         slow.append(value)

@@ -15,6 +15,7 @@ from clmembench.model import Inquiry
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
 ODD_MULTIPLES = (3, 5, 7, 9, 11)  # of a stride, which any number of sets but a multiple of them spreads evenly
 # Thresholds
+MAX_TAKEN_TAG_SHARE = 0.15  # of a cache's tags, whose lines others take all the time: a further bit would make it half
 SETTLED_STRIDES = 3  # in a row, each twice the last, at which as many places fit: no set bit lies between them
 MAX_REACH_SHARE = 0.9  # of a TLB's reach or entries: what uses more may overflow its sets
 MAX_NEARER_HIT_SHARE = 0.25  # of accesses that a nearer level may answer
@@ -73,9 +74,9 @@ class _StrideDoubling:
     def is_whole(self, tags: int) -> bool:
         """True if as many places fit at several strides in a row, and the bits before tell as many sets as, with these ways,
         there are tags: no further bit is hashed in, whatever longer strides would do."""
-        slack = MAX_DISTURBED_LINE_SHARE * tags if self.restless else 0
-        is_settled = bool(self.bits) and self.steady >= SETTLED_STRIDES and self.sharp
-        return is_settled and abs((self.last << len(self.bits)) - tags) <= slack
+        told, slack = self.last << len(self.bits), MAX_DISTURBED_LINE_SHARE * tags if self.restless else 0
+        most = MAX_TAKEN_TAG_SHARE * told if self.restless else 0  # what others take makes tags fewer, never more
+        return bool(self.bits) and self.steady >= SETTLED_STRIDES and self.sharp and -slack <= told - tags <= most
 
     @property
     def may_be_one_set(self) -> bool:
