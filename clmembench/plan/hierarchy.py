@@ -29,7 +29,7 @@ from clmembench.model import (
 
 Result = TypeVar("Result")
 L2_MAP = "l2_map"
-MAX_MAPPED_CORES = 8  # cores of a CPU whose last cache is mapped
+MAX_MAPPED_CORES = 4  # cores of a CPU whose last cache is mapped
 GIB = 1 << 30
 SPACES_OF_CPUS: tuple[Space, ...] = ("global", "readonly", "local", "private")  # that are looked at unless others are named
 ProbeKey = tuple[tuple[str, Value], ...]  # the parameters of a probe and of its record

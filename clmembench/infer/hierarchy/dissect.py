@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from clmembench.infer.findings import measured_finding
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, memory_level
@@ -24,6 +25,7 @@ from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
+from clmembench.infer.hierarchy.unsettled_levels import with_unsettled_merged
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
 KIB = 1 << 10
@@ -40,6 +42,7 @@ FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
 FIRST_CACHE_OVERFLOW = 8  # times the first cache: of three times as many lines 6% hit where victims are random, of these none
 FIRST_CURVE_BYTES = 512 * KIB  # where the first cache's TLB is looked for first: first caches of CPUs hold at most 192 KiB
+SECTOR_OF_NEARER_METHOD = "its line, as much as a miss of the nearer cache brings in"
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
 
@@ -94,6 +97,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         curve = (yield from measure_curve(asked, chase, sets)) or curve
     context = _level_context(found, noise, node, limits.most_bytes, chase.block_bytes)
     levels = yield from _levels(asked, chase, curve, context, limits.through)
+    if limits.translates_first:
+        levels = with_unsettled_merged(levels)
     sure = False
     if curve.memory is not None:
         point = PlateauPoint(curve.sizes[-1], node, curve.memory_noise)
@@ -215,9 +220,20 @@ def _levels(
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
         level = yield from infer_cache_level(asked, replace(chase, space=space), curve, here)
-        levels.append(level)
+        levels.append(_with_sector_of_nearer(level, levels[-1]) if levels and space == "global" else level)
         around = _behind(around, level, number)
     return levels
+
+
+def _with_sector_of_nearer(level: CacheLevel, nearer: CacheLevel) -> CacheLevel:
+    """The level with its line as sector where the nearer level's misses bring in as much at once: pairs of accesses within it,
+    which the nearer level serves, cannot tell."""
+    sector, line, unit = level.findings["sector_bytes"], _number(level, "line_bytes"), _number(nearer, "sector_bytes")
+    if sector.status != "undetermined" or not line or not unit or unit < line:
+        return level
+    evidence = (*level.findings["line_bytes"].evidence, *nearer.findings["sector_bytes"].evidence)
+    found = measured_finding("sector_bytes", line, SECTOR_OF_NEARER_METHOD, evidence)
+    return replace(level, findings={**level.findings, "sector_bytes": found})
 
 
 def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContext:
