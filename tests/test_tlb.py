@@ -16,7 +16,7 @@ from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates
 from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
 from clmembench.plan.hierarchy import replay
-from tests.hierarchies import uneven
+from tests.hierarchies import random_hierarchy, uneven
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
 
 GIB = 1 << 30
@@ -174,3 +174,13 @@ def test_plain_bits_choose_sets_whatever_their_policies():
     assert several.sets is None and several.entries == 512  # sets differ, entries do not
     odd = RampFit((SetWays(28, 18, 26), SetWays(27, 18, 45)), 1.0)
     assert with_plain_bits(odd, 3) is None and with_plain_bits(odd, 2) == odd
+
+
+def test_an_end_whose_misses_cost_nothing_is_no_level_before_the_first():
+    machine = random_hierarchy(47120)  # of one cache and two TLBs; noise shows an end at 15 pages
+    limits = ProbeLimits(
+        1 << 30, 4 * machine.paths["global"].caches[0].size_bytes, frozenset(machine.paths), 64, machine.is_cpu
+    )
+    found = replay(infer_hierarchy(limits), lambda probes: [machine.answer(one) for one in probes])
+    assert [tlb.findings["entries"].value for tlb in found.tlb] == [32, 256]
+    assert [tlb.findings["ways"].value for tlb in found.tlb] == [8, 8]
