@@ -24,6 +24,7 @@ WANTED_PAGES, MAX_PAGES = 81, 324  # of the set: so many tell their share to a n
 # three times that; and where none is within twice that
 MIN_PAGES = 30  # with which a share is believed, where no more can be had
 SIGMAS, MAX_OFF_SIGMAS = 3.0, 2.0  # of the number of pages: what is excluded, and what is still a power of two
+MIN_SEEN_SHARE = 0.9  # of the set's known lines, which must be seen to miss: as large a part of the pages is counted
 OFFSET_TRACES, MIN_OTHER_OFFSETS = 3, 2  # for each bit of an offset; lines of the set there, one of which may be others' doing
 
 
@@ -40,7 +41,7 @@ def sets_by_pages(found: EvictionSets, line_bytes: int, low_bytes: float, most_b
     if found.stride_bytes != MIN_PAGE_BYTES or found.fills_all or batch + len(members) > MAX_FILL_SHARE * room:
         return None
     probe, is_crowded = replace(probe, filler=()), batch + len(members) > FILL_SHARE * room
-    congruent = tried = 0
+    congruent = tried = seen = possible = 0
     sets: int | None = None
     for number in range(min(MAX_TRACES, len(pages) // batch)):
         candidates = [page * MIN_PAGE_BYTES + offset for page in pages[number * batch : (number + 1) * batch]]
@@ -50,12 +51,15 @@ def sets_by_pages(found: EvictionSets, line_bytes: int, low_bytes: float, most_b
         if over and is_crowded:
             over -= set((yield from missing_lines(probe, candidates)))
         congruent += len(over)
+        if missing:
+            seen, possible = seen + len(missing & set(members)), possible + len(members)
         if congruent >= WANTED_PAGES:
             sets = _power_of_two(congruent, tried)
             if sets is not None or congruent >= MAX_PAGES:
                 break
     sets = sets or _power_of_two(congruent, tried)
-    if sets is None:
+    # members miss as candidates do: where a policy lets few of them miss in a trace, pages are missed too
+    if sets is None or seen < MIN_SEEN_SHARE * possible:
         return None
     for bit in range(line_bytes.bit_length() - 1, MIN_PAGE_BYTES.bit_length() - 1):
         if (yield from _reaches_other_offsets(found, members, pages, 1 << bit, batch)):
