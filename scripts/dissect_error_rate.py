@@ -122,15 +122,9 @@ def main() -> None:
     given = parser.parse_args()
     judge = judge_published if given.published else judge_device
     rows: list[Row] = []
-    longest, most, done, failed = 0.0, 0, 0, 0
+    longest, most, tally = 0.0, 0, Counter[str]()
     seeds = range(given.first, given.last + 1)
-    for seed, answers, why in judged(judge, seeds, given.processes):
-        done += 1
-        if answers is None:
-            failed += 1
-            print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
-            continue
-        some, seconds, asked = answers
+    for seed, (some, seconds, asked) in judged(judge, seeds, given.processes, tally):
         rows += some
         if given.rows is not None:
             with given.rows.open("a", encoding="utf-8") as file:
@@ -144,7 +138,7 @@ def main() -> None:
     if given.reasons:
         print(reasons(rows))
     print(
-        f"\nSeeds {given.first} to {given.last}, {done} of {len(seeds)} done, {failed} failed; "
+        f"\nSeeds {given.first} to {given.last}, {tally['done']} of {len(seeds)} done, {tally['failed']} failed; "
         f"at most {most} probes, {longest:.0f} s with simulation."
     )
 

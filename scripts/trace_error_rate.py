@@ -195,9 +195,9 @@ def try_seed(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def judged(judge: Callable[[int], Any], seeds: Sequence[int], processes: int) -> Iterator[tuple[int, Any, str]]:
-    """Each seed with its result, or None and why it has none, in the order in which they are ready; SIGTERM and SIGINT end it
-    early, so that a caller prints what is done."""
+def judged(judge: Callable[[int], Any], seeds: Sequence[int], processes: int, tally: Counter[str]) -> Iterator[tuple[int, Any]]:
+    """Each seed that did not fail, with its result, in the order in which results are ready. The others are listed on standard
+    error; `tally` counts `done` and `failed`. SIGTERM and SIGINT end it early, so that a caller prints what is done."""
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group, it comes twice
@@ -208,7 +208,13 @@ def judged(judge: Callable[[int], Any], seeds: Sequence[int], processes: int) ->
         signal.signal(signal.SIGTERM, end)
         try:
             for future in as_completed(waiting):
-                yield waiting[future], *future.result()
+                seed, (result, why) = waiting[future], future.result()
+                tally["done"] += 1
+                if result is None:
+                    tally["failed"] += 1
+                    print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
+                else:
+                    yield seed, result
         except (KeyboardInterrupt, BrokenProcessPool):
             print("ended early", file=sys.stderr, flush=True)
             pool.shutdown(wait=False, cancel_futures=True)
@@ -233,21 +239,15 @@ def main() -> None:
     parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
     asked = parser.parse_args()
     rows: list[Row] = []
-    longest, done, failed, seeds = 0.0, 0, 0, range(asked.first, asked.last + 1)
-    for seed, answers, why in judged(judge_hierarchy, seeds, asked.processes):
-        done += 1
-        if answers is None:
-            failed += 1
-            print(f"seed {seed}: {why}", file=sys.stderr, flush=True)
-            continue
-        some, seconds = answers
+    longest, tally, seeds = 0.0, Counter[str](), range(asked.first, asked.last + 1)
+    for _, (some, seconds) in judged(judge_hierarchy, seeds, asked.processes, tally):
         rows += some
         longest = max(longest, seconds)
         if asked.wrong:
             print_wrong(some)
     print(table(rows))
     print(
-        f"\nSeeds {asked.first} to {asked.last}, {done} of {len(seeds)} done, {failed} failed; "
+        f"\nSeeds {asked.first} to {asked.last}, {tally['done']} of {len(seeds)} done, {tally['failed']} failed; "
         f"the slowest inference took {longest:.1f} s."
     )
 

@@ -1,8 +1,8 @@
 """The number of sets of a level behind translation, from how many pages have a line of one eviction set's set. Pure.
 
-Page frames lie anywhere, so that lines at one offset in their pages fall into the sets which the frames' bits choose by chance:
-where bits of the offset choose the rest, one page of C has a line of a given set, and there are C times as many sets as a page
-has lines. That the offset's bits do so shows in lines at other offsets, none of which may be of the set.
+Page frames lie anywhere in memory, so bits of the frame's number put lines at one offset in their pages into sets by chance.
+Where the offset chooses the rest of the set's number, one of C pages has a line in a given set, and the level has C times as
+many sets as a page has lines. Lines at other offsets check that: none of them may fall into the set.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ OFFSET_TRACES, MIN_OTHER_OFFSETS = 3, 2  # for each bit of an offset; lines of t
 
 
 def sets_by_pages(found: EvictionSets, line_bytes: int, low_bytes: float, most_bytes: int) -> Inquiry[int | None]:
-    """How many sets the level has that these sets are of, where it is a power of two; None: not known, or bits of an offset do
-    not choose sets alone. `low_bytes`: what the level surely holds."""
+    """The number of sets of the level, where it is a power of two; None where it is not known, or where frame and offset choose
+    sets together. `low_bytes`: what the level surely holds."""
     probe = replace(found.probe, filler=found.fillers[0])
     members = list(found.lines[0][: found.ways])
     offset = members[0] % MIN_PAGE_BYTES

@@ -1,4 +1,4 @@
-"""Levels behind each other of which nothing is known but where latency rises: one, since how many there are is not known. Pure.
+"""Consecutive levels of which no property is known, merged into one: how many there are is not known either. Pure.
 
 On a CPU latency beyond the private caches also rises where a TLB's reach ends and where page tables leave the caches. A rise
 whose plateau nothing settles is no level by itself.
@@ -11,12 +11,11 @@ from dataclasses import replace
 
 from clmembench.model import CacheLevel
 
-UNSETTLED = "latency rises more than once, and no plateau is settled: caches, or translation, which is not known as far as here"
+UNSETTLED = "latency rises more than once and no plateau is flat: caches or TLBs that were not found may be the cause"
 
 
 def with_unsettled_merged(levels: Sequence[CacheLevel]) -> list[CacheLevel]:
-    """The levels, the nearest first, with a run of such as have no known property but a name in place of one each; named anew
-    by their order."""
+    """The levels, the nearest first, with one in place of each run of levels of which no property is known; renumbered."""
     merged: list[CacheLevel] = []
     for level in levels:
         if merged and _is_unsettled(level) and _is_unsettled(merged[-1]):
