@@ -34,9 +34,10 @@ def asked_by(device, restless=False):
     return found, len(asked.answers)
 
 
-def mixed(bits):
-    """512 sets: some bits of the offset in a page, and each with a bit of the frame's number."""
-    return Sets((8,) * 512, masks=tuple(1 << 6 + i | (1 << 16 + i if i in bits else 0) for i in range(9)))
+def mixed(bits, together=False):
+    """512 sets: some bits of the offset in a page each with a bit of the frame's number, or all of these with the same one."""
+    frame = {i: 16 + (0 if together else i) for i in bits}
+    return Sets((8,) * 512, masks=tuple(1 << 6 + i | (1 << frame[i] if i in bits else 0) for i in range(9)))
 
 
 @pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU"])
@@ -82,9 +83,9 @@ def test_no_power_of_two_is_told_where_there_are_half_as_many_more_sets(seed):
     assert sets_of(cpu(Sets.of((8,) * 768, lambda unit: unit % 768, 768 * 64), seed=seed)) in (None,)
 
 
-@pytest.mark.parametrize("bits", [(0,), (5,), (1, 3)])
-def test_nothing_is_told_where_frames_choose_what_the_offset_chooses_too(bits):
-    device = cpu(mixed(bits))
+@pytest.mark.parametrize("bits, together", [((0,), False), ((5,), False), ((1, 3), False), ((1, 3), True), ((0, 2, 5), True)])
+def test_nothing_is_told_where_frames_choose_what_the_offset_chooses_too(bits, together):
+    device = cpu(mixed(bits, together))
     found, _ = asked_by(device)
     if isinstance(found, EvictionSets):
         assert sets_of(device) is None
