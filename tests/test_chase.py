@@ -237,3 +237,11 @@ def test_a_lap_that_turns_round_is_timed_whole_however_long(device):
     assert [-(-nodes * laps // CHASE.STEPS_PER_BLOCK) * CHASE.STEPS_PER_BLOCK for laps in (1, 3)] == [near.ops, far.ops]
     plain = prepared(device, Probe(Pattern("random", nodes, 64)))
     assert plain.work(plain.start).ops < nodes
+
+
+@pytest.mark.parametrize("block_bytes", [128 * KIB, 256 * KIB])
+def test_a_part_of_a_lap_is_whole_blocks(device, block_bytes):
+    """A prefetcher brings lines that the second half of a block finds: a part of a block has another mean."""
+    slope = prepared(device, Probe(Pattern("blocks", 1 << 16, 64, block_bytes=block_bytes)))
+    for work in (slope.work(slope.start), slope.work(3 * slope.start)):
+        assert work.ops < 1 << 16 and work.ops % (block_bytes // 64) == 0

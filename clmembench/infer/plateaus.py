@@ -17,6 +17,7 @@ MAX_PLATEAU_RELATIVE_SPREAD = 0.10  # a plateau's values lie within this fractio
 MIN_PLATEAU_OCTAVES = 1.0  # a plateau is at least this long
 PLATEAU_NOISE_SIGMAS = 4.0  # of the curve's own noise: a point further off a plateau's median at its ends is not on it
 MIN_PLATEAU_RELATIVE_TOLERANCE = 0.02  # below this, drift within a level is no knee
+CLAIMED_CACHES_RATIO = 4  # times the caches that a device claims: sets beyond which a plateau may be called memory
 MIN_SETTLED_OCTAVES = 2.0  # of constant latency up to the largest working set, before it is called memory
 MIN_SETTLED_KNEE_RATIO = 4.0  # times the last size on the level before, which the largest working set must reach
 MAX_DISTURBANCE_RELATIVE_EXCESS = 0.5  # relative: disturbances made no point slower by more
@@ -154,7 +155,7 @@ def memory_floor_bytes(info: DeviceInfo) -> int:
     Claims can be far too small (GPUs' leave out their last level), so it is also at least 512 MiB on GPUs, twice the largest
     last level there is (256 MiB), and 128 MiB on CPUs, whose claims come from the operating system.
     """
-    return max(4 * info.cache_bytes, (128 if info.kind == "cpu" else 512) * MIB)
+    return max(CLAIMED_CACHES_RATIO * info.cache_bytes, (128 if info.kind == "cpu" else 512) * MIB)
 
 
 def _noise(values: Sequence[float]) -> float:

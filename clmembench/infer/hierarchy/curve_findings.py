@@ -23,7 +23,8 @@ UNKNOWN_LEVEL_NUMBER = "a step before it has no plateau, so that the number of t
 @dataclass(frozen=True, slots=True)
 class LevelLatency:
     """A level's latency in the curve's unit and in ns, from the records `evidence`; None where it is not known, for the reason
-    `why`, and then `least` and `least_ns` may bound it. `noise`: relative; 0: the curve's."""
+    `why`, and then `least` and `least_ns` may bound it. `noise`: relative; 0: the curve's. `ends`: those of the interval as
+    multiples of the value, where noise does not give them."""
 
     method: str
     evidence: tuple[str, ...]
@@ -33,6 +34,7 @@ class LevelLatency:
     noise: float = 0.0
     least: float | None = None
     least_ns: float | None = None
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,8 @@ def latency_findings(curve: LatencyCurve, latency: LevelLatency) -> dict[str, Fi
             least = latency.least_ns if name == "latency_ns" else latency.least if in_cycles else None
             found[name] = undetermined_finding(name, reason, latency.method, latency.evidence, least)
         else:
-            ends = number * (1 - spread), number * (1 + spread)
-            found[name] = measured_finding(name, number, latency.method, latency.evidence, *ends)
+            low, high = latency.ends or (1 - spread, 1 + spread)
+            found[name] = measured_finding(name, number, latency.method, latency.evidence, low * number, high * number)
     return found
 
 

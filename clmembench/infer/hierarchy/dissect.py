@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from clmembench.infer.findings import measured_finding
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
-from clmembench.infer.hierarchy.curve_findings import LapTranslation, memory_level
+from clmembench.infer.hierarchy.curve_findings import LapTranslation, latency_findings, memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
+from clmembench.infer.hierarchy.memory_latency import measure_memory
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
@@ -26,6 +27,7 @@ from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlb
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
 from clmembench.infer.hierarchy.unsettled_levels import with_unsettled_merged
+from clmembench.infer.plateaus import CLAIMED_CACHES_RATIO
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
 KIB = 1 << 10
@@ -100,7 +102,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     if limits.translates_first:
         levels = with_unsettled_merged(levels)
     sure = False
-    if curve.memory is not None:
+    if curve.memory is not None and not limits.translates_first:
         point = PlateauPoint(curve.sizes[-1], node, curve.memory_noise)
         sure = bool((yield from free_of_prefetching(asked, chase, point, _block_translation(found))))
     translations: list[TlbLevel] = []
@@ -115,7 +117,12 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     # where loads can pass by the first cache, the read-only path has an instruction of its own, and may have a cache of its own
     if limits.through == "global" and levels and others.levels and others.levels[0].space == "readonly":
         levels[0] = with_geometry_of_path(levels[0], others.levels[0])
-    memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
+    if limits.translates_first and curve.steps:
+        claimed = limits.floor_bytes // CLAIMED_CACHES_RATIO
+        far = yield from measure_memory(asked, chase, node, curve.steps[-1], limits.most_bytes, claimed)
+        memory: tuple[CacheLevel, ...] = (CacheLevel("DRAM", "global", latency_findings(curve, far)),)
+    else:
+        memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
     whole = yield from _with_patterns(whole, curve, limits)
     return whole if len(curve.steps) < 2 else (yield from _with_prefetch(whole, curve, node, limits.through))

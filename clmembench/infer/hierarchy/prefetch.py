@@ -19,7 +19,7 @@ COLD_PAIR_COUNT, COLD_PAIR_SPACING_BYTES = (
 MIN_COLD_TO_WARM_RATIO = 1.2  # times a hit: a cold access faster than that is not distinguishable from one
 MIN_FOUND_SHARE = 0.1  # of the accesses in sequence: where fewer find their data, nothing is prefetched
 # lines visited, 8 B by 8 B, before the access ahead: enough for a stream to be recognised and for its prefetches to arrive
-LEAD_IN_LINES = 8
+LEAD_IN_LINES, LONGER_LEAD_IN_LINES = 8, 12  # the latter confirms what the former says
 MAX_DISTANCE_RELATIVE_UNCERTAINTY = 0.02  # of the distance: bisection stops there
 DISTANCE_UNIT_BYTES = (
     256  # distances are multiples of it: a multiple of every usual line, so that the first sector of a line is probed
@@ -83,18 +83,37 @@ def measure_prefetch(
         max(0, low * DISTANCE_UNIT_BYTES + line_bytes) if low >= 0 else 0,
         high * DISTANCE_UNIT_BYTES + line_bytes if high else 0,
     )
+    if low and high:
+        why = yield from _denied_by_longer(low - line_bytes, high - line_bytes, line_bytes, space, limit, trials)
+        if why:
+            return _undetermined_prefetch([*answers, *trials], why)
     if anyway and high and low < DISTANCE_UNIT_BYTES:
         why = f"accesses at random find as much: memory is fetched in blocks of more than {line_bytes} B in any order"
         return _undetermined_prefetch([*answers, *trials], why)
     return _distance_finding([*answers, *trials], low, high, line_bytes)
 
 
-def probe_ahead(beyond_bytes: int, line_bytes: int, space: Space = "global") -> Probe:
+def _denied_by_longer(
+    cached: int, missing: int, line_bytes: int, space: Space, limit: float, trials: list[Answer]
+) -> Inquiry[str]:
+    """Why a longer sequence denies the distances at which data is cached and is not, "" where it confirms both."""
+    probes = [probe_ahead(beyond, line_bytes, space, LONGER_LEAD_IN_LINES) for beyond in (cached, missing)]
+    again = yield probes
+    trials += again
+    if _is_cached(again[0], limit) and not _is_cached(again[1], limit):
+        return ""
+    return (
+        f"after {LEAD_IN_LINES} lines data is there {cached + line_bytes} B ahead and not {missing + line_bytes} B; "
+        f"after {LONGER_LEAD_IN_LINES} lines it is otherwise"
+    )
+
+
+def probe_ahead(beyond_bytes: int, line_bytes: int, space: Space = "global", lead_in_lines: int = LEAD_IN_LINES) -> Probe:
     """A cold trace of a short sequence and one access `beyond_bytes` after its end, which alone is recorded.
 
     Before that access one of the same page, out of the reach of any stream, so that no TLB is missed.
     """
-    nodes, end = LEAD_IN_LINES * line_bytes // NODE_BYTES, LEAD_IN_LINES * line_bytes
+    nodes, end = lead_in_lines * line_bytes // NODE_BYTES, lead_in_lines * line_bytes
     at, aside = end + beyond_bytes, TRANSLATION_OFFSET_LINES * line_bytes
     touched = at + aside if at % MIN_PAGE_BYTES + aside < MIN_PAGE_BYTES or at - aside < 2 * end else at - aside
     segments = f"0:{NODE_BYTES}:{nodes}:1;{touched}:{NODE_BYTES}:1:1;{at}:{NODE_BYTES}:1:1"

@@ -1,0 +1,94 @@
+"""Latency of memory where prefetchers bring neighbouring lines: laps over every second, fourth and eighth line. Pure.
+
+CPUs fetch the other line of each pair of 128 B, or more, with a miss. Laps over all lines then find some of them in a cache: on
+a Zen 4 core they took 100 ns an access, and 143 to 151 ns over every second line, in blocks of 128 KiB to 1 MiB.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from clmembench.infer.hierarchy.curve_findings import LevelLatency
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.model import Answer, Inquiry
+
+METHOD = "laps beyond all caches over every second line and fewer, less what their pages' translation adds"
+LINES_APART = (2, 4, 8)
+ORDERS = 2  # of each lap
+SET_TO_CACHES_RATIO = 16  # times the claimed caches: the largest set, of which at most an eighth of the lines can be held
+MAX_HELD_SHARE = 0.3  # of a lap's lines, which the caches that the device claims could hold
+MAX_TRANSLATION_SHARE = 0.07  # of a lap's latency, added by twice as many pages: what adds more is a prefetcher that fails
+MAX_ORDER_SPREAD = 0.15  # of the fastest two orders: where they differ more, others load memory
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLaps:
+    """The fastest two of some orders of a lap over lines so far apart, and the share of its lines that caches could hold."""
+
+    lines_apart: int
+    first: Answer
+    second: Answer
+    held_share: float
+
+    @property
+    def value(self) -> float:
+        """The latency of the faster order."""
+        return self.first.value or math.inf
+
+    @property
+    def spread(self) -> float:
+        """By how much the orders differ, relative."""
+        return (self.second.value or math.inf) / self.value - 1
+
+
+def measure_memory(
+    asked: ProbeCache, chase: ChaseLayout, node_bytes: int, last: CurveStep, most_bytes: int, claimed_bytes: int
+) -> Inquiry[LevelLatency]:
+    """Latency of memory behind the level `last`, from the first two laps of which one is over lines twice as far apart, and
+    takes as long but for translation. `node_bytes`: of a line. `most_bytes`: the largest set; `claimed_bytes`: what the caches
+    may hold that the device claims. That share of a lap might be hits, which the interval has in it."""
+    size = min(most_bytes, SET_TO_CACHES_RATIO * claimed_bytes)
+    laps: list[MemoryLaps] = []
+    for apart in LINES_APART:
+        stride = apart * node_bytes
+        answers = yield from asked.all([chase.lap(size // stride, stride, seed) for seed in range(ORDERS)])
+        fastest = sorted((a for a in answers if a.value is not None), key=lambda answer: answer.value or math.inf)
+        if len(fastest) < ORDERS:
+            continue
+        laps.append(MemoryLaps(apart, fastest[0], fastest[1], claimed_bytes * apart / size))
+        if len(laps) > 1 and not _doubt(laps[-2], laps[-1]):
+            return _without_pages(laps[-2], laps[-1], last)
+    if not laps:
+        return LevelLatency(METHOD, (), why="laps over every second line beyond all caches got no answer")
+    why = next((_doubt(near, far) for near, far in pairwise(laps)), "laps over lines twice as far apart got no answer")
+    least = min(laps, key=lambda lap: lap.value)
+    return LevelLatency(METHOD, least.first.evidence, why=why, least=least.value, least_ns=least.first.ns)
+
+
+def _doubt(near: MemoryLaps, far: MemoryLaps) -> str:
+    """Why two laps, one over lines twice as far apart, do not show what memory takes; "" where they do."""
+    spread, added = max(near.spread, far.spread), far.value / near.value - 1
+    if far.lines_apart != 2 * near.lines_apart:
+        return "laps over lines twice as far apart got no answer"
+    if near.held_share > MAX_HELD_SHARE:
+        return f"the caches that the device claims could hold {near.held_share:.0%} of the lines of the largest laps"
+    if spread > MAX_ORDER_SPREAD:
+        return f"laps beyond all caches differ by {spread:.0%} between orders: others load memory too"
+    if abs(added) > MAX_TRANSLATION_SHARE:
+        return f"laps over lines twice as far apart take {added:+.0%} of the time: prefetchers, or others, change it"
+    return ""
+
+
+def _without_pages(near: MemoryLaps, far: MemoryLaps, last: CurveStep) -> LevelLatency:
+    """The latency less what translation adds: laps over half as many lines of each page pay it twice as often."""
+    value = min(near.value, 2 * near.value - far.value)
+    noise = 1 + max(near.spread, far.spread, MIN_RELATIVE_LAP_NOISE)
+    high = max(near.value, far.value) * noise
+    high = (high - near.held_share * last.hit) / (1 - near.held_share)
+    low = min(value, far.value) / noise
+    ns = value * (near.first.ns or 0.0) / near.value
+    evidence = tuple(name for lap in (near, far) for answer in (lap.first, lap.second) for name in answer.evidence)
+    return LevelLatency(METHOD, evidence, value, ns, ends=(low / value, high / value))

@@ -1,0 +1,71 @@
+"""Latency of memory behind prefetchers of neighbouring lines: simulated laps whose latency is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from clmembench.infer.hierarchy.curve_findings import LevelLatency
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.memory_latency import measure_memory
+from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
+from clmembench.model import Answer, Probe
+from clmembench.plan.hierarchy import replay
+from tests.simulated import MIB
+
+MEMORY, WALK, PAGE = 500.0, 200.0, 4096
+LAST = CurveStep(14.0, 3.9, 500.0, 1 * MIB, 2 * MIB, 4 * MIB)
+
+
+def found(latency, claimed=16 * MIB, most=512 * MIB) -> LevelLatency:
+    """What is said of memory whose laps take `latency(stride, seed)` cycles."""
+
+    def answer(probe: Probe) -> Answer:
+        value = latency(probe.pattern.stride_bytes, probe.pattern.seed)
+        return Answer(probe, value, ns=value and value / 3.6, evidence=(f"r{probe.pattern.stride_bytes}",))
+
+    inquiry = measure_memory(ProbeCache(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, most, claimed)
+    return replay(inquiry, lambda probes: [answer(probe) for probe in probes])
+
+
+def walked(stride: float) -> float:
+    """A page's walk, paid once for all lines of the page that are visited in a row."""
+    return MEMORY + WALK * stride / PAGE
+
+
+def within(value: LevelLatency, true: float) -> bool:
+    assert value.value is not None and value.ends is not None
+    return value.ends[0] * value.value <= true <= value.ends[1] * value.value
+
+
+@pytest.mark.parametrize("paired_share", [0.3, 0.5, 1.0])
+def test_lines_that_a_prefetcher_pairs_do_not_count(paired_share):
+    memory = found(lambda stride, seed: walked(stride) * (paired_share if stride == 64 else 1.0))
+    assert memory.value == pytest.approx(MEMORY, rel=0.001) and within(memory, MEMORY)
+    assert memory.ns == pytest.approx(MEMORY / 3.6, rel=0.001)
+    assert memory.evidence == ("r128", "r128", "r256", "r256")
+
+
+def test_a_prefetcher_of_four_lines_needs_lines_further_apart():
+    memory = found(lambda stride, seed: walked(stride) * (0.6 if stride <= 128 else 1.0))
+    assert memory.value == pytest.approx(MEMORY, rel=0.001) and within(memory, MEMORY)
+
+
+def test_what_caches_could_hold_is_in_the_interval():
+    alone, held = found(lambda stride, seed: walked(stride)), found(lambda stride, seed: walked(stride), most=128 * MIB)
+    assert alone.ends is not None and held.ends is not None and held.ends[1] > alone.ends[1] > 1.0
+
+
+@pytest.mark.parametrize(
+    ("latency", "claimed", "why"),
+    [
+        (lambda stride, seed: None, 16 * MIB, "got no answer"),
+        (lambda stride, seed: walked(stride), 256 * MIB, "could hold 100%"),
+        (lambda stride, seed: walked(stride) * (1 + 0.3 * seed), 16 * MIB, "differ by 30% between orders"),
+        (lambda stride, seed: MEMORY * stride / 512, 16 * MIB, "take +100% of the time"),
+        (lambda stride, seed: None if stride == 256 else walked(stride), 16 * MIB, "twice as far apart got no answer"),
+    ],
+)
+def test_what_does_not_show_memory_is_said(latency, claimed, why):
+    memory = found(latency, claimed)
+    assert memory.value is None and why in memory.why
+    assert (memory.least is None) == ("got no answer" in why and "twice" not in why)
