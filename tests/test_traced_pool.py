@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.hierarchy.congruent_pages import sets_by_pages
+from clmembench.infer.hierarchy.congruent_lines import count_sets
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.eviction_sets import RESTLESS, EvictionSets, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.probing import ProbeCache
+from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.plan.hierarchy import replay
 from tests.published import PUBLISHED
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -24,13 +24,14 @@ def cpu(sets, policy="LRU", no_clock="", seed=7):
     return Machine("test", {"global": Path(caches, 90.0, TLBS)}, NOISE, seed, no_clock=no_clock, one_arena=True, repeats=10)
 
 
-def asked_by(device, restless=False):
+def asked_by(device, restless=False, most_bytes=64 * MIB):
     """The eviction sets found on a device, and how many probes that took."""
     asked = ProbeCache(shared=True)
+    replay(asked.one(ChaseLayout().lap(most_bytes // PAGE, PAGE)), lambda probes: [device.answer(one) for one in probes])
     if restless:
         asked.laps = asked.disturbed = 100_000
     probe = LineProbe(asked, "global", 16.0, 90.0, 5.0, 0.002, LINE, 5.0, 400, 64, PAGE, reach_bytes=64 * PAGE)
-    found = replay(find_eviction_sets(probe, 8, PAGE, 64 * MIB), lambda probes: [device.answer(one) for one in probes])
+    found = replay(find_eviction_sets(probe, 8, PAGE, most_bytes), lambda probes: [device.answer(one) for one in probes])
     return found, len(asked.answers)
 
 
@@ -45,21 +46,21 @@ def mixed(bits, together=False):
 def test_a_trace_shows_the_lines_of_a_set_whatever_the_policy(policy, ways, sets):
     found, probes = asked_by(cpu(plain(sets, ways, LINE), policy))
     assert isinstance(found, EvictionSets), found
-    assert found.ways == ways and found.line_bytes == LINE and probes < 450
+    assert found.ways == ways and found.line_bytes == LINE and probes < 600
 
 
 def test_a_core_that_others_use_has_eviction_sets_where_it_has_a_clock():
     found, probes = asked_by(cpu(plain(512, 8, LINE)), restless=True)
     assert isinstance(found, EvictionSets) and found.ways == 8 and probes < 250
-    assert asked_by(cpu(plain(512, 8, LINE), no_clock="none"), restless=True)[0] == RESTLESS
+    assert asked_by(cpu(plain(512, 8, LINE), no_clock="none"), restless=True)[0].startswith(RESTLESS)
 
 
 def sets_of(device, most_bytes=64 * MIB):
-    found, _ = asked_by(device)
+    found, _ = asked_by(device, most_bytes=most_bytes)
     assert isinstance(found, EvictionSets), found
     held = device.paths["global"].caches[1].size_bytes
     answers = lambda probes: [device.answer(one) for one in probes]  # noqa: E731
-    return replay(sets_by_pages(found, LINE, 0.8 * held, most_bytes), answers)
+    return replay(count_sets(found, LINE, 0.8 * held), answers)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -78,21 +79,18 @@ def test_pages_are_not_counted_where_a_coarse_clock_shows_few_of_the_misses():
     assert found.levels[1].findings["sets"].value in (None, 1024)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_no_power_of_two_is_told_where_there_are_half_as_many_more_sets(seed):
     assert sets_of(cpu(Sets.of((8,) * 768, lambda unit: unit % 768, 768 * 64), seed=seed)) in (None,)
 
 
 @pytest.mark.parametrize("bits, together", [((0,), False), ((5,), False), ((1, 3), False), ((1, 3), True), ((0, 2, 5), True)])
-def test_nothing_is_told_where_frames_choose_what_the_offset_chooses_too(bits, together):
-    device = cpu(mixed(bits, together))
-    found, _ = asked_by(device)
-    if isinstance(found, EvictionSets):
-        assert sets_of(device) is None
+def test_sets_are_counted_where_frames_choose_what_the_offset_chooses_too(bits, together):
+    assert sets_of(cpu(mixed(bits, together))) == 512
 
 
 def test_nothing_is_told_of_too_few_pages():
-    assert sets_of(cpu(plain(1024, 16, LINE)), most_bytes=2 * MIB) is None
+    assert sets_of(cpu(plain(1024, 16, LINE)), most_bytes=3 * MIB) is None
 
 
 def test_a_set_of_which_others_take_a_way_tells_as_much():
@@ -101,4 +99,4 @@ def test_a_set_of_which_others_take_a_way_tells_as_much():
     assert isinstance(found, EvictionSets)
     full = replace(found, lines=((*found.lines[0], found.lines[0][0] + 64 * PAGE), *found.lines[1:]))
     answers = lambda probes: [device.answer(one) for one in probes]  # noqa: E731
-    assert full.ways == 9 and replay(sets_by_pages(full, LINE, 200.0 * KIB, 64 * MIB), answers) == 512
+    assert full.ways == 9 and replay(count_sets(full, LINE, 230.0 * KIB), answers) == 512

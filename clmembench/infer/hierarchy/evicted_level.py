@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.congruent_pages import sets_by_pages
+from clmembench.infer.hierarchy.congruent_lines import count_sets
 from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, sets_by_crowds
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.dense_pool import find_dense_sets
@@ -39,7 +39,7 @@ LINE_OF_CROWD_METHOD = "lines of two sets, which crowds found, moved"
 SECTOR_OF_SET_METHOD = "pairs of accesses to one line more than each of two sets holds"
 LINEAR_METHOD = "differences of lines of one eviction set lead to lines of one set from any line: parities of address bits"
 STEEP_METHOD = "largest working set without misses, most of which miss soon after; sets x ways x line agrees"
-PAGES_METHOD = "share of pages with a line of an eviction set's set, none of which lies at another offset; a power of two"
+PAGES_METHOD = "share of lines that are of the set of an eviction set; a power of two"
 PAGES_SIZE_METHOD = "sets x ways x line"
 ONE_VISIT_ONLY = "laps that visit each line of a set once do not tell one policy from all others"
 RECENCY_POLICIES = frozenset({"LRU", "FIFO", "tree-PLRU"})  # hold the last bytes used, to half a percent
@@ -97,7 +97,7 @@ def findings_by_eviction(
     low = findings["size_bytes"].low
     if asked.shared and low:
         asked.cited()
-        counted = yield from sets_by_pages(sets, line, low, level.most_bytes)
+        counted = yield from count_sets(sets, line, low)
         if counted is not None and suits_bounds(findings["size_bytes"], counted * sets.ways * line):
             return _with_counted_pages({**findings, **policy}, sets, counted, evidence, asked.cited()), possible
     size, most, method, sized_from = yield from _capacity(level, chase, findings, sets, possible)

@@ -11,6 +11,7 @@ import numpy as np
 
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ProbeCache
 from clmembench.model import Inquiry, Pattern, Probe, Space
+from clmembench.model.address_patterns import pattern_offsets
 
 # Thresholds and limits, each with its reason
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
@@ -23,6 +24,16 @@ CONTROL_DIVISOR = 3  # of what the nearest cache surely holds: a hash lays few o
 MAX_PATTERN_LINES = 1 << 26  # of a lap
 HELD_LINES_SHARE = 0.8  # of the nearest cache's lines that surely fit: `held_lines`, for a control
 MAX_ORDERS_OF_TEST = 5  # where the noise of one lap is more than a miss
+# Thresholds of single accesses
+WARM_LAPS, TRACED_ORDERS = 2, 2  # before a traced lap; orders of it
+MIN_MISS_SHARE = 0.15  # of the accesses to a line of a set that overflows: so many miss at least, under any policy
+USUAL_PERCENT = 25  # of the lines' means: that of a hit, where a quarter of them hit
+SCORE_SIGMAS = 5.0  # of the noise of a line's mean latency in traces
+MAX_LATENCY_RATIO = 8.0  # times a hit: an access that takes longer counts as that long, whatever held it up
+MAX_MISS_RATIO = 3.0  # times a hit, which a miss costs at most where its latency is read off a rise that goes on
+MIN_MISS_TRACES = 2  # in one alone something else may have taken the time
+MAX_TRACED_TESTS = 2  # since some orders let few lines miss under some policies
+MIN_TRACED_MISSES = 2  # lines of a set that overflows: one alone may be others' doing
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,8 @@ class LineProbe:
     noise of a lap; the least distance of lines; latency (`base`) of the nearest cache, and how many lines it surely holds,
     which a control needs; entries and pages of the first TLB, where it has one set (0: else). `filler`: lines that are visited
     in every lap, so that no nearer cache holds the others. `reach_bytes`: of the first TLB, or the largest working set where
-    there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit."""
+    there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit.
+    `is_traced`: single accesses tell what overflows, not means of laps."""
 
     asked: ProbeCache
     space: Space
@@ -48,6 +60,7 @@ class LineProbe:
     stride_bytes: int = MIN_PAGE_BYTES
     reach_bytes: int = 0
     is_near: bool = False
+    is_traced: bool = False
 
     @property
     def free_lines(self) -> int:
@@ -99,6 +112,12 @@ class LineProbe:
 
         Orders are tried until the misses are surely more or fewer than one; a disturbance only adds, and seldom twice.
         """
+        if self.is_traced:
+            for number in range(MAX_TRACED_TESTS):
+                missing = yield from self.missing(lines, first + number * TRACED_ORDERS)
+                if len(set(missing) & set(lines)) >= MIN_TRACED_MISSES:
+                    return True
+            return False
         deviation = self.deviation(len(lines) + len(self.filler))
         margin, values = LAP_NOISE_SIGMAS * deviation, list[float]()
         for number in range(MAX_ORDERS_OF_TEST):
@@ -112,6 +131,37 @@ class LineProbe:
             if number and middle >= max(MIN_MISSES, slack):
                 return True
         return statistics.median(values) >= max(MIN_MISSES, margin / math.sqrt(MAX_ORDERS_OF_TEST))
+
+    def missing(self, lines: Sequence[int], first: int = 0, least_share: float = MIN_MISS_SHARE) -> Inquiry[list[int]]:
+        """The lines, of these and of the filler, whose accesses in traces of a lap take longer in the mean than those of the
+        usual line, by as much as a share of misses adds; none where there is no trace. `first`: the first order traced.
+        `least_share`: of a line's accesses, which miss.
+
+        Counters of some cores advance in steps longer than a miss (37 cycles on a Zen 4 core, where it costs 36): only means
+        of many accesses tell."""
+        every = [*lines, *self.filler]
+        traces: dict[int, list[float]] = {line: [] for line in every}
+        for seed in range(first, first + TRACED_ORDERS):
+            pattern = self.lap(every, seed).pattern
+            answer = yield from self.asked.one(
+                Probe(pattern, self.space, "trace", skip=WARM_LAPS * pattern.count, record=pattern.count)
+            )
+            if answer.latencies is None:
+                return []
+            of_lines = np.minimum(np.asarray(answer.latencies), MAX_LATENCY_RATIO * self.hit).T.tolist()
+            for line, own in zip(pattern_offsets(pattern).tolist(), of_lines, strict=True):
+                traces[line] += own
+        seen = np.array(list(traces.values()))
+        means, extra = seen.mean(axis=1), min(self.miss, MAX_MISS_RATIO * self.hit) - self.hit
+        usual = float(np.percentile(means, USUAL_PERCENT))  # most may miss
+        of_traces = float(np.median(seen.std(axis=1))) / math.sqrt(seen.shape[1])
+        below = float(np.median(usual - means[means <= usual]))  # half a deviation of the noise; of few lines means are alike
+        noise = max(of_traces, 2.1 * below)
+        slow = (seen > usual + extra / 2).mean(axis=1)
+        is_missing = (means > usual + max(SCORE_SIGMAS * noise, least_share * extra)) & (
+            slow >= max(least_share, MIN_MISS_TRACES / seen.shape[1])
+        )
+        return sorted(np.array(list(traces))[is_missing].tolist())
 
     def is_served_here(self, lines: Sequence[int]) -> Inquiry[bool]:
         """True if no nearer cache serves a lap over these lines and the filler."""

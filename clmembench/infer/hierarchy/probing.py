@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.model import Answer, Inquiry, Order, Pattern, Probe, Space
+from clmembench.model.address_patterns import probe_bytes
 
 # Thresholds of what a lap's mean says
 LAP_NOISE_SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
@@ -22,6 +23,7 @@ SIDE_BY_SIDE_BYTES = 64 << 10  # of the blocks in which lines side by side are v
 PAGE_ORDERS: tuple[Order, Order] = ("by_round", "by_page")  # the same lines: measurement and control
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 MAX_SINGLE_FILL_SHARE, MIN_SINGLE_OVERFLOW_RATIO = 0.9, 1.25  # the same of single lines of pages
+MAX_READ_SEGMENTS = 60  # characters
 MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
 # Thresholds of a disturbed host
 MAX_ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
@@ -41,7 +43,8 @@ MAX_CHANCE_PROBABILITY = 0.01  # probability of an error that is accepted
 class ProbeCache:
     """The probes so far with their answers: no probe is measured twice. `evidence` collects the records of the answers read
     since it was last cited; `patience` is how many more looks at a restless core there may be; of `laps`, `disturbed` were.
-    `shared`: others, such as the host's own programs, may take some lines of a cache at any time."""
+    `shared`: others, such as the host's own programs, may take some lines of a cache at any time. `reached_bytes`: how far the
+    largest lap went that is no long list of places; within that no probe needs a larger buffer, in other page frames."""
 
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
@@ -49,6 +52,7 @@ class ProbeCache:
     laps: int = 0
     disturbed: int = 0
     shared: bool = False
+    reached_bytes: int = 0
 
     @property
     def restless(self) -> bool:
@@ -62,6 +66,8 @@ class ProbeCache:
             found = yield new
             self.answers.update(zip(new, found, strict=True))
             self.laps += len(new)
+            plain = [probe for probe in new if len(probe.pattern.segments) <= MAX_READ_SEGMENTS]
+            self.reached_bytes = max([self.reached_bytes, *(probe_bytes(probe) for probe in plain)])
             self.disturbed += sum(answer.alone < MIN_UNDISTURBED_SHARE for answer in found)
         answers = [self.answers[probe] for probe in probes]
         self.evidence += [name for answer in answers for name in answer.evidence]
