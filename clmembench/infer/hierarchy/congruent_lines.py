@@ -77,7 +77,7 @@ def count_sets(found: EvictionSets, line_bytes: int, low_bytes: float) -> Inquir
         return None
     pages = range(found.probe.asked.reached_bytes // MIN_PAGE_BYTES)
     # the filler empties the nearer caches' set of the members, which few lines anywhere are of
-    probe = replace(found.probe, filler=found.fillers[0], is_traced=True)
+    probe = replace(found.probe, filler=found.fillers[0])
     members = list(found.lines[0][: found.ways])
     anywhere = _lines_anywhere(found, pages, line_bytes)
     held = low_bytes / line_bytes
@@ -119,7 +119,7 @@ def _count_at_offset(found: EvictionSets, low_bytes: float, usable: Sequence[int
     batch = max(int(FILL_SHARE * room) - len(members), least)
     if batch + len(members) > MAX_FILL_SHARE * room:
         return CongruentCount()
-    probe, is_crowded = replace(found.probe, filler=(), is_traced=True), batch + len(members) > FILL_SHARE * room
+    probe, is_crowded = replace(found.probe, filler=()), batch + len(members) > FILL_SHARE * room
     counted = CongruentCount()
     for number in range(min(MAX_TRACES, len(pages) // batch)):
         candidates = [page * MIN_PAGE_BYTES + offset for page in pages[number * batch : (number + 1) * batch]]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.findings import measured_finding
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, latency_findings, memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.memory_latency import measure_memory
+from clmembench.infer.hierarchy.nearer_lines import number_of, with_sector_of_nearer, without_paired_lines
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
@@ -44,7 +44,6 @@ FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
 FIRST_CACHE_OVERFLOW = 8  # times the first cache: of three times as many lines 6% hit where victims are random, of these none
 FIRST_CURVE_BYTES = 512 * KIB  # where the first cache's TLB is looked for first: first caches of CPUs hold at most 192 KiB
-SECTOR_OF_NEARER_METHOD = "its line, as much as a miss of the nearer cache brings in"
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
 
@@ -227,25 +226,16 @@ def _levels(
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
         level = yield from infer_cache_level(asked, replace(chase, space=space), curve, here)
-        levels.append(_with_sector_of_nearer(level, levels[-1]) if levels and space == "global" else level)
+        if levels and space == "global":
+            level = with_sector_of_nearer(without_paired_lines(level, levels[0]) if asked.shared else level, levels[-1])
+        levels.append(level)
         around = _behind(around, level, number)
     return levels
 
 
-def _with_sector_of_nearer(level: CacheLevel, nearer: CacheLevel) -> CacheLevel:
-    """The level with its line as sector where the nearer level's misses bring in as much at once: pairs of accesses within it,
-    which the nearer level serves, cannot tell."""
-    sector, line, unit = level.findings["sector_bytes"], _number(level, "line_bytes"), _number(nearer, "sector_bytes")
-    if sector.status != "undetermined" or not line or not unit or unit < line:
-        return level
-    evidence = (*level.findings["line_bytes"].evidence, *nearer.findings["sector_bytes"].evidence)
-    found = measured_finding("sector_bytes", line, SECTOR_OF_NEARER_METHOD, evidence)
-    return replace(level, findings={**level.findings, "sector_bytes": found})
-
-
 def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContext:
     """The context of what is behind a level, with what is known of its sets."""
-    ways, sets, line = (_number(level, name) for name in ("ways", "sets", "line_bytes"))
+    ways, sets, line = (number_of(level, name) for name in ("ways", "sets", "line_bytes"))
     way_bytes = 1 << (sets * line - 1).bit_length() if sets and line else 0
     policy = level.findings["policy"].value if "policy" in level.findings else None
     # nothing stands before the first level that is passed, so that its set sees all accesses
@@ -257,11 +247,6 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
         nearer_way_bytes=max(way_bytes, around.nearer_way_bytes),
         nearer_set=nearer_set,
     )
-
-
-def _number(level: CacheLevel, name: str) -> int | None:
-    value = level.findings[name].value if name in level.findings else None
-    return int(value) if isinstance(value, int | float) else None
 
 
 def _other_spaces(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clmembench.infer.hierarchy.filler_lines import FILLERS_PER_WAY, MAX_TRIED_FILLERS, MORE_FILLERS, find_filler
+from clmembench.infer.hierarchy.filler_lines import MAX_TRIED_FILLERS, find_filler
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, MAX_ENTRIES_SHARE, MIN_PAGE_BYTES, LineProbe
 from clmembench.infer.hierarchy.pool_reduction import reduce_pool
-from clmembench.infer.hierarchy.traced_pool import TRACED_COUNTS, reduce_by_trace
+from clmembench.infer.hierarchy.traced_pool import reduce_by_trace
 from clmembench.model import Inquiry
 from clmembench.model.address_patterns import NODE_BYTES
 
@@ -81,18 +81,11 @@ def find_eviction_sets(
         probe = replace(probe, stride_bytes=stride)
         # one buffer holds all lines from here on, in the same pages
         yield from probe.asked.one(probe.lap([0, room * stride - 8 * NODE_BYTES]))
-        found: EvictionSets | str = ""
-        if probe.asked.shared and probe.nearer:  # others take lines at any time, but not the same ones in most traces
-            fill = FILLERS_PER_WAY * nearer_ways + MORE_FILLERS
-            found = yield from _agreeing_sets(replace(probe, is_traced=True), stride, room, last, fill)
-        if isinstance(found, str):
-            if probe.asked.restless:
-                return f"{RESTLESS}{found and ': '}{found}"
-            filler = yield from find_filler(probe, stride, nearer_ways, nearer_way_bytes, room)
-            if filler is None:
-                reason = "no lines were found that empty the nearer caches and none of its own sets"
-                continue
-            found = yield from _agreeing_sets(replace(probe, filler=filler), stride, room, last)
+        filler = yield from find_filler(probe, stride, nearer_ways, nearer_way_bytes, room)
+        if filler is None:
+            reason = "no lines were found that empty the nearer caches and none of its own sets"
+            continue
+        found = yield from _agreeing_sets(replace(probe, filler=filler), stride, room, last)
         if isinstance(found, EvictionSets) and found.may_overflow_tlb:
             found = f"{found.ways} lines fit, each in a page of its own, as many as a TLB has entries"
         if isinstance(found, EvictionSets):
@@ -125,26 +118,31 @@ def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[Evi
     return replace(found, line_bytes=(yield from find_line_of_sets(found)))
 
 
-def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int, fill: int = 0) -> Inquiry[EvictionSets | str]:
-    """Eviction sets of equal size from other places and offsets in their pages, found with `last` probes in all; or why not.
-    `fill`: lines of the filler that traces choose."""
+def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inquiry[EvictionSets | str]:
+    """Eviction sets of equal size from other places and offsets in their pages, found with `last` probes in all; or why not."""
     usable = room - MAX_TRIED_FILLERS * max(1, len(probe.filler))
-    most = TRACED_COUNTS[-1] if probe.is_traced else POOL_COUNTS[-1]
     pools = []
     for number in range(MAX_TRIED_SETS):
         first = number * usable // (MAX_TRIED_SETS + 1)
         # filler and lines share their offset: nearer caches have them in the same sets
         offset = 0 if probe.nearer else number * 5 * LINE_BYTES[-1] % MIN_PAGE_BYTES  # the first byte of a line
-        pools.append([(first + i) * stride + offset for i in range(min(most, usable - first))])
+        pools.append([(first + i) * stride + offset for i in range(min(POOL_COUNTS[-1], usable - first))])
     needed = AGREEING_SETS if probe.nearer else AGREEING_SETS_OF_FIRST
-
-    def reduce(pool: Sequence[int]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
-        if probe.is_traced:
-            return (yield from reduce_by_trace(probe, pool, fill, last))
-        return (yield from reduce_pool(probe, pool, POOL_COUNTS, last))
-
-    found = yield from sets_of_pools(probe, pools, reduce, needed)
+    found = yield from sets_of_pools(probe, pools, lambda pool: _reduced(probe, pool, POOL_COUNTS, last), needed)
     return replace(found, stride_bytes=stride) if isinstance(found, EvictionSets) else found
+
+
+def _reduced(
+    probe: LineProbe, pool: Sequence[int], counts: Sequence[int], last: int
+) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+    """A set of the pool: by traces where others take lines at any time, since these show which lines miss, else by laps."""
+    if probe.asked.shared:
+        found = yield from reduce_by_trace(probe, pool, counts, last)
+        if not isinstance(found, str):
+            return found
+        if probe.asked.restless:
+            return f"{RESTLESS}{found and ': '}{found}"
+    return (yield from reduce_pool(probe, pool, counts, last))
 
 
 def sets_of_pools(

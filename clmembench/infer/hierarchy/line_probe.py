@@ -32,8 +32,6 @@ SCORE_SIGMAS = 5.0  # of the noise of a line's mean latency in traces
 MAX_LATENCY_RATIO = 8.0  # times a hit: an access that takes longer counts as that long, whatever held it up
 MAX_MISS_RATIO = 3.0  # times a hit, which a miss costs at most where its latency is read off a rise that goes on
 MIN_MISS_TRACES = 2  # in one alone something else may have taken the time
-MAX_TRACED_TESTS = 2  # since some orders let few lines miss under some policies
-MIN_TRACED_MISSES = 2  # lines of a set that overflows: one alone may be others' doing
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,7 @@ class LineProbe:
     noise of a lap; the least distance of lines; latency (`base`) of the nearest cache, and how many lines it surely holds,
     which a control needs; entries and pages of the first TLB, where it has one set (0: else). `filler`: lines that are visited
     in every lap, so that no nearer cache holds the others. `reach_bytes`: of the first TLB, or the largest working set where
-    there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit.
-    `is_traced`: single accesses tell what overflows, not means of laps."""
+    there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit."""
 
     asked: ProbeCache
     space: Space
@@ -60,7 +57,6 @@ class LineProbe:
     stride_bytes: int = MIN_PAGE_BYTES
     reach_bytes: int = 0
     is_near: bool = False
-    is_traced: bool = False
 
     @property
     def free_lines(self) -> int:
@@ -112,12 +108,6 @@ class LineProbe:
 
         Orders are tried until the misses are surely more or fewer than one; a disturbance only adds, and seldom twice.
         """
-        if self.is_traced:
-            for number in range(MAX_TRACED_TESTS):
-                missing = yield from self.missing(lines, first + number * TRACED_ORDERS)
-                if len(set(missing) & set(lines)) >= MIN_TRACED_MISSES:
-                    return True
-            return False
         deviation = self.deviation(len(lines) + len(self.filler))
         margin, values = LAP_NOISE_SIGMAS * deviation, list[float]()
         for number in range(MAX_ORDERS_OF_TEST):
