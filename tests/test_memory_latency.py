@@ -6,7 +6,7 @@ import pytest
 
 from clmembench.infer.hierarchy.curve_findings import LevelLatency
 from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.memory_latency import measure_memory
+from clmembench.infer.hierarchy.memory_latency import measure_memory, measure_plateau
 from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.model import Answer, Probe
 from clmembench.plan.hierarchy import replay
@@ -60,7 +60,7 @@ def test_what_caches_could_hold_is_in_the_interval():
     [
         (lambda stride, seed: None, 16 * MIB, "got no answer"),
         (lambda stride, seed: walked(stride), 256 * MIB, "could hold 100%"),
-        (lambda stride, seed: walked(stride) * (1 + 0.3 * seed), 16 * MIB, "differ by 30% between orders"),
+        (lambda stride, seed: walked(stride) * (1 + 0.3 * seed), 16 * MIB, "differ by 30%"),
         (lambda stride, seed: MEMORY * stride / 512, 16 * MIB, "take +100% of the time"),
         (lambda stride, seed: None if stride == 256 else walked(stride), 16 * MIB, "twice as far apart got no answer"),
     ],
@@ -69,3 +69,18 @@ def test_what_does_not_show_memory_is_said(latency, claimed, why):
     memory = found(latency, claimed)
     assert memory.value is None and why in memory.why
     assert (memory.least is None) == ("got no answer" in why and "twice" not in why)
+
+
+def test_a_far_caches_latency_is_that_of_lines_that_no_prefetcher_pairs():
+    """A Xeon's L3 takes 100 cycles; laps over all lines, half of which a prefetcher had brought into L2, took 52."""
+    step, asked = CurveStep(52.0, 17.0, 300.0, 8 * MIB, 9 * MIB, 12 * MIB), []
+
+    def answer(probe: Probe) -> Answer:
+        asked.append(probe.pattern.count * 64)
+        value = 100.0 + 10.0 * probe.pattern.stride_bytes / PAGE
+        return Answer(probe, value, ns=value / 3.0, evidence=("r",))
+
+    inquiry = measure_plateau(ProbeCache(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
+    found = replay(inquiry, lambda probes: [answer(probe) for probe in probes])
+    assert found.value == pytest.approx(100.0, rel=0.001) and within(found, 100.0)
+    assert all(LAST.gone_bytes <= nbytes <= step.fits_bytes / 2 for nbytes in asked)

@@ -1,4 +1,4 @@
-"""What lines of nearer caches tell: a longer line behind a CPU's first cache is open, a sector that the nearer one fills is not."""
+"""What lines of nearer caches tell: a longer line behind a CPU's first cache is open, a sector that it fills is not."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_pa
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, latency_findings, memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
-from clmembench.infer.hierarchy.memory_latency import measure_memory
+from clmembench.infer.hierarchy.memory_latency import measure_memory, measure_plateau
 from clmembench.infer.hierarchy.nearer_lines import number_of, with_sector_of_nearer, without_paired_lines
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
@@ -44,6 +44,7 @@ FIRST_ORDERS = 4  # of a lap that a busy host may spoil
 MIN_BLOCK_BYTES, LARGEST_BLOCK_BYTES = 16 * KIB, 8 << 20
 FIRST_CACHE_OVERFLOW = 8  # times the first cache: of three times as many lines 6% hit where victims are random, of these none
 FIRST_CURVE_BYTES = 512 * KIB  # where the first cache's TLB is looked for first: first caches of CPUs hold at most 192 KiB
+FIRST_PREFETCHED = 2  # number of the level, from 0, whose lines a CPU's prefetchers bring in pairs into the one before
 BLOCK_BYTES = 128 * KIB  # visited as a whole, so that translation is paid once for many lines; more than prefetchers look at
 
 
@@ -226,6 +227,9 @@ def _levels(
         # where the first level can be left out, nothing stands before the second
         space: Space = through if number else "global"
         level = yield from infer_cache_level(asked, replace(chase, space=space), curve, here)
+        if asked.shared and number >= FIRST_PREFETCHED and level.findings["latency_ns"].status == "ok":
+            apart = yield from measure_plateau(asked, chase, around.node_bytes, curve.steps[number - 1], curve.steps[number])
+            level = replace(level, findings={**level.findings, **latency_findings(curve, apart)})
         if levels and space == "global":
             level = with_sector_of_nearer(without_paired_lines(level, levels[0]) if asked.shared else level, levels[-1])
         levels.append(level)

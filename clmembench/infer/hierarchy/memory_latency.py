@@ -1,4 +1,4 @@
-"""Latency of memory where prefetchers bring neighbouring lines: laps over every second, fourth and eighth line. Pure.
+"""Latency of memory and far caches where prefetchers bring neighbouring lines: laps over every second line and fewer. Pure.
 
 CPUs fetch the other line of each pair of 128 B, or more, with a miss. Laps over all lines then find some of them in a cache: on
 a Zen 4 core they took 100 ns an access, and 143 to 151 ns over every second line, in blocks of 128 KiB to 1 MiB.
@@ -7,6 +7,7 @@ a Zen 4 core they took 100 ns an access, and 143 to 151 ns over every second lin
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +17,9 @@ from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayo
 from clmembench.model import Answer, Inquiry
 
 METHOD = "laps beyond all caches over every second line and fewer, less what their pages' translation adds"
+PLATEAU_METHOD = (
+    "laps over as many lines as on the plateau, every second one and fewer, less what their pages' translation adds"
+)
 LINES_APART = (2, 4, 8)
 ORDERS = 2  # of each lap
 SET_TO_CACHES_RATIO = 16  # times the claimed caches: the largest set, of which at most an eighth of the lines can be held
@@ -26,7 +30,7 @@ MAX_ORDER_SPREAD = 0.15  # of the fastest two orders: where they differ more, ot
 
 @dataclass(frozen=True, slots=True)
 class MemoryLaps:
-    """The fastest two of some orders of a lap over lines so far apart, and the share of its lines that caches could hold."""
+    """The faster two of some orders of a lap over lines so far apart, and the share of its lines that caches could hold."""
 
     lines_apart: int
     first: Answer
@@ -51,21 +55,38 @@ def measure_memory(
     takes as long but for translation. `node_bytes`: of a line. `most_bytes`: the largest set; `claimed_bytes`: what the caches
     may hold that the device claims. That share of a lap might be hits, which the interval has in it."""
     size = min(most_bytes, SET_TO_CACHES_RATIO * claimed_bytes)
+    sets = [(apart, size // (apart * node_bytes), claimed_bytes * apart / size) for apart in LINES_APART]
+    return (yield from _measure(asked, chase, node_bytes, sets, last.hit, METHOD))
+
+
+def measure_plateau(
+    asked: ProbeCache, chase: ChaseLayout, node_bytes: int, before: CurveStep, step: CurveStep
+) -> Inquiry[LevelLatency]:
+    """Latency of a cache behind the level `before`, in the same way, over as many lines as miss all of that level. They are
+    half of what fits at most, since a prefetcher may bring as many more."""
+    lines = max(before.gone_bytes, min(int(math.sqrt(before.gone_bytes * step.fits_bytes)), step.fits_bytes // 2)) // node_bytes
+    sets = [(apart, lines, 0.0) for apart in LINES_APART]
+    return (yield from _measure(asked, chase, node_bytes, sets, before.hit, PLATEAU_METHOD))
+
+
+def _measure(
+    asked: ProbeCache, chase: ChaseLayout, node_bytes: int, sets: Sequence[tuple[int, int, float]], hit: float, method: str
+) -> Inquiry[LevelLatency]:
+    """The latency from laps over lines so far apart, so many of them, and of which such a share could be hits of `hit`."""
     laps: list[MemoryLaps] = []
-    for apart in LINES_APART:
-        stride = apart * node_bytes
-        answers = yield from asked.all([chase.lap(size // stride, stride, seed) for seed in range(ORDERS)])
+    for apart, count, held_share in sets:
+        answers = yield from asked.all([chase.lap(count, apart * node_bytes, seed) for seed in range(ORDERS)])
         fastest = sorted((a for a in answers if a.value is not None), key=lambda answer: answer.value or math.inf)
         if len(fastest) < ORDERS:
             continue
-        laps.append(MemoryLaps(apart, fastest[0], fastest[1], claimed_bytes * apart / size))
+        laps.append(MemoryLaps(apart, fastest[0], fastest[1], held_share))
         if len(laps) > 1 and not _doubt(laps[-2], laps[-1]):
-            return _without_pages(laps[-2], laps[-1], last)
+            return _without_pages(laps[-2], laps[-1], hit, method)
     if not laps:
-        return LevelLatency(METHOD, (), why="laps over every second line beyond all caches got no answer")
+        return LevelLatency(method, (), why="laps over every second line got no answer")
     why = next((_doubt(near, far) for near, far in pairwise(laps)), "laps over lines twice as far apart got no answer")
     least = min(laps, key=lambda lap: lap.value)
-    return LevelLatency(METHOD, least.first.evidence, why=why, least=least.value, least_ns=least.first.ns)
+    return LevelLatency(method, least.first.evidence, why=why, least=least.value, least_ns=least.first.ns)
 
 
 def _doubt(near: MemoryLaps, far: MemoryLaps) -> str:
@@ -76,19 +97,19 @@ def _doubt(near: MemoryLaps, far: MemoryLaps) -> str:
     if near.held_share > MAX_HELD_SHARE:
         return f"the caches that the device claims could hold {near.held_share:.0%} of the lines of the largest laps"
     if spread > MAX_ORDER_SPREAD:
-        return f"laps beyond all caches differ by {spread:.0%} between orders: others load memory too"
+        return f"laps over the same lines in two orders differ by {spread:.0%}: others use the level too"
     if abs(added) > MAX_TRANSLATION_SHARE:
         return f"laps over lines twice as far apart take {added:+.0%} of the time: prefetchers, or others, change it"
     return ""
 
 
-def _without_pages(near: MemoryLaps, far: MemoryLaps, last: CurveStep) -> LevelLatency:
+def _without_pages(near: MemoryLaps, far: MemoryLaps, hit: float, method: str) -> LevelLatency:
     """The latency less what translation adds: laps over half as many lines of each page pay it twice as often."""
     value = min(near.value, 2 * near.value - far.value)
     noise = 1 + max(near.spread, far.spread, MIN_RELATIVE_LAP_NOISE)
     high = max(near.value, far.value) * noise
-    high = (high - near.held_share * last.hit) / (1 - near.held_share)
+    high = (high - near.held_share * hit) / (1 - near.held_share)
     low = min(value, far.value) / noise
     ns = value * (near.first.ns or 0.0) / near.value
     evidence = tuple(name for lap in (near, far) for answer in (lap.first, lap.second) for name in answer.evidence)
-    return LevelLatency(METHOD, evidence, value, ns, ends=(low / value, high / value))
+    return LevelLatency(method, evidence, value, ns, ends=(low / value, high / value))
