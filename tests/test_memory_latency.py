@@ -40,14 +40,19 @@ def within(value: LevelLatency, true: float) -> bool:
 @pytest.mark.parametrize("paired_share", [0.3, 0.5, 1.0])
 def test_lines_that_a_prefetcher_pairs_do_not_count(paired_share):
     memory = found(lambda stride, seed: walked(stride) * (paired_share if stride == 64 else 1.0))
-    assert memory.value == pytest.approx(MEMORY, rel=0.001) and within(memory, MEMORY)
-    assert memory.ns == pytest.approx(MEMORY / 3.6, rel=0.001)
+    assert memory.value == pytest.approx(MEMORY, rel=0.03) and within(memory, MEMORY)
+    assert memory.ns == pytest.approx(memory.value / 3.6)
     assert memory.evidence == ("r128", "r128", "r256", "r256")
 
 
 def test_a_prefetcher_of_four_lines_needs_lines_further_apart():
     memory = found(lambda stride, seed: walked(stride) * (0.6 if stride <= 128 else 1.0))
-    assert memory.value == pytest.approx(MEMORY, rel=0.001) and within(memory, MEMORY)
+    assert memory.value == pytest.approx(MEMORY, rel=0.03) and within(memory, MEMORY)
+
+
+def test_pages_of_which_a_tlb_holds_half_as_many_cost_the_nearer_lines_nothing():
+    memory = found(lambda stride, seed: MEMORY if stride <= 128 else MEMORY + 30.0)
+    assert memory.value == pytest.approx(MEMORY, rel=0.035) and within(memory, MEMORY)
 
 
 def test_what_caches_could_hold_is_in_the_interval():
@@ -68,7 +73,7 @@ def test_what_caches_could_hold_is_in_the_interval():
 def test_what_does_not_show_memory_is_said(latency, claimed, why):
     memory = found(latency, claimed)
     assert memory.value is None and why in memory.why
-    assert (memory.least is None) == ("got no answer" in why and "twice" not in why)
+    assert (memory.least is None) == ("got no answer" in why)
 
 
 def test_a_far_caches_latency_is_that_of_lines_that_no_prefetcher_pairs():
@@ -82,5 +87,5 @@ def test_a_far_caches_latency_is_that_of_lines_that_no_prefetcher_pairs():
 
     inquiry = measure_plateau(ProbeCache(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
     found = replay(inquiry, lambda probes: [answer(probe) for probe in probes])
-    assert found.value == pytest.approx(100.0, rel=0.001) and within(found, 100.0)
+    assert found.value == pytest.approx(100.0, rel=0.03) and within(found, 100.0)
     assert all(LAST.gone_bytes <= nbytes <= step.fits_bytes / 2 for nbytes in asked)

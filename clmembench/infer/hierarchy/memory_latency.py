@@ -85,8 +85,15 @@ def _measure(
     if not laps:
         return LevelLatency(method, (), why="laps over every second line got no answer")
     why = next((_doubt(near, far) for near, far in pairwise(laps)), "laps over lines twice as far apart got no answer")
-    least = min(laps, key=lambda lap: lap.value)
-    return LevelLatency(method, least.first.evidence, why=why, least=least.value, least_ns=least.first.ns)
+    if len(laps) == 1:
+        return LevelLatency(method, laps[0].first.evidence, why=why)
+    near, far = laps[:2]
+    least = max(
+        0.0, min(near.value, far.value, 2 * near.value - far.value)
+    )  # less what translation may add to the nearer lines
+    return LevelLatency(
+        method, near.first.evidence, why=why, least=least or None, least_ns=least * (near.first.ns or 0.0) / near.value or None
+    )
 
 
 def _doubt(near: MemoryLaps, far: MemoryLaps) -> str:
@@ -104,12 +111,14 @@ def _doubt(near: MemoryLaps, far: MemoryLaps) -> str:
 
 
 def _without_pages(near: MemoryLaps, far: MemoryLaps, hit: float, method: str) -> LevelLatency:
-    """The latency less what translation adds: laps over half as many lines of each page pay it twice as often."""
-    value = min(near.value, 2 * near.value - far.value)
+    """The latency less what translation adds: half of the lines of each page pay as much again, if the nearer ones paid it, and
+    all of it, where a TLB holds their pages but not twice as many. The value is in the middle, the interval holds both."""
+    added = max(0.0, far.value - near.value)
+    value = near.value - added / 2
     noise = 1 + max(near.spread, far.spread, MIN_RELATIVE_LAP_NOISE)
     high = max(near.value, far.value) * noise
     high = (high - near.held_share * hit) / (1 - near.held_share)
-    low = min(value, far.value) / noise
+    low = min(near.value - added, far.value) / noise
     ns = value * (near.first.ns or 0.0) / near.value
     evidence = tuple(name for lap in (near, far) for answer in (lap.first, lap.second) for name in answer.evidence)
     return LevelLatency(method, evidence, value, ns, ends=(low / value, high / value))
