@@ -88,9 +88,8 @@ def _measure(
     if len(laps) == 1:
         return LevelLatency(method, laps[0].first.evidence, why=why)
     near, far = laps[:2]
-    least = max(
-        0.0, min(near.value, far.value, 2 * near.value - far.value)
-    )  # less what translation may add to the nearer lines
+    added = (far.value - near.value) / (far.lines_apart / near.lines_apart - 1)  # to the nearer lines by translation, at most
+    least = max(0.0, min(near.value, far.value, near.value - added))
     return LevelLatency(
         method, near.first.evidence, why=why, least=least or None, least_ns=least * (near.first.ns or 0.0) / near.value or None
     )
