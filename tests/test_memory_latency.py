@@ -78,7 +78,7 @@ def test_what_does_not_show_memory_is_said(latency, claimed, why, least):
 
 
 def test_a_far_caches_latency_is_that_of_lines_that_no_prefetcher_pairs():
-    """A Xeon's L3 takes 100 cycles; laps over all lines, half of which a prefetcher had brought into L2, took 52."""
+    """Laps over all lines, half of which a prefetcher had brought into L2, took 52 cycles; a hit of L3 takes 100."""
     step, asked = CurveStep(52.0, 17.0, 300.0, 8 * MIB, 9 * MIB, 12 * MIB), []
 
     def answer(probe: Probe) -> Answer:
