@@ -128,6 +128,8 @@ def test_a_policy_that_the_growth_of_misses_denies_is_not_named(policy, misses, 
     tlb = TlbGeometry(HitMissModel(0.0, 7.0, 0.05), held, 4096, (7.0, 7.0), UnitSize(4096), held, None)
     told = {"policy": measured_finding("policy", policy, "walks", ("r",))}
     assert _unless_growth_differs(told, tlb, 72)["policy"].status == status
+    other = replace(tlb, pages=CapacityBound(72, 73, 40.5 if misses > 60 else 73.0))
+    assert policy != "NRU" or _unless_growth_differs(told, other, 72, [misses])["policy"].status == "undetermined"
     unseen = replace(tlb, pages=CapacityBound(72, 75, misses))
     assert _unless_growth_differs(told, unseen, 72, [misses])["policy"].status == status
 

@@ -16,7 +16,9 @@ import numpy as np
 
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, MIN_PAGE_BYTES, LineProbe
-from clmembench.model import Inquiry
+from clmembench.infer.hierarchy.traced_pool import WARM_LAPS
+from clmembench.model import Inquiry, Probe
+from clmembench.model.address_patterns import pattern_offsets
 
 FILL_SHARE, MAX_FILL_SHARE = 0.4, 0.55  # of what the level surely holds at one offset: pages of a trace, which then overflow no
 # other set; and where it holds few, so that a trace without the set's lines has to show which overflow another
@@ -29,9 +31,13 @@ WANTED_LINES, MAX_LINES = 81, 324  # of the set: so many tell their share to a n
 MIN_LINES = 30  # with which a share is believed, where no more can be had
 MAX_OFF_SIGMAS, MIN_OFF_SIGMAS = 2.0, 3.0  # of the count: from a power of two, and from all others and three times one
 MIN_SEEN_SHARE = 0.9  # of the set's known lines, which must be seen to miss: as large a part of the others is counted
-MIN_COUNTED_SHARE = (
-    0.4  # of the accesses to a line that is counted, which miss: of thousands, others evict some as often as less
-)
+# Thresholds of a line that counts as missing in traces
+TRACED_ORDERS = 2  # of a lap
+MIN_MISS_SHARE, MIN_MISS_TRACES = 0.4, 2  # of the accesses to the line: others evict some of thousands of lines less often
+USUAL_PERCENT = 25  # of the lines' mean latencies: that of a hit, where a quarter of the lines hit
+SCORE_SIGMAS = 5.0  # of the noise of a mean latency
+MAX_LATENCY_RATIO = 8.0  # times a hit: an access that takes longer counts as that long, whatever held it up
+MAX_MISS_RATIO = 3.0  # times a hit, which a miss costs at most where its latency is read off a rise that goes on
 EXPECTED_ELSEWHERE, MOST_ELSEWHERE = 8, 2  # lines at other offsets, of as many as have the former if half as many sets mix
 # frames and offsets; others' doing up to the latter
 
@@ -91,13 +97,16 @@ def count_sets(found: EvictionSets, line_bytes: int, low_bytes: float) -> Inquir
         sets = one_of * (MIN_PAGE_BYTES // line_bytes)
         offset = members[0] % MIN_PAGE_BYTES
         elsewhere = CongruentCount()
-        others = [line for line in anywhere if line % MIN_PAGE_BYTES != offset][: EXPECTED_ELSEWHERE * sets]
-        for start in range(0, len(others) - batch, batch):
+        others = [line for line in anywhere if line % MIN_PAGE_BYTES != offset]
+        needed = -(-EXPECTED_ELSEWHERE * sets // batch) * batch
+        if needed > len(others):
+            return None  # too few to see that frames and offsets are mixed
+        for start in range(0, needed, batch):
             yield from _count(probe, members, others[start : start + batch], elsewhere, is_crowded)
             if elsewhere.congruent > MOST_ELSEWHERE:
                 break
         else:
-            return sets if elsewhere.tried else None
+            return sets
     if not suffices:
         return None
     found_anywhere = CongruentCount()
@@ -133,15 +142,45 @@ def _count(
     probe: LineProbe, members: Sequence[int], candidates: Sequence[int], counted: CongruentCount, is_crowded: bool = False
 ) -> Inquiry[None]:
     """Count the candidates that miss beside as many lines of the set as it holds. `is_crowded`: other sets may overflow too."""
-    missing = set((yield from probe.missing([*members, *candidates], least_share=MIN_COUNTED_SHARE)))
+    missing = set((yield from _missing(probe, [*members, *candidates])))
     over = missing & set(candidates)
     if over and is_crowded:
-        over -= set((yield from probe.missing(candidates, least_share=MIN_COUNTED_SHARE)))
+        over -= set((yield from _missing(probe, candidates)))
     counted.tried += len(candidates)
     counted.congruent += len(over)
     if over:
         counted.seen += len(missing & set(members))
         counted.possible += len(members)
+
+
+def _missing(probe: LineProbe, lines: Sequence[int]) -> Inquiry[list[int]]:
+    """The lines, of these and of the filler, whose mean latency in traces of a lap exceeds that of most lines by a share of a
+    miss; none where there is no trace.
+
+    The counters of some cores advance in steps longer than a miss (37 cycles on a Zen 4 core, where it costs 36): only means
+    of many accesses tell. `traced_pool.missing_lines` counts accesses above a threshold instead, which needs a fine counter and
+    finds lines that miss seldom."""
+    every = [*lines, *probe.filler]
+    traces: dict[int, list[float]] = {line: [] for line in every}
+    for seed in range(TRACED_ORDERS):
+        pattern = probe.lap(every, seed).pattern
+        trace = Probe(pattern, probe.space, "trace", skip=WARM_LAPS * pattern.count, record=pattern.count)
+        answer = yield from probe.asked.one(trace)
+        if answer.latencies is None:
+            return []
+        of_lines = np.minimum(np.asarray(answer.latencies), MAX_LATENCY_RATIO * probe.hit).T.tolist()
+        for line, own in zip(pattern_offsets(pattern).tolist(), of_lines, strict=True):
+            traces[line] += own
+    seen = np.array(list(traces.values()))
+    means, extra = seen.mean(axis=1), min(probe.miss, MAX_MISS_RATIO * probe.hit) - probe.hit
+    usual = float(np.percentile(means, USUAL_PERCENT))
+    of_traces = float(np.median(seen.std(axis=1))) / math.sqrt(seen.shape[1])
+    below = float(np.median(usual - means[means <= usual]))  # half a deviation of the noise; of few lines means are alike
+    slow = (seen > usual + extra / 2).mean(axis=1)
+    is_missing = (means > usual + max(SCORE_SIGMAS * max(of_traces, 2.1 * below), MIN_MISS_SHARE * extra)) & (
+        slow >= max(MIN_MISS_SHARE, MIN_MISS_TRACES / seen.shape[1])
+    )
+    return sorted(np.array(list(traces))[is_missing].tolist())
 
 
 def _lines_anywhere(found: EvictionSets, pages: Sequence[int], line_bytes: int) -> list[int]:

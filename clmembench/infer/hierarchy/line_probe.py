@@ -11,7 +11,6 @@ import numpy as np
 
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ProbeCache
 from clmembench.model import Inquiry, Pattern, Probe, Space
-from clmembench.model.address_patterns import pattern_offsets
 
 # Thresholds and limits, each with its reason
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
@@ -24,14 +23,6 @@ CONTROL_DIVISOR = 3  # of what the nearest cache surely holds: a hash lays few o
 MAX_PATTERN_LINES = 1 << 26  # of a lap
 HELD_LINES_SHARE = 0.8  # of the nearest cache's lines that surely fit: `held_lines`, for a control
 MAX_ORDERS_OF_TEST = 5  # where the noise of one lap is more than a miss
-# Thresholds of single accesses
-WARM_LAPS, TRACED_ORDERS = 2, 2  # before a traced lap; orders of it
-MIN_MISS_SHARE = 0.15  # of the accesses to a line of a set that overflows: so many miss at least, under any policy
-USUAL_PERCENT = 25  # of the lines' means: that of a hit, where a quarter of them hit
-SCORE_SIGMAS = 5.0  # of the noise of a line's mean latency in traces
-MAX_LATENCY_RATIO = 8.0  # times a hit: an access that takes longer counts as that long, whatever held it up
-MAX_MISS_RATIO = 3.0  # times a hit, which a miss costs at most where its latency is read off a rise that goes on
-MIN_MISS_TRACES = 2  # in one alone something else may have taken the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,37 +112,6 @@ class LineProbe:
             if number and middle >= max(MIN_MISSES, slack):
                 return True
         return statistics.median(values) >= max(MIN_MISSES, margin / math.sqrt(MAX_ORDERS_OF_TEST))
-
-    def missing(self, lines: Sequence[int], first: int = 0, least_share: float = MIN_MISS_SHARE) -> Inquiry[list[int]]:
-        """The lines, of these and of the filler, whose accesses in traces of a lap take longer in the mean than those of the
-        usual line, by as much as a share of misses adds; none where there is no trace. `first`: the first order traced.
-        `least_share`: of a line's accesses, which miss.
-
-        Counters of some cores advance in steps longer than a miss (37 cycles on a Zen 4 core, where it costs 36): only means
-        of many accesses tell."""
-        every = [*lines, *self.filler]
-        traces: dict[int, list[float]] = {line: [] for line in every}
-        for seed in range(first, first + TRACED_ORDERS):
-            pattern = self.lap(every, seed).pattern
-            answer = yield from self.asked.one(
-                Probe(pattern, self.space, "trace", skip=WARM_LAPS * pattern.count, record=pattern.count)
-            )
-            if answer.latencies is None:
-                return []
-            of_lines = np.minimum(np.asarray(answer.latencies), MAX_LATENCY_RATIO * self.hit).T.tolist()
-            for line, own in zip(pattern_offsets(pattern).tolist(), of_lines, strict=True):
-                traces[line] += own
-        seen = np.array(list(traces.values()))
-        means, extra = seen.mean(axis=1), min(self.miss, MAX_MISS_RATIO * self.hit) - self.hit
-        usual = float(np.percentile(means, USUAL_PERCENT))  # most may miss
-        of_traces = float(np.median(seen.std(axis=1))) / math.sqrt(seen.shape[1])
-        below = float(np.median(usual - means[means <= usual]))  # half a deviation of the noise; of few lines means are alike
-        noise = max(of_traces, 2.1 * below)
-        slow = (seen > usual + extra / 2).mean(axis=1)
-        is_missing = (means > usual + max(SCORE_SIGMAS * noise, least_share * extra)) & (
-            slow >= max(least_share, MIN_MISS_TRACES / seen.shape[1])
-        )
-        return sorted(np.array(list(traces))[is_missing].tolist())
 
     def is_served_here(self, lines: Sequence[int]) -> Inquiry[bool]:
         """True if no nearer cache serves a lap over these lines and the filler."""

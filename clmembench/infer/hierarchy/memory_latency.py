@@ -25,12 +25,12 @@ ORDERS = 2  # of each lap
 SET_TO_CACHES_RATIO = 16  # times the claimed caches: the largest set, of which at most an eighth of the lines can be held
 MAX_HELD_SHARE = 0.3  # of a lap's lines, which the caches that the device claims could hold
 MAX_TRANSLATION_SHARE = 0.07  # of a lap's latency, added by twice as many pages: what adds more is a prefetcher that fails
-MAX_ORDER_SPREAD = 0.15  # of the fastest two orders: where they differ more, others load memory
+MAX_ORDER_SPREAD = 0.15  # of the two orders: where they differ more, others use the level
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryLaps:
-    """The faster two of some orders of a lap over lines so far apart, and the share of its lines that caches could hold."""
+    """Two orders of a lap over lines so far apart, the faster first, and the share of its lines that caches could hold."""
 
     lines_apart: int
     first: Answer

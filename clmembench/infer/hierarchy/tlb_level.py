@@ -209,12 +209,12 @@ def _unless_growth_differs(
     if policy.status != "ok" or name not in CYCLIC_POLICIES:
         return told
     expected = [cyclic_misses(name, form, ways, ways + 1) for form in range(forms_of(name, ways))]
-    seen_misses = [*([seen.misses] if seen.over == held.fits + 1 else []), *further]
-    other = next((m for m in seen_misses if all(abs(m - one) > MAX_GROWTH_DIFFERENCE * one + 1 for one in expected)), None)
-    if other is None:
+    told_misses = [*([seen.misses] if seen.over == held.fits + 1 else []), *further]
+    # a policy keeps its form from one order to the next
+    if any(all(abs(misses - one) <= MAX_GROWTH_DIFFERENCE * one + 1 for misses in told_misses) for one in expected):
         return told
-    few = ", ".join(f"{one:.1f}" for one in sorted(set(expected)))
-    reason = f"one page more than fits makes {other:.1f} accesses of a lap miss, where {policy.value} would let {few}"
+    few, several = (", ".join(f"{one:.1f}" for one in sorted(set(of))) for of in (expected, told_misses))
+    reason = f"one page more than fits makes {several} accesses of a lap miss, where {policy.value} would let {few}"
     return {"policy": undetermined_finding("policy", reason, policy.method, policy.evidence)}
 
 
