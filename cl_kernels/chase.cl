@@ -339,6 +339,74 @@ kernel void evict(CHAIN, const global uint* restrict lap, const uint nodes, loca
         NOTE_CHAIN
     }
 }
+
+// The number within a window of 2^n places that follows as number k: no constant stride, which a prefetcher would follow across
+// pages, and nothing that comes again further on.
+inline uint scrambled(const uint k, const uint window) {
+    uint n = k & (window - 1);
+    n = n * CROWD_FACTOR & (window - 1);
+    n ^= n >> 5;
+    n = n * CROWD_FACTOR & (window - 1);
+    return n ^ n >> 7;
+}
+
+// The word of line number k: lines follow window by window.
+#define LINE_AT(k) ((ulong)((k) - ((k) & (window - 1)) + scrambled(k, window)) * apart)
+#define LOAD_LINES(from, to) \
+    for (uint k = (from) + item; k < (to); k += items) loaded ^= LOAD(LINE_AT(k));
+
+// The number of lines loaded before number j is timed, and of the line that is: it lies one of `ages` numbers of lines back,
+// from `youngest` to `oldest`, each as often as others and at no regular distance.
+#define LOADED_BEFORE(j) (first + (uint)((ulong)(until - first) * ((j) + 1) / record))
+#define AGE_INDEX(j) ((ulong)((j) * CROWD_FACTOR) * ages >> 32)
+#define TIMED_LINE(j) (LOADED_BEFORE(j) - 1 - youngest - (uint)((oldest - youngest) * AGE_INDEX(j) / max(1u, ages - 1)))
+
+// One work-group, whose items load lines: from number `begin` to `first`, then to `until` in `record` stretches. After each the
+// first item times a load of a line that was loaded before, after one of the other half of its page. Timed lines hold their own
+// addresses. Each launch loads others, `span` lines further on, before it comes to the same again after `turns` launches; `turn`
+// counts them.
+kernel void residence(CHAIN, const global uint* restrict lap, const uint nodes, local volatile seen_t* seen,
+                      local volatile uint* ticks, global uint* restrict out_ticks, global uint* restrict visited,
+                      global uint* restrict costs, global ulong* restrict steps, const uint a, const uint b, const uint begin,
+                      const uint first, const uint until, const uint record, const uint window, const uint apart,
+                      const uint ages, const uint youngest, const uint oldest, const uint turns, const uint span,
+                      global uint* restrict turn, global ulong* restrict sink) {
+    SET_UP
+    const uint shift = turn[0] % turns * span;
+    const uint item = (uint)get_local_id(0), items = (uint)get_local_size(0);
+    ulong loaded = 0;
+    if (item == 0) {
+        node_t node = NODE_AT(lap[0]);
+        NOTE_COSTS
+    }
+    for (uint j = item; j < record; j += items) {
+        const ulong word = LINE_AT(shift + TIMED_LINE(j));
+        *(global ulong*)NODE_AT(word) = NODE_AT(word);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    LOAD_LINES(shift + begin, shift + first)
+    for (uint j = 0, from = first; j < record; j++) {
+        const uint to = LOADED_BEFORE(j);
+        LOAD_LINES(shift + from, shift + to)
+        from = to;
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+        if (item == 0) {
+            const int slot = 0;
+            const ulong word = LINE_AT(shift + TIMED_LINE(j));
+            loaded ^= LOAD(word ^ HALF_PAGE_WORDS);
+            node_t node = NODE_AT(word);
+            TIME_ACCESS(node = load_node(node))
+            out_ticks[j] = ticks[slot];
+            visited[j] = OFFSET_OF(seen[slot]);
+        }
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    }
+    sink[item] = loaded;
+    if (item == 0) {
+        turn[0]++;
+        NOTE_CHAIN
+    }
+}
 #endif
 
 // Each work-item writes one word: fills caches with data that no chase uses.

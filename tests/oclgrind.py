@@ -131,6 +131,17 @@ ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
             "also_until": 110,
             "rounds": 2,
         },
+        {
+            "mode": "residence",
+            "skip": 9,
+            "record": 20,
+            "until": 200,
+            "crowd": 64,
+            "crowd_bytes": 64,
+            "also_from": 10,
+            "also_until": 80,
+            "rounds": 4,
+        },
     ],
     "cache_sharing": [
         *({"owner": owner} for owner in PATH_CODES),

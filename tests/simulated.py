@@ -16,13 +16,25 @@ from typing import Any
 import numpy as np
 
 from clmembench.model import Answer, Pattern, Probe
-from clmembench.model.address_patterns import crowd_counts, crowd_offsets, pattern_bytes, pattern_offsets, probe_bytes
+from clmembench.model.address_patterns import (
+    MIN_PAGE_BYTES,
+    crowd_counts,
+    crowd_offsets,
+    pattern_bytes,
+    pattern_offsets,
+    probe_bytes,
+    scan_offsets,
+    scan_span,
+    scan_turns,
+    timed_numbers,
+)
 from tests.hierarchy import KIB, MIB, Cache, Path, Sets, Simulation, Tlb, latencies_of, plain, set_bits
 
 __all__ = ["KIB", "MIB", "Cache", "Machine", "Noise", "Path", "Sets", "Simulation", "Tlb", "plain", "trace_rows", "write_csv"]
 
 MIN_ARENA_BYTES = 32 * MIB  # as of the benchmark
 SAMPLES = 10  # of each lap's time in a process
+RESIDENCES = 2  # repeats of a probe in mode residence
 EVICTIONS = 5  # repeats of a probe in mode evict, one of which an outlier may spoil
 T_95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 10: 2.262}  # Student's t for a 95% interval of the mean of n
 COLUMNS = ("trace_id", "array_bytes", "stride_bytes", "step", "offset_bytes", "latency")
@@ -99,7 +111,7 @@ class Machine:
             return Answer(probe, unit=unit, reason=reason)
         self.asked[probe] += 1
         rng = np.random.default_rng(seed_words(self.seed, self.asked[probe], repr(sorted(probe.params().items()))))
-        answered = {"lap": self._laps, "trace": self._trace, "evict": self._evict}[probe.mode]
+        answered = {"lap": self._laps, "trace": self._trace, "evict": self._evict, "residence": self._residence}[probe.mode]
         values, latencies = answered(probe, lap, rng)
         value, scale = float(np.mean(values)), 1 / self.ghz if self.in_ns else 1.0
         half = T_95[len(values)] * float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
@@ -140,6 +152,22 @@ class Machine:
                 process.run(beside, 1, base)
                 seen.append(int(process.run(victim, 1, base, record=1)[1][0]))
             rows.append(self.noise.seen(latencies_of(process.path)[np.array(seen)], rng))
+        return np.mean(rows, axis=1), np.stack(rows)
+
+    def _residence(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the repeats, and the latencies in cycles of lines of a scan after those that follow them."""
+        process, base = self._process_of(probe, rng)
+        scan = scan_offsets(probe, np.arange(probe.skip, probe.until))
+        loaded, timed = (numbers - probe.skip for numbers in timed_numbers(probe))
+        looks = np.stack([scan[timed] ^ MIN_PAGE_BYTES // 2, scan[timed]], axis=1).reshape(-1)
+        order = np.insert(scan, np.repeat(loaded, 2), looks)
+        behind = np.arange(loaded[0], order.size)
+        at = loaded + 2 * np.arange(probe.record) + 1  # of the timed loads in that order
+        rows, turns = [], scan_turns(probe)
+        for turn in range(probe.skip, probe.skip + RESIDENCES):
+            moved = order + turn % turns * scan_span(probe) * probe.crowd_bytes
+            codes = process.run(moved, moved.size, base, record=behind.size)[1]
+            rows.append(self.noise.seen(latencies_of(process.path)[codes[at - loaded[0]]], rng))
         return np.mean(rows, axis=1), np.stack(rows)
 
     def _laps(self, probe: Probe, lap: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, None]:

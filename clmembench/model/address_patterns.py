@@ -8,6 +8,8 @@ from clmembench.model import Array, Pattern, Probe
 
 NODE_BYTES = 8  # an absolute address
 MAX_NODES = 1 << 26
+MAX_SCAN_TURNS, SCANNED_BYTES = 8, 1 << 30  # repeats of a scan that visit different lines, as far as these take so many bytes
+SCRAMBLING_SHIFTS = 5, 7  # of the numbers within a window of a scan, as in chase.cl
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
 CROWD_FACTOR = 2654435761  # odd: numbers of places times it, modulo a power of two, are all the places in a scrambled order
 
@@ -71,8 +73,43 @@ def crowd_counts(probe: Probe) -> list[int]:
     return [probe.until - (probe.until - probe.skip) * (between - j) // between for j in range(probe.record)]
 
 
+def scan_offsets(probe: Probe, number: Array) -> Array:
+    """Offsets in bytes of the lines of these numbers of a probe in mode residence, which are loaded in the order of their
+    numbers: window after window, so that what a prefetcher brings is loaded soon, and in each scrambled (by steps that can be
+    undone, so that no two numbers meet), so that none foresees the next."""
+    within = number % probe.crowd * CROWD_FACTOR % probe.crowd
+    within ^= within >> SCRAMBLING_SHIFTS[0]
+    within = within * CROWD_FACTOR % probe.crowd
+    within ^= within >> SCRAMBLING_SHIFTS[1]
+    return np.asarray((number // probe.crowd * probe.crowd + within) * probe.crowd_bytes)
+
+
+def scan_span(probe: Probe) -> int:
+    """Lines from those of one repeat of a probe in mode residence to those of the next: whole windows."""
+    return -(-probe.until // probe.crowd) * probe.crowd
+
+
+def scan_turns(probe: Probe) -> int:
+    """After how many repeats a probe in mode residence comes to the same lines: caches that protect what is visited again hold
+    them the less, the later that is."""
+    return max(1, min(MAX_SCAN_TURNS, SCANNED_BYTES // (scan_span(probe) * probe.crowd_bytes)))
+
+
+def timed_numbers(probe: Probe) -> tuple[Array, Array]:
+    """Of each timed line of a probe in mode residence: up to which number lines are loaded before it is timed, and its own.
+    Golden steps give each number of lines back as often as others, and none at a regular distance."""
+    check = np.arange(probe.record, dtype=np.int64)
+    first = probe.skip + probe.also_until + 1
+    loaded = first + (probe.until - first) * (check + 1) // probe.record
+    index = check * CROWD_FACTOR % (1 << 32) * probe.rounds >> 32
+    age = probe.also_from + (probe.also_until - probe.also_from) * index // max(1, probe.rounds - 1)
+    return loaded, loaded - 1 - age
+
+
 def probe_bytes(probe: Probe) -> int:
     """Bytes from the base to the end of the last place of a probe."""
+    if probe.mode == "residence":
+        return scan_turns(probe) * scan_span(probe) * probe.crowd_bytes
     return max(pattern_bytes(probe.pattern), probe.crowd * probe.crowd_bytes)
 
 

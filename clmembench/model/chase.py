@@ -58,11 +58,18 @@ class Probe:
     those from number `also_from` to `also_until`, and the pattern's places from the third on, by all work-items of a work-group
     at once; then the second place, in the first one's page. The crowd: `crowd` places (a power of two) `crowd_bytes` apart, in
     the order of `address_patterns.crowd_offsets`.
+
+    mode residence: the latencies of lines of a scan, each when so many others were loaded since. Lines from number `skip` on
+    are loaded, first `also_until` and one, then those up to `until` in `record` stretches, by all work-items of a work-group at
+    once; after each stretch one of them times a line that lies one of `rounds` numbers of lines back, from `also_from` to
+    `also_until`, after a load of the other half of its page. The lines lie `crowd_bytes` apart and follow in windows of `crowd`
+    lines (a power of two) as `address_patterns.scan_offsets` says; the pattern is not visited. Every repeat loads
+    other lines.
     """
 
     pattern: Pattern
     space: Space = "global"
-    mode: Literal["lap", "trace", "evict"] = "lap"
+    mode: Literal["lap", "trace", "evict", "residence"] = "lap"
     skip: int = 0
     record: int = 0
     cold: bool = False

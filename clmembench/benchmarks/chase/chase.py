@@ -10,10 +10,10 @@ import numpy as np
 
 from clmembench.analysis.quiet_windows import CHAINS_PER_LAUNCH, HEADER_NUMBERS
 from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
-from clmembench.benchmarks.chase.evict import prepare_evict
+from clmembench.benchmarks.chase.evict import PREPARE_CROWD
 from clmembench.benchmarks.chase.spaces import Chain, build_chain
 from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric, Prepared, Probe, Read, Skip, Slope, Value, Work
-from clmembench.model.address_patterns import CROWD_FACTOR, NODE_BYTES
+from clmembench.model.address_patterns import CROWD_FACTOR, MIN_PAGE_BYTES, NODE_BYTES
 
 STEPS_PER_BLOCK = 16  # as unrolled in chase.cl
 MAX_FULL_LAP_NODES = 1 << 13  # up to here both ends are whole laps: misses of an empty L1 cancel
@@ -31,7 +31,7 @@ GPU_FLUSH_BYTES = 256 * MIB
 LARGE_FLUSH_BYTES = 256 * MIB  # from there on each costs a tenth of a second
 
 LAP_LATENCY = replace(LATENCY, only={"mode": ("lap",)})
-TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace", "evict")})
+TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": ("trace", "evict", "residence")})
 
 
 @benchmark(
@@ -61,7 +61,7 @@ TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": 
         "private",
         needs={"global_cg": ["ptx"], **{image: ["images"] for image in ("image1d_buffer", "image1d", "image2d")}},
     ),
-    mode=axis("lap", "trace", "evict"),
+    mode=axis("lap", "trace", "evict", "residence"),
     skip=axis(0),
     record=axis(0),
     cold=axis(False, True),
@@ -94,12 +94,15 @@ def chase(device: Device, **params: Value) -> Prepared:
     it was: first ones of `crowd` lines `crowd_bytes` apart, and the pattern's places from the third on. The second place, in
     the first one's page, is loaded just before, so that translation costs nothing. Loads of a work-group's items overlap.
 
+    mode residence: the ticks of `record` lines of a scan from number `skip` to `until`, each of which was loaded `also_from` to
+    `also_until` lines before; the lines lie `crowd_bytes` apart, in windows of `crowd` of them.
+
     cold: more data than any cache holds are written and read before. All probes of a process use one buffer, and so the same
     pages, until one needs a larger buffer. Raises Skip for a space that the device lacks, or a lap that does not fit into it.
     """
     probe = Probe.of(params)
-    if probe.mode == "evict":
-        return prepare_evict(device, probe, EMPTY_BRACKETS, CALIBRATION_OPS, **_defines(device.info))
+    if probe.mode in PREPARE_CROWD:
+        return PREPARE_CROWD[probe.mode](device, probe, EMPTY_BRACKETS, CALIBRATION_OPS, **_defines(device.info))
     return _prepare_trace(device, probe) if probe.mode == "trace" else _prepare_lap(device, probe)
 
 
@@ -234,6 +237,7 @@ def _defines(info: DeviceInfo) -> dict[str, Value]:
     own: dict[str, Value] = {
         "COSTS": EMPTY_BRACKETS,
         "CROWD_FACTOR": f"{CROWD_FACTOR}u",
+        "HALF_PAGE_WORDS": f"{MIN_PAGE_BYTES // 2 // NODE_BYTES}ul",
         "CHAIN_TICKS": CHAINS_PER_LAUNCH,
         "SHORT_CHAIN": SHORT_CHAIN_OPS,
         "LONG_CHAIN": LONG_CHAIN_OPS,

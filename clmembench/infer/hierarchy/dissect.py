@@ -21,6 +21,7 @@ from clmembench.infer.hierarchy.prefetch_control import (
     free_of_prefetching,
 )
 from clmembench.infer.hierarchy.probing import LONGEST_LINE_BYTES, MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.scanned_levels import with_both_memories, with_scanned_sizes, with_share_of_last
 from clmembench.infer.hierarchy.set_lines import NearerSet
 from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
@@ -99,8 +100,6 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         curve = (yield from measure_curve(asked, chase, sets)) or curve
     context = _level_context(found, noise, node, limits.most_bytes, chase.block_bytes)
     levels = yield from _levels(asked, chase, curve, context, limits.through)
-    if limits.translates_first:
-        levels = with_unsettled_merged(levels)
     sure = False
     if curve.memory is not None and not limits.translates_first:
         point = PlateauPoint(curve.sizes[-1], node, curve.memory_noise)
@@ -109,6 +108,9 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     for number, one in enumerate(found):
         before = translations[-1] if translations else None
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz, before)))
+    levels, far_partition = yield from with_scanned_sizes(asked, levels, curve, node, limits.most_bytes)
+    if limits.translates_first:
+        levels = with_unsettled_merged(levels)
     asked.patience = 0  # on CPUs the other spaces are the same memory again
     spaces = limits.spaces
     if limits.translates_first and levels and levels[0].findings["ways"].status == "ok":
@@ -121,8 +123,10 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         claimed = limits.floor_bytes // CLAIMED_CACHES_RATIO
         far = yield from measure_memory(asked, chase, node, curve.steps[-1], limits.most_bytes, claimed)
         memory: tuple[CacheLevel, ...] = (CacheLevel("DRAM", "global", latency_findings(curve, far)),)
+        levels = yield from with_share_of_last(asked, levels, curve, memory[0], limits.most_bytes)
     else:
         memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
+        memory = with_both_memories(memory, curve, far_partition)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
     whole = yield from _with_patterns(whole, curve, limits)
     return whole if len(curve.steps) < 2 else (yield from _with_prefetch(whole, curve, node, limits.through))
