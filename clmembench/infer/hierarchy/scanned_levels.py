@@ -22,6 +22,8 @@ MEMORIES_METHOD = "single accesses to lines that both partitions evicted, in two
 FAR_LATENCY_METHOD = "single accesses to lines that the near partition evicted and the far one holds"
 BEHIND_METHOD = "single accesses to lines of a scan that hit more slowly than those loaded lately"
 BEHIND_REASON = "laps do not tell it from the level before"
+SERVED_REASON = "another level, which laps do not show, serves some of its misses"
+DOUBTED = ("policy", "sector_bytes")
 OTHER_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 # Thresholds and limits, each with its reason
 MIN_SCANNED_BYTES = 128 << 10  # of a level: what times its lines would take a part of a smaller one
@@ -54,21 +56,29 @@ def with_scanned_sizes(
         nearer = 0.0
         if scanned.nearer_bytes and not (number == 1 and _keeps_recent(found[-2])):
             nearer = _most_bytes(found[-2], curve.steps[number - 1].gone_bytes)
+        inner: Residence | str = stay
         if stay.behind is not None:
-            inner = yield from measure_residence(scanned.part(stay.behind))
-            if isinstance(inner, Residence) and inner.behind is None:
-                found[-1] = _with_residence(level, inner, nearer, asked.shared)
-                nearer = inner.high
-            else:
-                nearer = _most_bytes(level, stay.nbytes)
+            scanned = scanned.part(stay.behind)
+            inner = yield from measure_residence(scanned)
+            level = found[-1] = _with_doubt(level)
+        if isinstance(inner, Residence) and inner.behind is None:
+            found[-1] = _with_residence(level, inner, nearer, asked.shared)
+            far = (yield from measure_far_partition(scanned, inner)) if not asked.shared else ""
+            if isinstance(far, FarPartition):
+                found.append(_far_level(curve, number, level, inner, far))
+                return _renumbered(found), far
+            nearer = inner.high
+        else:
+            nearer = _most_bytes(level, stay.nbytes)
+        if stay.behind is not None:
             found.append(_level_behind(curve, number, level, stay, nearer, asked.shared))
-            continue
-        found[-1] = _with_residence(level, stay, nearer, asked.shared)
-        far = (yield from measure_far_partition(scanned, stay)) if not asked.shared else ""
-        if isinstance(far, FarPartition):
-            found.append(_far_level(curve, number, level, stay, far))
-            return _renumbered(found), far
     return _renumbered(found), None
+
+
+def _with_doubt(level: CacheLevel) -> CacheLevel:
+    """A level without what rests on the cost of a miss, where another level serves some of them."""
+    doubted = {name: undetermined_finding(name, SERVED_REASON) for name in DOUBTED if level.findings[name].status == "ok"}
+    return replace(level, findings={**level.findings, **doubted})
 
 
 def _unit_bytes(level: CacheLevel, before: CacheLevel, node_bytes: int) -> int:
