@@ -362,10 +362,10 @@ inline uint scrambled(const uint k, const uint window) {
 #define AGE(j) (youngest + (uint)((oldest - youngest) * AGE_INDEX(j) / max(1u, ages - 1)))
 #define TIMED_LINE(j) (LOADED_BEFORE(j) - 1 - AGE(j))
 
-// One work-group, whose items load lines: from number `begin` to `first`, then to `until` in `record` stretches. After each
-// stretch the first item times a load of a line that was loaded before, after one of the other half of its page. Timed lines
-// hold their own addresses. Each launch loads others, `span` lines further on, and comes to the same again after `turns` of
-// them; `turn` counts them.
+// One work-group, whose work-items load lines: from number `begin` to `first`, then to `until` in `record` stretches. After
+// each stretch the first one times a load of a line that was loaded before, after one of the other half of its page. Timed
+// lines hold their own addresses. Each launch loads others, `span` lines further on, and comes to the same again after `turns`
+// of them; `turn` counts them.
 kernel void residence(CHAIN, const global uint* restrict lap, const uint nodes, local volatile seen_t* seen,
                       local volatile uint* ticks, global uint* restrict out_ticks, global uint* restrict visited,
                       global uint* restrict costs, global ulong* restrict steps, const uint a, const uint b, const uint begin,
