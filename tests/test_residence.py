@@ -12,7 +12,7 @@ from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.infer.hierarchy.probing import ProbeCache
 from clmembench.infer.hierarchy.residence import Residence, ScannedLevel, measure_residence
-from clmembench.infer.hierarchy.scanned_levels import with_scanned_sizes
+from clmembench.infer.hierarchy.scanned_levels import with_scanned_sizes, with_share_of_last
 from clmembench.model import CacheLevel, Pattern, Probe
 from clmembench.model.address_patterns import probe_bytes, scan_offsets, timed_numbers
 from clmembench.plan.hierarchy import replay
@@ -134,6 +134,23 @@ def test_levels_get_their_sizes_and_their_sets_and_a_hidden_one_is_a_level() -> 
     assert found[2].findings["size_bytes"].value == third.size_bytes
     assert found[2].findings["latency_cycles"].value == pytest.approx(90.0, abs=2.0)
     assert found[2].findings["ways"].reason == "laps do not tell it from the level before"
+
+
+def test_of_a_cache_that_others_use_the_share_is_told_and_no_upper_bound() -> None:
+    """What all caches together hold, whatever the levels' latencies between the last known one and memory."""
+    second, third = Cache(hashed(512, 8), LINE, 25.0), Cache(hashed(2048, 16), LINE, 60.0, "random", frame_bytes=4096)
+    device = machine(second, third, memory=400.0)
+    step = CurveStep(25.0, 12.5, 400.0, 180 * KIB, 210 * KIB, 1 * MIB)
+    last = cache_level(3, 60.0)
+    bounded = replace(last.findings["size_bytes"], low=1.0 * MIB, high=1.5 * MIB)
+    levels = [cache_level(2, 25.0), replace(last, findings={**last.findings, "size_bytes": bounded})]
+    memory = cache_level(4, 400.0)
+    found = replay(with_share_of_last(ProbeCache(), levels, curve(step), memory, 1 << 30), answers(device))
+    assert found[0] == levels[0]
+    size, effective = (found[1].findings[name] for name in ("size_bytes", "effective_bytes"))
+    assert (size.status, size.low, size.high) == ("undetermined", 1.0 * MIB, None)
+    assert "others on the host" in size.reason
+    assert effective.value == pytest.approx(third.size_bytes, rel=0.05)
 
 
 @pytest.mark.parametrize("line", [128, None])

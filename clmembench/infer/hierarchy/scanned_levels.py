@@ -23,11 +23,14 @@ FAR_LATENCY_METHOD = "single accesses to lines that the near partition evicted a
 BEHIND_METHOD = "single accesses to lines of a scan that hit more slowly than those loaded lately"
 BEHIND_REASON = "laps do not tell it from the level before"
 SERVED_REASON = "another level, which laps do not show, serves some of its misses"
+OTHERS_REASON = "others on the host may hold a part of it, so that what misses bounds their share alone"
 DOUBTED = ("policy", "sector_bytes")
 OTHER_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 # Thresholds and limits, each with its reason
 MIN_SCANNED_BYTES = 128 << 10  # of a level: what times its lines would take a part of a smaller one
 MAX_RELATIVE_HALF_WIDTH = 0.03  # of an interval: a wider one tells what was left to the scan beside others, not the size
+MIN_MISS_RATIO = 2.0  # of memory's latency to that of the last known level: less leaves no room for one between
+MIN_SHARED_BYTES = 1 << 20  # that the caches of a core that shares the last one hold about, at least
 SHORTEST_LINE_BYTES = 64  # of caches behind the first
 MAX_NEARER_SHARE = 0.04  # of a level: what the one before may hold besides, where no usual size tells how much that is
 USUAL_FACTORS = range(1, 16, 2)  # whose products with powers of two lie at least 6.5% apart
@@ -124,18 +127,21 @@ def with_share_of_last(
     asked: ProbeCache, levels: Sequence[CacheLevel], curve: LatencyCurve, memory: CacheLevel, most_bytes: int
 ) -> Inquiry[list[CacheLevel]]:
     """The levels, the last one with what the caches held together for this core, where others on the host use it too and its
-    size is not known."""
+    size is not known: then what misses is no upper bound of it."""
+    size = levels[-1].findings["size_bytes"] if levels else None
+    if size is None or len(levels) < 2 or size.status == "ok":
+        return list(levels)
+    others = f"{size.reason}; {OTHERS_REASON}" if size.high is not None else size.reason
+    last = _with_size(levels[-1], replace(size, high=None, reason=others))
     flat = [step for step in curve.steps if step.flat]
     beyond = memory.findings["latency_cycles" if curve.unit == "cycles" else "latency_ns"]
-    least = beyond.value if isinstance(beyond.value, int | float) else beyond.low
-    if len(levels) < 2 or levels[-1].findings["size_bytes"].status == "ok" or not flat or not least:
-        return list(levels)
-    hit = flat[-1].hit
-    scanned = ScannedLevel(
-        asked, "global", SHORTEST_LINE_BYTES, hit, (hit + least) / 2, least - hit, flat[-1].fits_bytes, 0, most_bytes
-    )
-    stay = yield from measure_residence(scanned)
-    return list(levels) if isinstance(stay, str) else [*levels[:-1], _with_effective(levels[-1], stay, SHARE_METHOD)]
+    miss = beyond.value if isinstance(beyond.value, int | float) else beyond.low
+    if flat and miss and miss > MIN_MISS_RATIO * flat[-1].hit:
+        hit, least = flat[-1].hit, max(flat[-1].fits_bytes, MIN_SHARED_BYTES)
+        scanned = ScannedLevel(asked, "global", SHORTEST_LINE_BYTES, hit, (hit + miss) / 2, miss - hit, least, 0, most_bytes)
+        stay = yield from measure_residence(scanned)
+        last = last if isinstance(stay, str) else _with_effective(last, stay, SHARE_METHOD)
+    return [*levels[:-1], last]
 
 
 def with_both_memories(memory: Sequence[CacheLevel], curve: LatencyCurve, far: FarPartition | None) -> tuple[CacheLevel, ...]:
