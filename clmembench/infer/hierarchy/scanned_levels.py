@@ -140,7 +140,10 @@ def with_share_of_last(
         hit, least = flat[-1].hit, max(flat[-1].fits_bytes, MIN_SHARED_BYTES)
         scanned = ScannedLevel(asked, "global", SHORTEST_LINE_BYTES, hit, (hit + miss) / 2, miss - hit, least, 0, most_bytes)
         stay = yield from measure_residence(scanned)
-        last = last if isinstance(stay, str) else _with_effective(last, stay, SHARE_METHOD)
+        if isinstance(stay, str):
+            last = _with_size(last, replace(last.findings["size_bytes"], reason=f"{others}; {SHARE_METHOD}: {stay}"))
+        else:
+            last = _with_effective(last, stay, SHARE_METHOD)
     return [*levels[:-1], last]
 
 
