@@ -47,7 +47,8 @@ SIGMAS = 2.0
 class ScannedLevel:
     """A level as scans test it: the memory space, the distance of lines in bytes (no longer than the level's line), the latency
     of a hit, that from which on it missed, and by how much a miss takes longer; bytes that it holds at least, bytes that empty
-    the nearer cache (0: none), and the most that a scan may take."""
+    the nearer cache (0: none), and the most that a scan may take. `wanders`: what it holds changes meanwhile, as others leave,
+    so that lines further back have to be timed than those that hit at first."""
 
     asked: ProbeCache
     space: Space
@@ -58,6 +59,7 @@ class ScannedLevel:
     least_bytes: float
     nearer_bytes: float
     most_bytes: int
+    wanders: bool = False
 
     def part(self, behind: LevelBehind) -> ScannedLevel:
         """The level before another one that is behind it."""
@@ -204,7 +206,7 @@ def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[_Stay, Looks] | str]:
             return f"a clock that steps by {step:g} does not tell hits from misses, {level.apart:.3g} apart"
         found, young = _stay(level, looks[0]), young or looks[0]
         if found.left <= MAX_FIRST_LEFT_SHARE:
-            return found, young
+            return replace(found, youngest=0.0, oldest=oldest) if level.wanders else found, young
         oldest *= MORE_RATIO
     return f"{found.left:.0%} of lines hit after {found.oldest:.0f} B of others: something keeps them"
 

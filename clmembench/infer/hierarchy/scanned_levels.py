@@ -138,7 +138,9 @@ def with_share_of_last(
     miss = beyond.value if isinstance(beyond.value, int | float) else beyond.low
     if flat and miss and miss > MIN_MISS_RATIO * flat[-1].hit:
         hit, least = flat[-1].hit, max(flat[-1].fits_bytes, MIN_SHARED_BYTES)
-        scanned = ScannedLevel(asked, "global", SHORTEST_LINE_BYTES, hit, (hit + miss) / 2, miss - hit, least, 0, most_bytes)
+        scanned = ScannedLevel(
+            asked, "global", SHORTEST_LINE_BYTES, hit, (hit + miss) / 2, miss - hit, least, 0, most_bytes, wanders=True
+        )
         stay = yield from measure_residence(scanned)
         if isinstance(stay, str):
             last = _with_size(last, replace(last.findings["size_bytes"], reason=f"{others}; {SHARE_METHOD}: {stay}"))
