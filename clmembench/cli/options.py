@@ -224,7 +224,7 @@ def parse_axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Val
 def _value(name: str, text: str) -> Value:
     if re.fullmatch(r"-?[0-9]+", text):
         if len(text) > 19:
-            raise ValueError(f"-a {name}: {text[:30]} is beyond 64 bits")
+            raise ValueError(f"-a {' '.join(name.split())}: {text[:30]} is beyond 64 bits")
         return int(text)
     if name.endswith("_bytes") and text[:1].isdigit():
         return units.parse_bytes(text)
