@@ -141,6 +141,7 @@ ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
             "also_from": 10,
             "also_until": 80,
             "rounds": 4,
+            "turns": 2,
         },
     ],
     "cache_sharing": [

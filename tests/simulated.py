@@ -25,7 +25,6 @@ from clmembench.model.address_patterns import (
     probe_bytes,
     scan_offsets,
     scan_span,
-    scan_turns,
     timed_numbers,
 )
 from tests.hierarchy import KIB, MIB, Cache, Path, Sets, Simulation, Tlb, latencies_of, plain, set_bits
@@ -163,9 +162,9 @@ class Machine:
         order = np.insert(scan, np.repeat(loaded, 2), looks)
         behind = np.arange(loaded[0], order.size)
         at = loaded + 2 * np.arange(probe.record) + 1  # of the timed loads in that order
-        rows, turns = [], scan_turns(probe)
+        rows = []
         for turn in range(probe.skip, probe.skip + RESIDENCES):
-            moved = order + turn % turns * scan_span(probe) * probe.crowd_bytes
+            moved = order + turn % probe.turns * scan_span(probe) * probe.crowd_bytes
             codes = process.run(moved, moved.size, base, record=behind.size)[1]
             rows.append(self.noise.seen(latencies_of(process.path)[codes[at - loaded[0]]], rng))
         return np.mean(rows, axis=1), np.stack(rows)

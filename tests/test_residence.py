@@ -75,6 +75,17 @@ def test_what_cannot_be_scanned_says_why() -> None:
     assert "too much memory" in replay(measure_residence(level(least, most=4 * MIB)), answers(machine(cache)))
 
 
+@pytest.mark.parametrize(("most", "turns"), [(1 << 30, 8), (96 * MIB, 2)])
+def test_where_memory_is_small_repeats_come_sooner_to_the_same_lines(most: int, turns: int) -> None:
+    cache = Cache(hashed(512, 8), LINE, 25.0, frame_bytes=4096)
+    asked = level(0.7 * cache.size_bytes, most=most)
+    found = replay(measure_residence(asked), answers(machine(cache)))
+    assert isinstance(found, Residence)
+    assert found.nbytes == pytest.approx(cache.size_bytes, rel=0.02)
+    assert {probe.turns for probe in asked.asked.answers} == {turns}
+    assert all(probe_bytes(probe) <= most for probe in asked.asked.answers)
+
+
 def test_a_level_that_laps_do_not_tell_from_the_one_before_is_found() -> None:
     """Between what a hit costs and what memory does another level serves most: both sizes, and its latency."""
     second = Cache(hashed(1024, 8), LINE, 25.0, frame_bytes=4096)
@@ -168,7 +179,16 @@ def test_a_level_behind_longer_lines_is_not_scanned_in_shorter_steps(line: int |
 
 
 def probe(**other: int) -> Probe:
-    numbers = {"skip": 99, "record": 200, "until": 1500, "crowd": 256, "crowd_bytes": 64, "rounds": 8, "also_from": 10}
+    numbers = {
+        "skip": 99,
+        "record": 200,
+        "until": 1500,
+        "crowd": 256,
+        "crowd_bytes": 64,
+        "rounds": 8,
+        "turns": 1,
+        "also_from": 10,
+    }
     return Probe(Pattern("sequential", 1, 64), "global", "residence", also_until=600, **{**numbers, **other})
 
 

@@ -8,7 +8,6 @@ from clmembench.model import Array, Pattern, Probe
 
 NODE_BYTES = 8  # an absolute address
 MAX_NODES = 1 << 26
-MAX_SCAN_TURNS, SCANNED_BYTES = 8, 1 << 30  # repeats of a scan that visit different lines, as far as these take so many bytes
 SCRAMBLING_SHIFTS = 5, 7  # of the numbers within a window of a scan, as in chase.cl
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
 CROWD_FACTOR = 2654435761  # odd: numbers of places times it, modulo a power of two, are all the places in a scrambled order
@@ -89,12 +88,6 @@ def scan_span(probe: Probe) -> int:
     return -(-probe.until // probe.crowd) * probe.crowd
 
 
-def scan_turns(probe: Probe) -> int:
-    """After how many repeats a probe in mode residence comes to the same lines: caches that protect what is visited again hold
-    them the less, the later that is."""
-    return max(1, min(MAX_SCAN_TURNS, SCANNED_BYTES // (scan_span(probe) * probe.crowd_bytes)))
-
-
 def timed_numbers(probe: Probe) -> tuple[Array, Array]:
     """Of each timed line of a probe in mode residence: up to which number lines are loaded before it is timed, and its own.
     Golden steps give each number of lines back as often as others, and none at a regular distance."""
@@ -109,7 +102,7 @@ def timed_numbers(probe: Probe) -> tuple[Array, Array]:
 def probe_bytes(probe: Probe) -> int:
     """Bytes from the base to the end of the last place of a probe."""
     if probe.mode == "residence":
-        return scan_turns(probe) * scan_span(probe) * probe.crowd_bytes
+        return probe.turns * scan_span(probe) * probe.crowd_bytes
     return max(pattern_bytes(probe.pattern), probe.crowd * probe.crowd_bytes)
 
 

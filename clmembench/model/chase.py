@@ -64,7 +64,7 @@ class Probe:
     once; after each stretch one of them times a line that lies one of `rounds` numbers of lines back, from `also_from` to
     `also_until`, after a load of the other half of its page. The lines lie `crowd_bytes` apart and follow in windows of `crowd`
     lines (a power of two) as `address_patterns.scan_offsets` says; the pattern is not visited. Every repeat loads
-    other lines.
+    other lines, and comes to the same ones after `turns` of them.
     """
 
     pattern: Pattern
@@ -79,6 +79,7 @@ class Probe:
     also_from: int = 0
     also_until: int = 0
     rounds: int = 0
+    turns: int = 0
 
     def params(self) -> dict[str, Value]:
         """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters; but

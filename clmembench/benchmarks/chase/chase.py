@@ -71,6 +71,7 @@ TRACED_PASS = Metric("traced_pass", "ns", "ops", "cost", "lower", only={"mode": 
     also_from=axis(0),
     also_until=axis(0),
     rounds=axis(0),
+    turns=axis(0),
 )
 def chase(device: Device, **params: Value) -> Prepared:
     """Latency of a memory space over a lap of addresses that a plan chooses, such as the inquiry of topology.

@@ -10,12 +10,12 @@ import numpy as np
 from clmembench.benchmarks.chase.spaces import BASE_ALIGNMENT_BYTES, Chain, build_chain
 from clmembench.model import Array, Device, Fill, Launch, Local, Probe, Read, Skip, Value, Work
 from clmembench.model.address_patterns import (
+    MIN_PAGE_BYTES,
     NODE_BYTES,
     crowd_counts,
     probe_bytes,
     scan_offsets,
     scan_span,
-    scan_turns,
     timed_numbers,
 )
 
@@ -38,7 +38,8 @@ def prepare_evict(device: Device, probe: Probe, empty_brackets: int, chain_ops: 
     )
     ops = probe.rounds * (sum(crowd_counts(probe)) + record * max(0, probe.also_until - probe.also_from)) + record
     reached = np.full(record, NODE_BYTES * int(chain.lap[1]))
-    return _crowd_work(device, chain, "evict", (numbers, ()), lambda: reached, ops, (empty_brackets, chain_ops))
+    args = tuple(np.uint32(n) for n in numbers)
+    return _crowd_work(device, chain, "evict", args, lambda: reached, ops, (empty_brackets, chain_ops))
 
 
 def prepare_residence(device: Device, probe: Probe, empty_brackets: int, chain_ops: int, **defines: Value) -> Work:
@@ -48,26 +49,25 @@ def prepare_residence(device: Device, probe: Probe, empty_brackets: int, chain_o
     first = probe.skip + probe.also_until + 1
     if not 0 < record <= MAX_LOOKS or probe.also_from > probe.also_until or first > probe.until or probe.rounds < 1:
         raise Skip(f"a scan times up to {MAX_LOOKS} lines, each one of those that were loaded before")
-    if window < 1 or window & (window - 1):
-        raise Skip(f"a window of {window} lines is no power of two")
+    if window < 1 or window & (window - 1) or window * apart % MIN_PAGE_BYTES or probe.turns < 1:
+        raise Skip(f"a window of {window} lines {apart} B apart is no power of two of lines, or no whole pages")
     chain = _chain_in_filled_arena(device, probe, defines)
     numbers = (
         *(probe.skip, first, probe.until, record, window, apart // NODE_BYTES),
         *(probe.rounds, probe.also_from, probe.also_until),
     )
     timed = timed_numbers(probe)[1]
-    turn, turns, span = device.kept("chase turn", 4), scan_turns(probe), scan_span(probe)
-    device.upload(turn, np.array([probe.skip % turns], np.uint32))
+    turn, span = device.kept("chase turn", 4), scan_span(probe)
+    device.upload(turn, np.array([probe.skip % probe.turns], np.uint32))
 
     def reached() -> Array:
         """Where the last launch's timed loads led."""
         last = int(device.download(turn, np.uint32, 1)[0]) - 1
-        return scan_offsets(probe, timed + last % turns * span)
+        return scan_offsets(probe, timed + last % probe.turns * span)
 
     ops = probe.until - probe.skip + 2 * record
-    return _crowd_work(
-        device, chain, "residence", ((*numbers, turns, span), (turn,)), reached, ops, (empty_brackets, chain_ops)
-    )
+    args = (*(np.uint32(n) for n in (*numbers, probe.turns, span)), turn)
+    return _crowd_work(device, chain, "residence", args, reached, ops, (empty_brackets, chain_ops))
 
 
 PREPARE_CROWD: dict[str, Callable[..., Work]] = {"evict": prepare_evict, "residence": prepare_residence}
@@ -96,16 +96,15 @@ def _crowd_work(
     device: Device,
     chain: Chain,
     kernel: str,
-    given: tuple[Sequence[int], Sequence[Any]],
+    own: Sequence[Any],
     reached: Callable[[], Array],
     ops: int,
     costs_and_chain: tuple[int, int],
 ) -> Work:
-    """The Work of one of the kernels that time lines after others: its numbers and buffers, the offsets that the last launch's
+    """The Work of one of the kernels that time lines after others: its own arguments, the offsets that the last launch's
     timed loads led to, the loads it makes, and the brackets without an access and dependent operations that calibrate its
     clock."""
-    (numbers, buffers), (empty_brackets, chain_ops) = given, costs_and_chain
-    record = len(reached())
+    (empty_brackets, chain_ops), record = costs_and_chain, len(reached())
     items = min(device.info.max_work_group, ITEMS) if device.info.kind == "gpu" else 1
     ticks, visited = device.kept("chase ticks", 4 * record), device.kept("chase visited", 4 * record)
     costs, steps = device.kept("chase costs", 4 * empty_brackets), device.kept("chase chain", 16)
@@ -114,8 +113,7 @@ def _crowd_work(
     kept = max(min(record, MAX_RECORDED), empty_brackets)
     args = (
         *(*chain.args, Local(4 * kept), Local(4 * kept), ticks, visited, costs, steps),
-        *(np.uint32(n) for n in (0x9E3779B9, 1, *numbers)),
-        *(*buffers, sink),
+        *(np.uint32(0x9E3779B9), np.uint32(1), *own, sink),
     )
 
     def check() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.hierarchy.residence import SIGMAS, Looks, Residence, ScannedLevel, look_back, shares_by_age
+from clmembench.infer.hierarchy.residence import SIGMAS, Looks, Residence, ScannedLevel, look_back, mean_stay, shares_by_age
 from clmembench.infer.hierarchy.typical_latency import format_groups, two_groups
 from clmembench.model import Array, Inquiry
 
@@ -56,7 +56,8 @@ def far_partition_of(
     level: ScannedLevel, near: Residence, looks: Sequence[Looks], evidence: tuple[str, ...]
 ) -> FarPartition | str:
     """The far partition from lines timed long after they were loaded; or why there is none to be seen."""
-    since, cycles = _pooled(looks)
+    pooled = _pooled(looks)
+    since, cycles = pooled.since, pooled.latencies[0]
     end = cycles[since >= END_SHARE * since.max()]
     parted = two_groups(end[end <= np.quantile(end, MAX_PROMPT_SHARE)])
     if parted is None:
@@ -73,8 +74,8 @@ def far_partition_of(
     far, deviation = share * float(stays.mean()), share * float(stays.std(ddof=1)) / np.sqrt(len(stays))
     if not near.nbytes / MAX_CAPACITY_RATIO <= far <= near.nbytes * MAX_CAPACITY_RATIO:
         return f"{far:.0f} B are not about the {near.nbytes:.0f} B of the near partition"
-    places, slow = _shares_over(since, cycles > limit)
-    fast = _shares_over(since, cycles <= level.missed_from)[1]
+    places, slow = shares_by_age(pooled, pooled.latencies > limit)
+    fast = shares_by_age(pooled, pooled.latencies <= level.missed_from)[1]
     evicted = (slow - ends[0]) / (ends[1] - ends[0])
     between = places[(fast <= MAX_NEAR_HITS_SHARE) & (evicted <= MAX_FAR_MISSES_SHARE)]
     chosen = cycles[np.isin(since, between) & (cycles <= limit) & (cycles > level.missed_from)]
@@ -100,24 +101,17 @@ def _spread_without(mixed: Array, part: Array, share: float) -> tuple[float, flo
     return middle, low, high
 
 
-def _pooled(looks: Sequence[Looks]) -> tuple[Array, Array]:
-    """The numbers of bytes and latencies of all timed lines; each repeat timed others."""
+def _pooled(looks: Sequence[Looks]) -> Looks:
+    """All timed lines; each repeat timed others."""
     since = [np.tile(one.since, len(one.latencies)) for one in looks]
-    return np.concatenate(since), np.concatenate([one.latencies.ravel() for one in looks])
+    return Looks(np.concatenate(since), np.concatenate([one.latencies.ravel() for one in looks])[None, :])
 
 
 def _far_stay(looks: Looks, limit: float, ends: tuple[float, float]) -> float:
     """The mean number of bytes after which the far partition evicts a line that is at home there. `ends`: the shares of slow
     accesses while it holds all of them, and none."""
     places, slow = shares_by_age(looks, looks.latencies > limit)
-    whole = np.concatenate([[0.0], places])
-    held = np.concatenate([[1.0], 1 - (slow - ends[0]) / (ends[1] - ends[0])])
-    return float(((held[1:] + held[:-1]) / 2 * np.diff(whole)).sum())
-
-
-def _shares_over(since: Array, truth: Array) -> tuple[Array, Array]:
-    places, of = np.unique(since, return_inverse=True)
-    return places, np.asarray(np.bincount(of, truth.astype(float)) / np.bincount(of))
+    return mean_stay(places, 1 - (slow - ends[0]) / (ends[1] - ends[0]))
 
 
 def _spread(values: Array) -> tuple[float, float, float]:

@@ -31,6 +31,7 @@ FIRST_AGES_RATIO, MORE_RATIO = 8.0, 3.0  # times the least size: how far lines l
 MAX_FIRST_PROBES = 4
 SCAN_RATIO, MIN_SCAN_RATIO = 8.0, 2.0  # times a first estimate of the capacity: lines loaded while others are timed
 MIN_SCAN_BYTES = 32 << 20  # of the same: pages enough that their frames fill all sets alike
+MIN_TURNS, MAX_TURNS, MAX_SCANNED_BYTES = 2, 8, 1 << 30  # repeats over different lines, and what all may take
 MAX_CLOCK_STEP_SHARE = 0.5  # of the difference between a hit and a miss: a clock of larger steps tells no line's outcome
 FEW_SHARE = 0.02  # of lines: the numbers of others after which few are evicted, or few are left, bound what is looked at
 MIN_BEGUN_SHARE = 0.9  # of lines, that hit after the fewest others: else something else evicts them
@@ -181,11 +182,16 @@ class _Stay:
 def _stay(level: ScannedLevel, looks: Looks) -> _Stay:
     places, shares = shares_by_age(looks, looks.latencies <= level.missed_from)
     whole, hits = np.concatenate([[0.0], places]), np.concatenate([[1.0], shares])
-    stay = float(((hits[1:] + hits[:-1]) / 2 * np.diff(whole)).sum())
     all_hit, none_hits = hits >= 1 - FEW_SHARE, hits <= FEW_SHARE
     youngest = whole[max(0, int(np.argmin(all_hit)) - 2)] if not all_hit.all() else whole[-1]
     oldest = whole[min(int(np.flatnonzero(~none_hits)[-1]) + 2, whole.size - 1)]
-    return _Stay(stay, float(shares[0]), float(shares[-END_AGES:].mean()), float(youngest), float(oldest))
+    return _Stay(mean_stay(places, shares), float(shares[0]), float(shares[-END_AGES:].mean()), float(youngest), float(oldest))
+
+
+def mean_stay(places: Array, shares: Array) -> float:
+    """The share of lines that are held summed over all numbers of bytes, from the shares at some; all are at 0."""
+    whole, held = np.concatenate([[0.0], places]), np.concatenate([[1.0], shares])
+    return float(((held[1:] + held[:-1]) / 2 * np.diff(whole)).sum())
 
 
 def shares_by_age(looks: Looks, hits: Array) -> tuple[Array, Array]:
@@ -220,9 +226,11 @@ def look_back(level: ScannedLevel, capacity: float, ages: tuple[float, float], b
 
 def _looks(level: ScannedLevel, probes: list[Probe]) -> Inquiry[list[Looks] | str]:
     """The timed lines of each probe; or why there are none."""
-    too_large = next((probe for probe in probes if probe_bytes(probe) > level.most_bytes), None)
+    few = [replace(probe, turns=MIN_TURNS) for probe in probes]
+    too_large = next((probe for probe in few if probe_bytes(probe) > level.most_bytes), None)
     if too_large is not None:
         return f"a scan of {probe_bytes(too_large)} B takes too much memory"
+    probes = [_with_turns(level, probe) for probe in probes]
     answers = yield from level.asked.all(probes)
     found = []
     for probe, answer in zip(probes, answers, strict=True):
@@ -250,6 +258,13 @@ def _probe(level: ScannedLevel, capacity: float, ages: tuple[float, float], numb
         Pattern("sequential", 1, unit), level.space, "residence", skip, record, until=skip + oldest + 1 + scanned,
         crowd=level.window, crowd_bytes=unit, also_from=int(ages[0] / unit), also_until=oldest, rounds=AGES,
     )  # fmt: skip
+
+
+def _with_turns(level: ScannedLevel, probe: Probe) -> Probe:
+    """The probe with as many repeats over different lines as memory allows: caches that protect what comes again hold them the
+    less, the later that is."""
+    a_turn = probe_bytes(replace(probe, turns=1))
+    return replace(probe, turns=max(MIN_TURNS, min(MAX_TURNS, min(level.most_bytes, MAX_SCANNED_BYTES) // a_turn)))
 
 
 def _alone(probe: Probe) -> Array:
