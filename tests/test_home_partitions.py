@@ -64,8 +64,8 @@ class TwoPartitions:
             self.latency((scan[number] * LINE ^ MIN_PAGE_BYTES // 2) // LINE, near, far)
             seen.append(self.latency(scan[number], near, far))
         seen_twice = np.array([seen, seen])
-        late = (seen_twice >= NEAR_MEMORY) & (self.rng.random(seen_twice.shape) < 0.08)  # as where memory is refreshed
-        cycles = seen_twice + self.rng.normal(0, 12.0, late.shape) + late * self.rng.uniform(150.0, 400.0, late.shape)
+        late = (seen_twice >= NEAR_MEMORY) & (self.rng.random(seen_twice.shape) < 0.2)  # as on an H200
+        cycles = seen_twice + self.rng.normal(0, 12.0, late.shape) + late * self.rng.exponential(200.0, late.shape)
         return Answer(probe, float(cycles.mean()), None, None, "cycles", None, cycles, ("chase:1",))
 
 
@@ -86,7 +86,7 @@ def test_both_partitions_and_both_memories() -> None:
     assert near.nbytes == pytest.approx(SETS * WAYS * LINE, rel=0.03)
     assert far.nbytes == pytest.approx(SETS * WAYS * LINE, rel=0.05)
     assert far.low <= SETS * WAYS * LINE <= far.high
-    assert far.share == pytest.approx(9 / 16, abs=0.03)
+    assert far.share == pytest.approx(9 / 16, abs=0.02)
     for found, true in ((far.hit, FAR_HIT), (far.near_memory, NEAR_MEMORY), (far.far_memory, FAR_MEMORY)):
         assert found[0] == pytest.approx(true, abs=12.0)
         assert found[1] <= true <= found[2]
@@ -96,4 +96,4 @@ def test_a_cache_in_front_of_one_memory_has_no_far_partition() -> None:
     near, far = measured(TwoPartitions(memories=1))
     assert near.nbytes == pytest.approx(SETS * WAYS * LINE, rel=0.03)
     assert isinstance(far, str)
-    assert "one group" in far
+    assert "uneven shares" in far  # the late ones

@@ -25,9 +25,11 @@ MAX_PROMPT_SHARE = 0.9  # of accesses to memory, the fastest of which fall into 
 MAX_LATE_SHARE = 0.3  # of accesses, that are late by more than half of what parts both memories
 MAX_NEAR_HITS_SHARE = 0.03  # of lines from which on the near partition holds none
 MAX_FAR_MISSES_SHARE = 0.1  # of lines at home in the far partition, up to which it holds all
+ROUNDS = 20  # of both shares, each by the other
+FASTEST_SHARE = 0.05  # of accesses to near memory
 MIN_BETWEEN_LOOKS = 100  # between both, to tell the latency of a hit in the far partition
 MAX_CAPACITY_RATIO = 1.4  # between both partitions, which are built alike
-MAX_HOME_DIFFERENCE = 0.12  # between the share of lines that are at home in the far partition and that of faster hits
+MAX_HOME_DIFFERENCE = 0.1  # between the share of lines that are at home in the far partition and that of faster hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +60,85 @@ def far_partition_of(
     """The far partition from lines timed long after they were loaded; or why there is none to be seen."""
     pooled = _pooled(looks)
     since, cycles = pooled.since, pooled.latencies[0]
-    end = cycles[since >= END_SHARE * since.max()]
+    memories = _memories_of(cycles[since >= END_SHARE * since.max()])
+    if isinstance(memories, str):
+        return memories
+    places, slow = shares_by_age(pooled, pooled.latencies > memories.limit)
+    fast = shares_by_age(pooled, pooled.latencies <= level.missed_from)[1]
+    between = places[(fast <= MAX_NEAR_HITS_SHARE) & (memories.evicted(slow) <= MAX_FAR_MISSES_SHARE)]
+    asked = cycles[np.isin(since, between) & (cycles > level.missed_from)]
+    chosen = asked[asked <= memories.limit]
+    if chosen.size < MIN_BETWEEN_LOOKS:
+        return "no number of bytes empties the near partition and leaves the far one full"
+    # hits are not late: those that no line of near memory is as fast as are of all lines at home in the far partition
+    below = float(np.quantile(memories.near, FASTEST_SHARE))
+    faster, slower = float((asked < below).mean()) - FASTEST_SHARE * memories.prompt, memories.share
+    if abs(faster - slower) > MAX_HOME_DIFFERENCE:
+        return f"{faster:.0%} of lines hit faster than near memory, and {slower:.0%} are at home further away"
+    stays = np.array([_far_stay(one, memories) for one in looks])
+    stay, share = float(stays.mean()), (faster + slower) / 2
+    far = share * stay
+    if not near.nbytes / MAX_CAPACITY_RATIO <= far <= near.nbytes * MAX_CAPACITY_RATIO:
+        return f"{far:.0f} B are not about the {near.nbytes:.0f} B of the near partition"
+    sampling = np.hypot(stays.std(ddof=1) / np.sqrt(stays.size) / stay, np.sqrt((1 - share) / share / memories.size))
+    slack = far * SIGMAS * float(sampling) + stay * abs(faster - slower) / 2
+    hit = _spread_without(chosen, memories.near, memories.prompt / (slower + memories.prompt))
+    return FarPartition(far, far - slack, far + slack, hit, _spread(memories.near), _spread(memories.far), share, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Memories:
+    """Accesses to either memory: those up to `limit`, midway between both, and those beyond it; the share of lines at home in
+    the far partition; and that of accesses which are late, so that near memory takes longer than `limit`."""
+
+    near: Array
+    far: Array
+    limit: float
+    share: float
+    late: float
+
+    @property
+    def size(self) -> int:
+        """All accesses."""
+        return int(self.near.size + self.far.size)
+
+    @property
+    def prompt(self) -> float:
+        """The share of accesses that are to near memory, and not late."""
+        return (1 - self.share) * (1 - self.late)
+
+    def evicted(self, slow: Array) -> Array:
+        """The share of the lines at home in the far partition which that has evicted, where so many accesses are slow."""
+        return np.asarray((slow - (1 - self.share) * self.late) / self.share)
+
+
+def _memories_of(end: Array) -> _Memories | str:
+    """Both memories from latencies of lines that no partition holds; or why they are not told apart."""
     parted = two_groups(end[end <= np.quantile(end, MAX_PROMPT_SHARE)])
     if parted is None:
         return "the latencies of lines in memory are one group"
     limit = (float(parted[0].mean()) + float(parted[1].mean())) / 2
-    home, away = end[end <= limit], end[end > limit]
-    # of either memory the same share of accesses is late by as much as parts both: some of the nearer one count as slow ones
-    late = float((end > 2 * np.median(away) - limit).mean()) / max(1e-9, float((end > limit).mean()))
-    share = 1 - home.size / end.size / (1 - late) if late < MAX_LATE_SHARE else 0.0
-    if not MIN_HOME_SHARE <= share <= 1 - MIN_HOME_SHARE:
-        return f"two latencies of memory of uneven shares: {format_groups((np.sort(home), np.sort(away)))}"
-    ends = (1 - share) * late, share + (1 - share) * late
-    stays = np.array([_far_stay(one, limit, ends) for one in looks])
-    far, deviation = share * float(stays.mean()), share * float(stays.std(ddof=1)) / np.sqrt(len(stays))
-    if not near.nbytes / MAX_CAPACITY_RATIO <= far <= near.nbytes * MAX_CAPACITY_RATIO:
-        return f"{far:.0f} B are not about the {near.nbytes:.0f} B of the near partition"
-    places, slow = shares_by_age(pooled, pooled.latencies > limit)
-    fast = shares_by_age(pooled, pooled.latencies <= level.missed_from)[1]
-    evicted = (slow - ends[0]) / (ends[1] - ends[0])
-    between = places[(fast <= MAX_NEAR_HITS_SHARE) & (evicted <= MAX_FAR_MISSES_SHARE)]
-    chosen = cycles[np.isin(since, between) & (cycles <= limit) & (cycles > level.missed_from)]
-    if chosen.size < MIN_BETWEEN_LOOKS:
-        return "no number of bytes empties the near partition and leaves the far one full"
-    below = float(np.quantile(home, 0.05))
-    faster = float((chosen < below).mean())
-    if abs(faster - share) > MAX_HOME_DIFFERENCE + 0.1 * share:
-        return f"{faster:.0%} of lines hit faster than near memory, and {share:.0%} are at home further away"
-    sampling = SIGMAS * far * float(np.sqrt((1 - share) / share / end.size))
-    slack = float(np.hypot(SIGMAS * deviation, sampling))
-    hit = _spread_without(chosen, home, 1 - share)
-    return FarPartition(far, far - slack, far + slack, hit, _spread(home), _spread(away), share, evidence)
+    near, far = end[end <= limit], end[end > limit]
+    shares = _share_and_late(end, limit, float(np.median(far)) - limit)
+    if shares is None:
+        return f"two latencies of memory of uneven shares: {format_groups((np.sort(near), np.sort(far)))}"
+    return _Memories(near, far, limit, *shares)
+
+
+def _share_and_late(end: Array, limit: float, apart: float) -> tuple[float, float] | None:
+    """The share of lines at home in the far partition, and that of accesses to memory that are late by more than `apart`, from
+    latencies of memory alone; None where either is no usual one. `limit` lies midway between both memories, so `apart` from the
+    median of either: slow accesses are those of far memory and late ones of near memory, and those beyond far memory by
+    `apart` are late by that, or by three times that."""
+    slow, late_far, later = (float((end > limit + far * apart).mean()) for far in (0, 2, 4))
+    if late_far == 0.0:
+        return (slow, 0.0) if MIN_HOME_SHARE <= slow <= 1 - MIN_HOME_SHARE else None
+    # each further step leaves the same part of them, as of a queue
+    share, left = slow, later / late_far
+    for _ in range(ROUNDS):
+        late = late_far / (share + (1 - share) * left)
+        share = 1 - (1 - slow) / (1 - min(late, MAX_LATE_SHARE))
+    return (share, late) if late < MAX_LATE_SHARE and MIN_HOME_SHARE <= share <= 1 - MIN_HOME_SHARE else None
 
 
 def _spread_without(mixed: Array, part: Array, share: float) -> tuple[float, float, float]:
@@ -107,11 +157,10 @@ def _pooled(looks: Sequence[Looks]) -> Looks:
     return Looks(np.concatenate(since), np.concatenate([one.latencies.ravel() for one in looks])[None, :])
 
 
-def _far_stay(looks: Looks, limit: float, ends: tuple[float, float]) -> float:
-    """The mean number of bytes after which the far partition evicts a line that is at home there. `ends`: the shares of slow
-    accesses while it holds all of them, and none."""
-    places, slow = shares_by_age(looks, looks.latencies > limit)
-    return mean_stay(places, 1 - (slow - ends[0]) / (ends[1] - ends[0]))
+def _far_stay(looks: Looks, memories: _Memories) -> float:
+    """The mean number of bytes after which the far partition evicts a line that is at home there."""
+    places, slow = shares_by_age(looks, looks.latencies > memories.limit)
+    return mean_stay(places, 1 - memories.evicted(slow))
 
 
 def _spread(values: Array) -> tuple[float, float, float]:
