@@ -158,10 +158,10 @@ def test_of_a_cache_that_others_use_the_share_is_told_and_no_upper_bound() -> No
     memory = cache_level(4, 400.0)
     found = replay(with_share_of_last(ProbeCache(), levels, curve(step), memory, 1 << 30), answers(device))
     assert found[0] == levels[0]
-    size, effective = (found[1].findings[name] for name in ("size_bytes", "effective_bytes"))
+    size, together = (found[1].findings[name] for name in ("size_bytes", "all_caches_bytes"))
     assert (size.status, size.low, size.high) == ("undetermined", 1.0 * MIB, None)
     assert "others on the host" in size.reason
-    assert effective.value == pytest.approx(third.size_bytes, rel=0.05)
+    assert together.value == pytest.approx(third.size_bytes, rel=0.05)
 
 
 @pytest.mark.parametrize("line", [128, None])

@@ -99,7 +99,9 @@ class LevelGeometry:
             reason = (
                 "other programs use the core and take some of the lines, and no sets were found that would confirm the size"
             )
-            return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low, self.gone_bytes)
+            # on a shared host those may hold most of the cache all the time: then what misses bounds the rest alone
+            most = None if self.shared else self.gone_bytes
+            return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low, most)
         if self.strides_agree():
             method = f"{SIZE_METHOD}; as many lines fit at four other strides"
             return measured_finding("size_bytes", high, method, evidence, low, high)

@@ -22,7 +22,7 @@ from clmembench.model.address_patterns import MIN_PAGE_BYTES, probe_bytes, scan_
 MIN_WINDOW_BYTES, MAX_WINDOW_BYTES = 16 << 10, 512 << 10  # in which the order is scrambled: pages that TLBs hold
 WINDOWS_HELD = 64  # by a level: parts of a line are visited at different times within one
 LOOKS = 4096  # lines that one probe times
-MAX_BATCHES = 3  # of so many probes
+MAX_BATCHES = 3  # of so many probes; one where what a level holds changes meanwhile
 WANTED_RELATIVE_HALF_WIDTH = 0.02  # of the interval: a narrower one needs no more of them
 AGES = 64  # numbers of lines that these lie back
 MIN_LINES_PER_LOOK = 256  # loaded between two timed ones, which use two more lines
@@ -113,7 +113,7 @@ def measure_residence(level: ScannedLevel) -> Inquiry[Residence | str]:
     level.asked.cited()
     looks: list[Looks] = []
     found: Residence | str = ""
-    for batch in range(MAX_BATCHES):
+    for batch in range(1 if level.wanders else MAX_BATCHES):
         more = yield from look_back(level, first.stay, (first.youngest, first.oldest), batch)
         if isinstance(more, str):
             return more

@@ -145,7 +145,7 @@ def with_share_of_last(
         if isinstance(stay, str):
             last = _with_size(last, replace(last.findings["size_bytes"], reason=f"{others}; {SHARE_METHOD}: {stay}"))
         else:
-            last = _with_effective(last, stay, SHARE_METHOD)
+            last = _with_stay(last, "all_caches_bytes", stay, SHARE_METHOD)
     return [*levels[:-1], last]
 
 
@@ -165,10 +165,10 @@ def _with_size(level: CacheLevel, size: Finding) -> CacheLevel:
     return replace(level, findings={**level.findings, "size_bytes": size})
 
 
-def _with_effective(level: CacheLevel, stay: Residence, method: str) -> CacheLevel:
-    """A level with what was left of it."""
-    effective = measured_finding("effective_bytes", stay.nbytes, method, stay.evidence, stay.low, stay.high)
-    return replace(level, findings={**level.findings, "effective_bytes": effective})
+def _with_stay(level: CacheLevel, name: str, stay: Residence, method: str) -> CacheLevel:
+    """A level with what was left of it, or of all caches, as the finding of that name."""
+    held = measured_finding(name, stay.nbytes, method, stay.evidence, stay.low, stay.high)
+    return replace(level, findings={**level.findings, name: held})
 
 
 def _with_residence(level: CacheLevel, stay: Residence, nearer: float, shared: bool) -> CacheLevel:
@@ -181,7 +181,7 @@ def _with_residence(level: CacheLevel, stay: Residence, nearer: float, shared: b
     is_close = stay.high - stay.low <= 2 * MAX_RELATIVE_HALF_WIDTH * stay.nbytes
     suits = at_least * (1 - MAX_OUT_OF_BOUNDS) <= stay.high and stay.low <= at_most * (1 + MAX_OUT_OF_BOUNDS)
     if shared and not (is_close and suits):
-        return _with_effective(level, stay, RESIDENCE_METHOD)
+        return _with_stay(level, "effective_bytes", stay, RESIDENCE_METHOD)
     if not suits:
         return level
     # laps may hide a few misses: what surely fits by them widens the interval too

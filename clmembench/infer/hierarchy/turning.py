@@ -31,6 +31,7 @@ MIN_DRAWN_HITS = 0.01  # of accesses, fewer than which say nothing
 WANTED_NOISE = 0.008  # of the capacity
 MAX_ORDERS = 7  # of one working set, fewer where a lap takes long
 MAX_TURNED_NODES = 1 << 21  # in all orders of one working set
+MAX_SHARED_TURN_COST = 1.5e8  # nodes times the latency of a miss, where others use the host: more orders do not outlast them
 MAX_KNOWN_POLICY_DIFFERENCE = 0.06  # from sets times ways times line, where the policy is known: 15 sets are not taken for 16
 ODD_SETS = (1, 3, 5)  # times a power of two: numbers of sets that are believed
 
@@ -95,10 +96,11 @@ def turn_round(
         return None
     asked.cited()
     held, hits, deviations, worst = [], [], [], 0.0
+    most_nodes = min(MAX_TURNED_NODES, MAX_SHARED_TURN_COST / step.miss) if asked.shared else MAX_TURNED_NODES
     for size in sizes:
         pairs: list[tuple[float, float]] = []
         deviation = 1.0
-        for seed in range(max(1, min(MAX_ORDERS, MAX_TURNED_NODES * node // size))):
+        for seed in range(max(1, min(MAX_ORDERS, int(most_nodes * node / size)))):
             block = chase.block_bytes if chase.block_bytes < size else 0
             order = "blocks" if block else "random"
             turned, plain = yield from asked.all(
