@@ -9,7 +9,7 @@ import pytest
 from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
+from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets, find_line_of_sets
 from clmembench.infer.hierarchy.line_probe import LineProbe, listed
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pool_reduction import reduce_pool
@@ -41,8 +41,8 @@ def line_probe(device, level=0, noise=0.001):
     return LineProbe(ProbeCache(), "global", cycles[level], cycles[level + 1], before, noise, 64, cycles[0], held)
 
 
-def hashed(sets, ways):
-    low, bits = 6, sets.bit_length() - 1
+def hashed(sets, ways, low=6):
+    bits = sets.bit_length() - 1
     return Sets((ways,) * sets, masks=tuple(1 << (low + i) | 1 << (16 + i) | 1 << (16 + (i + 3) % bits) for i in range(bits)))
 
 
@@ -72,6 +72,21 @@ def test_a_second_level_of_pages_in_random_frames_is_found_behind_the_first():
     found = replay(find_eviction_sets(line_probe(device, 1), 4, 2048, 64 * MIB), answers(device))
     assert isinstance(found, EvictionSets), found
     assert (found.ways, found.line_bytes) == (8, 64)
+
+
+@pytest.mark.parametrize(("ways", "line"), [(8, 128), (4, None)])
+def test_the_line_of_a_set_that_empties_the_nearer_cache_itself(ways, line):
+    """A place of another line of the nearer cache, and alone in its set there, would hit; where as many ways as the level's own
+    keep it there it is undetermined."""
+    first, second = Cache(plain(32, 4, 32), 32, 5.0), Cache(hashed(32, ways, 7), 128, 25.0)
+    device = machine(first, second, memory=100.0)
+    probe = line_probe(device, 1)
+    pool = [4096 * i for i in range(2000)]
+    device.answer(probe.lap([0, pool[-1]]))  # which allocates them
+    of_set = np.array(conflicting(device, pool, 1))
+    sets = tuple(tuple(np.array(pool)[of_set == i][: ways + 1].tolist()) for i in of_set[:2])
+    found = EvictionSets(probe, sets, ((), ()), 4096)
+    assert replay(find_line_of_sets(found), answers(device)) == line
 
 
 def test_the_size_and_the_policy_behind_a_first_cache_are_told_without_a_clock():

@@ -189,6 +189,12 @@ def find_line_of_sets(found: EvictionSets) -> Inquiry[int | None]:
                     probe = more
                 if (yield from probe.overflows(lines[1:])):
                     break
+            elif found.probe.nearer and not filler and not found.fills_all:
+                # the set alone empties that of the nearer cache that it is in, and so do other places of its lines this one's;
+                # in a set of their own they fit, and beside the others they are of the same lines
+                probe = replace(found.probe, filler=tuple(line + distance for line in lines[2:]))
+                if not (yield from probe.is_served_here([moved])):
+                    break
             is_member = yield from probe.overflows([moved, *lines[1:]])
             if not is_member or (yield from probe.overflows([lines[0], moved, *lines[2:]])):
                 size = distance
