@@ -51,3 +51,14 @@ def test_random_pages_all_hit_in_a_fully_associative_tlb_alone(ways, sets, polic
 def test_few_pages_decide_nothing():
     pages = PageProbe(ProbeCache(), ChaseLayout(control_bytes=128, page_lines=2), PageCountLimits(4096 * MIB, 0.001))
     assert replay(is_fully_associative_tlb(pages, PageCost(0.0, 30.0), 64 * KIB, 8), answers(None)) is False
+
+
+@pytest.mark.parametrize(("count", "all_fit"), [(27, False), (52, True)])
+def test_fewer_pages_than_fit_are_not_all_that_do(count, all_fit):
+    """Of 52 entries any 27 hold 27 random pages, but 31 too."""
+    page = 64 * KIB
+    path = Path((Cache(plain(64, 8, 64), 64, 5.0),), 90.0, (Tlb(Sets((52,)), page, 30.0),))
+    device = Machine("test", {"global": path}, QUIET, 3)
+    chase = ChaseLayout("global", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(256,))
+    pages = PageProbe(ProbeCache(), chase, PageCountLimits(4096 * MIB, 0.001))
+    assert replay(is_fully_associative_tlb(pages, PageCost(0.0, 30.0), page, count), answers(device)) is all_fit

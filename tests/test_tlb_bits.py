@@ -42,6 +42,11 @@ def test_a_count_that_noise_leaves_open_is_settled_by_whole_rows():
     assert told(plain(64, 6, PAGE), CapacityBound(380, 470, 90.0, 130.0)) == SetWays(64, 6, 6)
 
 
+def test_a_number_that_a_disturbance_ended_is_not_taken_for_the_ways():
+    """162 pages of 192 seem to be all that fit, between which 10 ways of 16 sets are the only number."""
+    assert told(plain(16, 12, PAGE), CapacityBound(162, 163, 1.1, 1.7)) == SetWays(16, 12, 12)
+
+
 def test_sets_behind_drawn_victims():
     assert told(plain(128, 4, PAGE), CapacityBound(510, 520, 30.0, 8.0), nearer="random") == SetWays(128, 4, 4)
     assert told(plain(64, 4, PAGE), CapacityBound(250, 258, 30.0, 8.0), "random") in (None, SetWays(64, 4, 4))

@@ -65,7 +65,7 @@ def far_partition_of(
         return memories
     places, slow = shares_by_age(pooled, pooled.latencies > memories.limit)
     fast = shares_by_age(pooled, pooled.latencies <= level.missed_from)[1]
-    between = places[(fast <= MAX_NEAR_HITS_SHARE) & (memories.evicted(slow) <= MAX_FAR_MISSES_SHARE)]
+    between = places[(fast <= MAX_NEAR_HITS_SHARE) & (memories.evicted(slow, fast) <= MAX_FAR_MISSES_SHARE)]
     asked = cycles[np.isin(since, between) & (cycles > level.missed_from)]
     chosen = asked[asked <= memories.limit]
     if chosen.size < MIN_BETWEEN_LOOKS:
@@ -75,7 +75,7 @@ def far_partition_of(
     faster, slower = float((asked < below).mean()) - FASTEST_SHARE * memories.prompt, memories.share
     if abs(faster - slower) > MAX_HOME_DIFFERENCE:
         return f"{faster:.0%} of lines hit faster than near memory, and {slower:.0%} are at home further away"
-    stays = np.array([_far_stay(one, memories) for one in looks])
+    stays = np.array([_far_stay(one, memories, level.missed_from) for one in looks])
     stay, share = float(stays.mean()), (faster + slower) / 2
     far = share * stay
     if not near.nbytes / MAX_CAPACITY_RATIO <= far <= near.nbytes * MAX_CAPACITY_RATIO:
@@ -107,9 +107,10 @@ class _Memories:
         """The share of accesses that are to near memory, and not late."""
         return (1 - self.share) * (1 - self.late)
 
-    def evicted(self, slow: Array) -> Array:
-        """The share of the lines at home in the far partition which that has evicted, where so many accesses are slow."""
-        return np.asarray((slow - (1 - self.share) * self.late) / self.share)
+    def evicted(self, slow: Array, fast: Array) -> Array:
+        """The share of the lines at home in the far partition which that has evicted, where so many accesses are slow, and so
+        many hit in the near one, which are not late."""
+        return np.asarray((slow - (1 - fast) * (1 - self.share) * self.late) / self.share)
 
 
 def _memories_of(end: Array) -> _Memories | str:
@@ -157,10 +158,11 @@ def _pooled(looks: Sequence[Looks]) -> Looks:
     return Looks(np.concatenate(since), np.concatenate([one.latencies.ravel() for one in looks])[None, :])
 
 
-def _far_stay(looks: Looks, memories: _Memories) -> float:
+def _far_stay(looks: Looks, memories: _Memories, missed_from: float) -> float:
     """The mean number of bytes after which the far partition evicts a line that is at home there."""
     places, slow = shares_by_age(looks, looks.latencies > memories.limit)
-    return mean_stay(places, 1 - memories.evicted(slow))
+    fast = shares_by_age(looks, looks.latencies <= missed_from)[1]
+    return mean_stay(places, 1 - memories.evicted(slow, fast))
 
 
 def _spread(values: Array) -> tuple[float, float, float]:

@@ -15,6 +15,7 @@ from clmembench.infer.set_index import SetIndexBits, difference_basis, free_pari
 from clmembench.model import Inquiry
 
 # Thresholds
+MAX_FITTING_ERROR = 0.01  # of what surely fits, which a disturbance may move: half of what other sets would hold is no bound
 MIN_CONFIRMED_DIFFERENCES = (
     4  # differences of one eviction set that are such of another: by chance each is so in one of the sets
 )
@@ -62,7 +63,7 @@ def find_linear_index(found: EvictionSets, fitting_bytes: float) -> Inquiry[Line
     width = (window // line).bit_length() - 1
     sets = 1 << max(0, width - len(basis))
     held = found.ways * line * sets
-    if not held / 2 < fitting_bytes <= held:
+    if not held / 2 * (1 + MAX_FITTING_ERROR) < fitting_bytes <= held * (1 + MAX_FITTING_ERROR):
         return None
     low = line.bit_length() - 1
     bits = tuple(tuple(low + bit for bit in group) for group in free_parities(basis, width))

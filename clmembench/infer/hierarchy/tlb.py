@@ -225,8 +225,11 @@ def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) 
     apart = page * (sets.period if sets.large > sets.ways else max(2, sets.sets))
     if apart * (sets.large + 1) > pages.field.most_bytes:
         return True
-    found = yield from count_pages_near(pages, cost, apart, 2 * sets.large + 2, (sets.ways, sets.large))
-    return found.over is None or found.fits in (sets.ways, sets.large)
+    most = 2 * sets.large + 2
+    found = yield from count_pages_near(pages, cost, apart, most, (sets.ways, sets.large))
+    if found.over is None:  # the nearest cache may hold the lines of so few pages; if it does not, there is no such set
+        return found.fits < most
+    return found.fits in (sets.ways, sets.large)
 
 
 def _as_geometry(sets: SetWays, page: int) -> SetGeometry:

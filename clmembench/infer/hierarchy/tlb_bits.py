@@ -96,20 +96,24 @@ class _BitProbe:
 
 
 def _ways_of_sets(probe: _BitProbe, sets: int, held: CapacityBound) -> Inquiry[int]:
-    """The ways of so many sets: the only number between what surely fits and what does not, or the largest at which all hit
-    where more miss with one way more; 0: not known."""
+    """The ways of so many sets: the only number between what surely fits and what does not, or the largest at which all hit;
+    where more do not miss with one way more, what did not fit was a disturbance, and the next one is tried. 0: not known."""
     least, most = max(1, math.floor(held.fits - held.hidden)), (held.over or 1) - 1
     tried = range(-(-least // sets), most // sets + 1)
-    if len(tried) == 1:
-        return tried[0]
-    for ways in reversed(tried):
-        if (ways + 1) * sets > probe.room:
-            return 0
-        share = yield from probe.share(range(ways * sets))
+    if not tried:
+        return 0
+    ways = tried[0] if len(tried) == 1 else 0
+    for fewer in reversed(tried if not ways else ()):
+        share = yield from probe.share(range(fewer * sets))
+        if share is not None and share <= MAX_MISS_SHARE:
+            ways = fewer
+            break
+    if ways and (ways + 1) * sets > probe.room:
+        return ways if len(tried) == 1 else 0
+    for more in range(ways + 1, 2 * ways + 1):
+        share = (yield from probe.share(range(more * sets))) if more * sets <= probe.room else None
         if share is None or share > MAX_MISS_SHARE:
-            continue
-        more = yield from probe.share(range((ways + 1) * sets))
-        return ways if more is not None and more >= MIN_OVER_SHARE else 0
+            return more - 1 if share is not None and share >= MIN_OVER_SHARE else 0
     return 0
 
 
