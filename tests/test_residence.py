@@ -65,6 +65,17 @@ def test_lines_stay_for_as_many_bytes_as_a_cache_holds(sets: int, ways: int, pol
     assert found.evidence
 
 
+def test_where_others_use_the_core_the_outcomes_are_told_by_what_is_seen() -> None:
+    """Laps show no plateau of the third cache, and a quarter of all accesses is late, hits too."""
+    second, third = Cache(hashed(1024, 8), LINE, 25.0), Cache(hashed(8192, 16), LINE, 70.0, "random", frame_bytes=4096)
+    late = Noise(jitter_cycles=3.0, bias_cycles=6.0, quantum_cycles=2.0, outliers=0.25, outlier_cycles=60.0)
+    busy = replace(level(0.4 * second.size_bytes, miss=300.0), busy=True)
+    found = replay(measure_residence(busy), answers(machine(second, third, noise=late, memory=300.0)))
+    assert isinstance(found, Residence)
+    assert found.nbytes == pytest.approx(second.size_bytes, rel=0.05)
+    assert found.low <= 1.01 * second.size_bytes and found.high >= 0.99 * second.size_bytes
+
+
 def test_what_cannot_be_scanned_says_why() -> None:
     cache = Cache(hashed(1024, 16), LINE, 25.0)
     least = 0.7 * cache.size_bytes

@@ -9,6 +9,7 @@ mean. It is counted in bytes, since a scan in small windows visits every part of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,12 +36,17 @@ MIN_TURNS, MAX_TURNS, MAX_SCANNED_BYTES = 2, 8, 1 << 30  # repeats over differen
 MAX_CLOCK_STEP_SHARE = 0.5  # of the difference between a hit and a miss: a clock of larger steps tells no line's outcome
 FEW_SHARE = 0.02  # of lines: the numbers of others after which few are evicted, or few are left, bound what is looked at
 MIN_BEGUN_SHARE = 0.9  # of lines, that hit after the fewest others: else something else evicts them
+MIN_BUSY_BEGUN_SHARE = 0.4  # the same where others use the core, so that hits are late
+BUSY_AGES_RATIO = 4.0  # times the stay, how far lines lie back there: of random victims one in fifty is held for longer
+OLD_SHARE = 0.75  # of the numbers of others, from which on lines are old
+FAST_MISSES = 0.01  # of old lines, that take less than what parts them: of these each number of others would have so many hits
 MAX_LEFT_SHARE, MAX_FIRST_LEFT_SHARE = 0.05, 0.025  # of them, that hit after the most: else something keeps them
 END_AGES = 3  # numbers whose shares say what is left
 YOUNG_SHARE, NEARER_GONE_RATIO = 0.8, 1.5  # of the least size, and times what empties the nearer cache: between both lines hit
 MAX_SLOWER_HITS = 0.25  # of a hit: lines further back that take longer by more hit in another level
 MAX_LATENCY_STEP_SHARE = 0.25  # of that difference: a clock of larger steps tells no latency
 MIN_COMPARED = 16  # hits, to say so
+FAR_RATIO, MIN_FAR_SHARE = 1.2, 0.08  # times the mean stay, up to which a level surely serves some: fewer are fast misses
 SIGMAS = 2.0
 
 
@@ -49,7 +55,8 @@ class ScannedLevel:
     """A level as scans test it: the memory space, the distance of lines in bytes (no longer than the level's line), the latency
     of a hit, that from which on it missed, and by how much a miss takes longer; bytes that it holds at least, bytes that empty
     the nearer cache (0: none), and the most that a scan may take. `wanders`: what it holds changes meanwhile, as others leave,
-    so that lines further back have to be timed than those that hit at first."""
+    so that lines further back have to be timed than those that hit at first. `busy`: others use the core, so that laps do not
+    tell what single hits and misses take, and some hits are late."""
 
     asked: ProbeCache
     space: Space
@@ -61,6 +68,7 @@ class ScannedLevel:
     nearer_bytes: float
     most_bytes: int
     wanders: bool = False
+    busy: bool = False
 
     def part(self, behind: LevelBehind) -> ScannedLevel:
         """The level before another one that is behind it."""
@@ -109,7 +117,7 @@ def measure_residence(level: ScannedLevel) -> Inquiry[Residence | str]:
     begun = yield from _first_estimate(level)
     if isinstance(begun, str):
         return begun
-    first, young = begun
+    level, first, young = begun
     level.asked.cited()
     looks: list[Looks] = []
     found: Residence | str = ""
@@ -131,8 +139,9 @@ def _level_behind(level: ScannedLevel, young: Looks, found: Residence) -> LevelB
     """Another level, if hits of lines that lie back as far as most stay are slower than those of lines that surely are in this
     one: then it is that level which most lines stay in."""
     near = _hits_of(level, young, (NEARER_GONE_RATIO * level.nearer_bytes, YOUNG_SHARE * level.least_bytes))
-    far = np.concatenate([_hits_of(level, one, (found.nbytes, np.inf)) for one in found.looks])
-    if min(near.size, far.size) < MIN_COMPARED:
+    beyond = found.nbytes, FAR_RATIO * found.nbytes
+    far = np.concatenate([_hits_of(level, one, beyond) for one in found.looks])
+    if min(near.size, far.size) < MIN_COMPARED or _share_of_hits(level, found.looks, beyond) < MIN_FAR_SHARE:
         return None
     first, second = float(near.mean()), float(far.mean())
     chance = SIGMAS * float(np.hypot(near.std() / np.sqrt(near.size), far.std() / np.sqrt(far.size)))
@@ -142,6 +151,12 @@ def _level_behind(level: ScannedLevel, young: Looks, found: Residence) -> LevelB
         return LevelBehind((first + second) / 2, second - first, None)
     usual = float(np.median(far) - np.median(near))  # a few of either are of the other level
     return LevelBehind((first + second) / 2, usual, chance + abs(usual - (second - first)))
+
+
+def _share_of_hits(level: ScannedLevel, looks: Sequence[Looks], since: tuple[float, float]) -> float:
+    """The share of lines that lie so far back which hit."""
+    chosen = [one.latencies[:, (since[0] <= one.since) & (one.since <= since[1])].ravel() for one in looks]
+    return float((np.concatenate(chosen) <= level.missed_from).mean())
 
 
 def _hits_of(level: ScannedLevel, looks: Looks, since: tuple[float, float]) -> Array:
@@ -154,7 +169,7 @@ def residence_of(level: ScannedLevel, looks: list[Looks], evidence: tuple[str, .
     """The mean stay from the timed lines of several probes; or why there is none."""
     found = [_stay(level, one) for one in looks]
     begun, left = (float(np.mean([getattr(one, name) for one in found])) for name in ("begun", "left"))
-    if begun < MIN_BEGUN_SHARE:
+    if begun < (MIN_BUSY_BEGUN_SHARE if level.busy else MIN_BEGUN_SHARE):
         return f"{1 - begun:.0%} of lines miss after few others: something else evicts them"
     if left > MAX_LEFT_SHARE:
         return f"{left:.0%} of lines hit after {found[0].oldest:.0f} B of others: something keeps them"
@@ -164,7 +179,8 @@ def residence_of(level: ScannedLevel, looks: list[Looks], evidence: tuple[str, .
     behind = left * mean
     # of a line in parts those visited later stay for less, by a third of a window on average
     behind += level.window * level.unit_bytes / 3 if level.unit_bytes < LONGEST_LINE_BYTES else 0.0
-    return Residence(mean + behind / 2, mean - slack, (mean + behind) / begun + slack, tuple(looks), evidence)
+    most = (mean + behind) / (1.0 if level.busy else begun)
+    return Residence(mean + behind / 2, mean - slack, most + slack, tuple(looks), evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +197,11 @@ class _Stay:
 
 def _stay(level: ScannedLevel, looks: Looks) -> _Stay:
     places, shares = shares_by_age(looks, looks.latencies <= level.missed_from)
+    if level.busy:
+        begun = float(shares[: max(1, int((places <= YOUNG_SHARE * level.least_bytes).sum()))].mean())
+        shares = shares / max(begun, FEW_SHARE)
+        stay = mean_stay(places, shares)
+        return _Stay(stay, begun, float(shares[-END_AGES:].mean()), 0.0, float(min(places[-1], BUSY_AGES_RATIO * stay)))
     whole, hits = np.concatenate([[0.0], places]), np.concatenate([[1.0], shares])
     all_hit, none_hits = hits >= 1 - FEW_SHARE, hits <= FEW_SHARE
     youngest = whole[max(0, int(np.argmin(all_hit)) - 2)] if not all_hit.all() else whole[-1]
@@ -200,9 +221,10 @@ def shares_by_age(looks: Looks, hits: Array) -> tuple[Array, Array]:
     return places, np.asarray(np.bincount(of, hits.mean(axis=0)) / np.bincount(of))
 
 
-def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[_Stay, Looks] | str]:
-    """About how long lines stay, and the lines that were timed first, some of them soon; or why there are none."""
-    oldest, young = FIRST_AGES_RATIO * level.least_bytes, None
+def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[ScannedLevel, _Stay, Looks] | str]:
+    """The level with what is seen of its misses, about how long lines stay, and the lines that were timed first, some of them
+    soon; or why there are none."""
+    laps_level, oldest, young = level, FIRST_AGES_RATIO * level.least_bytes, None
     for _ in range(MAX_FIRST_PROBES):
         looks = yield from _looks(level, [_probe(level, level.least_bytes, (0.0, oldest), 0)])
         if isinstance(looks, str):
@@ -210,11 +232,25 @@ def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[_Stay, Looks] | str]:
         step = clock_step(looks[0].latencies)
         if step > MAX_CLOCK_STEP_SHARE * level.apart:
             return f"a clock that steps by {step:g} does not tell hits from misses, {level.apart:.3g} apart"
-        found, young = _stay(level, looks[0]), young or looks[0]
+        young = young or looks[0]
+        level = _with_seen_misses(laps_level, young, looks[0]) if level.busy else level
+        found = _stay(level, looks[0])
         if found.left <= MAX_FIRST_LEFT_SHARE:
-            return replace(found, youngest=0.0, oldest=oldest) if level.wanders else found, young
+            return level, replace(found, youngest=0.0, oldest=oldest) if level.wanders else found, young
         oldest *= MORE_RATIO
     return f"{found.left:.0%} of lines hit after {found.oldest:.0f} B of others: something keeps them"
+
+
+def _with_seen_misses(level: ScannedLevel, young: Looks, old: Looks) -> ScannedLevel:
+    """The level with the latency from which on it missed as that which nearly all old lines take; as it is where too few take
+    less that surely are in it."""
+    sooner = (NEARER_GONE_RATIO * level.nearer_bytes <= young.since) & (young.since <= YOUNG_SHARE * level.least_bytes)
+    held, late = young.latencies[:, sooner], old.latencies[:, old.since >= OLD_SHARE * old.since.max()]
+    if min(held.size, late.size) < MIN_COMPARED:
+        return level
+    fastest = float(np.quantile(late, FAST_MISSES, method="lower"))  # a clock in steps gives many of them just that
+    limit = min(level.missed_from, float(np.nextafter(fastest, -np.inf)))
+    return replace(level, missed_from=limit) if (held <= limit).mean() >= MIN_BUSY_BEGUN_SHARE else level
 
 
 def look_back(level: ScannedLevel, capacity: float, ages: tuple[float, float], batch: int = 0) -> Inquiry[list[Looks] | str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_findings import LevelLatency, latency_findings
+from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import RECENCY_POLICIES
 from clmembench.infer.hierarchy.home_partitions import FarPartition, measure_far_partition
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
@@ -28,6 +29,7 @@ DOUBTED = ("policy", "sector_bytes")
 OTHER_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 # Thresholds and limits, each with its reason
 MIN_SCANNED_BYTES = 128 << 10  # of a level: what times its lines would take a part of a smaller one
+MIN_SHARED_LEVEL_BYTES = 256 << 10  # of one of which most accesses miss only from twice that on
 MAX_RELATIVE_HALF_WIDTH = 0.03  # of an interval: a wider one tells what was left to the scan beside others, not the size
 MIN_MISS_RATIO = 2.0  # of memory's latency to that of the last known level: less leaves no room for one between
 MIN_SHARED_BYTES = 1 << 20  # that the caches of a core that shares the last one hold about, at least
@@ -46,7 +48,7 @@ def with_scanned_sizes(
     for number, level in enumerate(levels):
         size, step = level.findings["size_bytes"], curve.steps[number]
         found.append(level)
-        if not number or size.status != "undetermined" or not step.flat or step.fits_bytes < MIN_SCANNED_BYTES:
+        if not number or size.status != "undetermined" or not step.flat or _least_bytes(step, asked) < MIN_SCANNED_BYTES:
             continue
         unit = _unit_bytes(level, levels[number - 1], node_bytes)
         if not unit:
@@ -104,7 +106,14 @@ def _scanned_level(
     space: Space = "global_cg" if level.space == "global_cg" else "global"
     nearer = curve.steps[number - 1].gone_bytes if space == "global" or number > 1 else 0
     between = (step.hit + miss) / 2, miss - step.hit
-    return ScannedLevel(asked, space, unit_bytes, step.hit, *between, step.fits_bytes, nearer, most_bytes)
+    least = _least_bytes(step, asked)
+    return ScannedLevel(asked, space, unit_bytes, step.hit, *between, least, nearer, most_bytes, busy=asked.shared)
+
+
+def _least_bytes(step: CurveStep, asked: ProbeCache) -> int:
+    """What a level surely holds. Where others take lines single ones miss before; a level of which most miss late is large."""
+    others = asked.shared and step.gone_bytes >= 2 * MIN_SHARED_LEVEL_BYTES
+    return max(step.fits_bytes, MIN_SHARED_LEVEL_BYTES if others else 0)
 
 
 def _most_bytes(level: CacheLevel, otherwise: float) -> float:
@@ -180,7 +189,7 @@ def _with_residence(level: CacheLevel, stay: Residence, nearer: float, shared: b
     evidence = tuple(dict.fromkeys((*size.evidence, *stay.evidence)))
     is_close = stay.high - stay.low <= 2 * MAX_RELATIVE_HALF_WIDTH * stay.nbytes
     suits = at_least * (1 - MAX_OUT_OF_BOUNDS) <= stay.high and stay.low <= at_most * (1 + MAX_OUT_OF_BOUNDS)
-    if shared and not (is_close and suits):
+    if shared:  # others may hold any part of it, all the time
         return _with_stay(level, "effective_bytes", stay, RESIDENCE_METHOD)
     if not suits:
         return level
