@@ -233,7 +233,10 @@ def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[ScannedLevel, _Stay, L
         if step > MAX_CLOCK_STEP_SHARE * level.apart:
             return f"a clock that steps by {step:g} does not tell hits from misses, {level.apart:.3g} apart"
         young = young or looks[0]
-        level = _with_seen_misses(laps_level, young, looks[0]) if level.busy else level
+        seen = _with_seen_misses(laps_level, young, looks[0]) if level.busy else level
+        if isinstance(seen, str):
+            return seen
+        level = seen
         found = _stay(level, looks[0])
         if found.left <= MAX_FIRST_LEFT_SHARE:
             return level, replace(found, youngest=0.0, oldest=oldest) if level.wanders else found, young
@@ -241,16 +244,21 @@ def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[ScannedLevel, _Stay, L
     return f"{found.left:.0%} of lines hit after {found.oldest:.0f} B of others: something keeps them"
 
 
-def _with_seen_misses(level: ScannedLevel, young: Looks, old: Looks) -> ScannedLevel:
+def _with_seen_misses(level: ScannedLevel, young: Looks, old: Looks) -> ScannedLevel | str:
     """The level with the latency from which on it missed as that which nearly all old lines take; as it is where too few take
-    less that surely are in it."""
+    less that surely are in it. Or why the clock does not tell these apart."""
     sooner = (NEARER_GONE_RATIO * level.nearer_bytes <= young.since) & (young.since <= YOUNG_SHARE * level.least_bytes)
     held, late = young.latencies[:, sooner], old.latencies[:, old.since >= OLD_SHARE * old.since.max()]
     if min(held.size, late.size) < MIN_COMPARED:
         return level
     fastest = float(np.quantile(late, FAST_MISSES, method="lower"))  # a clock in steps gives many of them just that
     limit = min(level.missed_from, float(np.nextafter(fastest, -np.inf)))
-    return replace(level, missed_from=limit) if (held <= limit).mean() >= MIN_BUSY_BEGUN_SHARE else level
+    if (held <= limit).mean() < MIN_BUSY_BEGUN_SHARE:
+        return level
+    apart, step = limit - float(np.median(held)), clock_step(young.latencies)
+    if step > apart:
+        return f"a clock that steps by {step:g} does not tell hits from the fastest misses, {apart:.3g} apart"
+    return replace(level, missed_from=limit)
 
 
 def look_back(level: ScannedLevel, capacity: float, ages: tuple[float, float], batch: int = 0) -> Inquiry[list[Looks] | str]:
