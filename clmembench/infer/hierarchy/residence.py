@@ -241,7 +241,7 @@ def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[ScannedLevel, _Stay, L
         if found.left <= MAX_FIRST_LEFT_SHARE:
             return level, replace(found, youngest=0.0, oldest=oldest) if level.wanders else found, young
         oldest *= MORE_RATIO
-    return f"{found.left:.0%} of lines hit after {found.oldest:.0f} B of others: something keeps them"
+    return f"{found.left:.0%} of lines hit after {oldest / MORE_RATIO:.0f} B of others: something keeps them"
 
 
 def _with_seen_misses(level: ScannedLevel, young: Looks, old: Looks) -> ScannedLevel | str:
