@@ -11,7 +11,7 @@ from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.infer.hierarchy.probing import ProbeCache
-from clmembench.infer.hierarchy.residence import Residence, ScannedLevel, measure_residence
+from clmembench.infer.hierarchy.residence import Looks, Residence, ScannedLevel, measure_residence, residence_of
 from clmembench.infer.hierarchy.scanned_levels import with_scanned_sizes, with_share_of_last
 from clmembench.model import CacheLevel, Pattern, Probe
 from clmembench.model.address_patterns import probe_bytes, scan_offsets, timed_numbers
@@ -173,6 +173,19 @@ def test_of_a_cache_that_others_use_the_share_is_told_and_no_upper_bound() -> No
     assert (size.status, size.low, size.high) == ("undetermined", 1.0 * MIB, None)
     assert "others on the host" in size.reason
     assert together.value == pytest.approx(third.size_bytes, rel=0.05)
+
+
+def test_of_caches_that_keep_some_lines_there_is_a_lower_bound() -> None:
+    """An eighth of the lines hit at any age; of one core's own cache nothing is said then."""
+    since = np.linspace(0.0, 16.0 * MIB, 65)
+    hits = np.where(np.arange(800)[:, None] < 100, True, since[None, :] < 4 * MIB)
+    latencies = np.where(hits, 60.0, 400.0)
+    looks = [Looks(since, latencies + shift) for shift in (0.0, 1.0)]
+    own = level(2 * MIB, hit=60.0, miss=400.0)
+    assert "something keeps them" in str(residence_of(own, looks, ()))
+    found = residence_of(replace(own, wanders=True), looks, ("chase:1",))
+    assert isinstance(found, Residence)
+    assert 4 * MIB <= found.low <= 6 * MIB and found.high == np.inf
 
 
 @pytest.mark.parametrize("line", [128, None])

@@ -101,8 +101,8 @@ class LevelBehind:
 
 @dataclass(frozen=True, slots=True)
 class Residence:
-    """Mean bytes loaded until a line is evicted, with their interval; the timed lines of each probe, and the records, that it
-    rests on; and the level that lines stay in, where that is another one behind."""
+    """Mean bytes loaded until a line is evicted, with their interval (infinite where some lines are kept); the timed lines of
+    each probe, and the records, that it rests on; and the level that lines stay in, where that is another one behind."""
 
     nbytes: float
     low: float
@@ -171,7 +171,8 @@ def residence_of(level: ScannedLevel, looks: list[Looks], evidence: tuple[str, .
     begun, left = (float(np.mean([getattr(one, name) for one in found])) for name in ("begun", "left"))
     if begun < (MIN_BUSY_BEGUN_SHARE if level.busy else MIN_BEGUN_SHARE):
         return f"{1 - begun:.0%} of lines miss after few others: something else evicts them"
-    if left > MAX_LEFT_SHARE:
+    keeps = left > MAX_LEFT_SHARE
+    if keeps and not level.wanders:
         return f"{left:.0%} of lines hit after {found[0].oldest:.0f} B of others: something keeps them"
     stays = np.array([one.stay for one in found])
     mean, slack = float(stays.mean()), SIGMAS * float(stays.std(ddof=1) / np.sqrt(stays.size))
@@ -179,7 +180,8 @@ def residence_of(level: ScannedLevel, looks: list[Looks], evidence: tuple[str, .
     behind = left * mean
     # of a line in parts those visited later stay for less, by a third of a window on average
     behind += level.window * level.unit_bytes / 3 if level.unit_bytes < LONGEST_LINE_BYTES else 0.0
-    most = (mean + behind) / (1.0 if level.busy else begun)
+    # of a cache that others use the mean until the oldest of these is a lower bound all the same
+    most = np.inf if keeps else (mean + behind) / (1.0 if level.busy else begun)
     return Residence(mean + behind / 2, mean - slack, most + slack, tuple(looks), evidence)
 
 

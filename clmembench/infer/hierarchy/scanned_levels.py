@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ BEHIND_METHOD = "single accesses to lines of a scan that hit more slowly than th
 BEHIND_REASON = "laps do not tell it from the level before"
 SERVED_REASON = "another level, which laps do not show, serves some of its misses"
 OTHERS_REASON = "others on the host may hold a part of it, so that what misses bounds their share alone"
+KEPT_REASON = "some lines hit however many others were loaded: caches that others use keep lines for different times"
 DOUBTED = ("policy", "sector_bytes")
 OTHER_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 # Thresholds and limits, each with its reason
@@ -154,7 +156,7 @@ def with_share_of_last(
         if isinstance(stay, str):
             last = _with_size(last, replace(last.findings["size_bytes"], reason=f"{others}; {SHARE_METHOD}: {stay}"))
         else:
-            last = _with_stay(last, "all_caches_bytes", stay, SHARE_METHOD)
+            last = _with_stay(last, "all_caches_bytes", stay, SHARE_METHOD, KEPT_REASON)
     return [*levels[:-1], last]
 
 
@@ -174,9 +176,12 @@ def _with_size(level: CacheLevel, size: Finding) -> CacheLevel:
     return replace(level, findings={**level.findings, "size_bytes": size})
 
 
-def _with_stay(level: CacheLevel, name: str, stay: Residence, method: str) -> CacheLevel:
-    """A level with what was left of it, or of all caches, as the finding of that name."""
-    held = measured_finding(name, stay.nbytes, method, stay.evidence, stay.low, stay.high)
+def _with_stay(level: CacheLevel, name: str, stay: Residence, method: str, kept: str = "") -> CacheLevel:
+    """A level with what was left of it, or of all caches, as the finding of that name. `kept`: why none is an upper end."""
+    if math.isfinite(stay.high):
+        held = measured_finding(name, stay.nbytes, method, stay.evidence, stay.low, stay.high)
+    else:
+        held = undetermined_finding(name, kept, method, stay.evidence, stay.low)
     return replace(level, findings={**level.findings, name: held})
 
 
