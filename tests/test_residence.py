@@ -141,7 +141,7 @@ def test_a_level_gets_its_size_and_its_sets() -> None:
 
 
 @pytest.mark.slow
-def test_levels_get_their_sizes_and_their_sets_and_a_hidden_one_is_a_level() -> None:
+def test_levels_get_their_sizes_and_their_sets_and_a_hidden_one_is_a_level_with_bounds() -> None:
     second = Cache(hashed(1024, 8), LINE, 25.0, frame_bytes=4096)
     third = Cache(hashed(8192, 8), LINE, 90.0, "FIFO", frame_bytes=4096)
     device = machine(second, third, memory=600.0)
@@ -153,7 +153,9 @@ def test_levels_get_their_sizes_and_their_sets_and_a_hidden_one_is_a_level() -> 
     assert [one.name for one in found] == ["L1", "L2", "L3"]
     assert found[0] == levels[0]
     assert (found[1].findings["size_bytes"].value, found[1].findings["sets"].value) == (second.size_bytes, 1024)
-    assert found[2].findings["size_bytes"].value == third.size_bytes
+    size = found[2].findings["size_bytes"]  # the second may hold lines that this one evicted, or none
+    assert size.low is not None and size.high is not None
+    assert 0.85 * third.size_bytes <= size.low <= third.size_bytes <= size.high <= 1.1 * third.size_bytes
     assert found[2].findings["latency_cycles"].value == pytest.approx(90.0, abs=2.0)
     assert found[2].findings["ways"].reason == "laps do not tell it from the level before"
 
