@@ -304,6 +304,83 @@ def test_a_suspect_value_that_looks_far_slower_is_no_ground_to_pass():
     assert found.outcome == "CANNOT DECIDE" and "stream op=copy" in found.reason
 
 
+def without(of, keep):
+    return replace(of, records=tuple(r for r in of.records if keep(r)))
+
+
+def with_changed_kernels(of, benchmark):
+    return replace(of, records=tuple(replace(r, sources="cc-33") if r.benchmark == benchmark else r for r in of.records))
+
+
+def marked(of, op, **changes):
+    return replace(of, records=tuple(replace(r, **changes) if r.params.get("op") == op else r for r in of.records))
+
+
+LOST = {
+    "kernels changed": (lambda b: with_changed_kernels(b, "stream"), 3, "the kernels of stream are not the same"),
+    "version changed": (
+        lambda b: replace(b, header=header(cards={**CARDS, "stream": replace(STREAM, version=2)})),
+        3,
+        "stream is of version 1 in the first and 2 in the second",
+    ),
+    "point missing": (lambda b: without(b, lambda r: r.params.get("op") != "copy"), 1, "missing"),
+    "benchmark missing": (
+        lambda b: replace(without(b, lambda r: r.benchmark != "stream"), header=header(cards={"pchase": CHASE})), 3, "missing",
+    ),
+    "point skipped": (lambda b: marked(b, "copy", status="skipped", reason="the budget was spent", series=()), 1, "skipped"),
+    "point suspect": (lambda b: marked(b, "copy", status="suspect", gate="drift", reason="the clock moved"), 1, "suspect"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "values", "says"), LOST.values(), ids=LOST)
+def test_a_check_that_left_values_of_the_baseline_out_passes_only_on_request_and_counts_them(change, values, says):
+    found = compare.compare(points(), change(points(1.001)))
+    default, allowed = judge(found, 0.05), judge(found, 0.05, allow_left_out=True)
+    assert (default.outcome, default.left_out) == ("CANNOT DECIDE", values) and says in default.reason
+    assert f"{values} of 4 values of the baseline were not compared" in default.reason
+    assert (allowed.outcome, allowed.left_out) == ("PASS", values) and says in allowed.reason
+    assert f"{4 - values} of 4 values are the same or faster" in allowed.reason
+    assert "--allow-left-out" in advice(default)
+    cases = list(ElementTree.fromstring(comparison.junit_text(found, default)).iter("testcase"))
+    values_of = [case for case in cases if case.get("classname") != "clmembench.check"]
+    assert len(values_of) == 4 and sum(case.find("skipped") is not None for case in values_of) == values
+    (outcome,) = [case for case in cases if case.get("classname") == "clmembench.check"]
+    assert default.reason in outcome.find("error").get("message")
+    (outcome,) = [
+        case
+        for case in ElementTree.fromstring(comparison.junit_text(found, allowed)).iter("testcase")
+        if case.get("classname") == "clmembench.check"
+    ]
+    assert outcome.find("error") is None and outcome.find("failure") is None
+
+
+def test_a_slower_value_fails_a_check_whatever_was_left_out():
+    found = judged(points(), with_changed_kernels(points(0.5), "stream"))
+    assert found.outcome == "FAIL" and "3 of 4 values of the baseline were not compared" in found.reason
+
+
+def test_a_changed_kernel_that_computes_a_wrong_result_fails_a_check_though_it_is_left_out():
+    wrong = marked(with_changed_kernels(points(1.001), "stream"), "copy", status="wrong", reason="a[0] is 0", series=())
+    found = judge(compare.compare(points(), wrong), 0.05, allow_left_out=True)
+    assert found.outcome == "FAIL" and "1 failed (stream op=copy)" in found.reason
+
+
+def test_what_the_baseline_itself_could_not_measure_is_not_left_out_and_what_it_measured_badly_is():
+    skipped = marked(points(), "copy", status="skipped", reason="no fp64", series=())
+    assert judged(skipped, points(1.001)).outcome == "PASS" and judged(skipped, skipped).left_out == 0
+    suspect = marked(points(), "copy", status="suspect", gate="cores", reason="busy")
+    found = judged(suspect, points(1.001))
+    assert (found.outcome, found.left_out) == ("CANNOT DECIDE", 1) and "suspect in the first" in found.reason
+
+
+def test_only_the_wanted_part_of_what_was_left_out_counts():
+    found = compare.compare(points(), with_changed_kernels(points(1.001), "stream"))
+    part = compare.restricted(found, {"pchase"}, lambda params: True)
+    assert judge(part, 0.05).outcome == "PASS" and judge(part, 0.05).left_out == 0
+    part = compare.restricted(found, {"stream"}, lambda params: params.get("op") == "copy")
+    assert judge(part, 0.05).left_out == 1
+
+
 def test_what_a_check_could_have_seen_falls_with_noise():
     sees = [judged(points(spread=s), points(1.001, spread=s)).smallest for s in (0.001, 0.05, 0.2)]
     assert sees == sorted(sees) and sees[0] < 1.1 < sees[-1]
@@ -334,14 +411,13 @@ def test_junit_has_a_case_for_each_value_and_is_xml_whatever_the_names(tmp_path)
     evil = '<script>"]]>\x00\x1b[31m\u202e'
     slower = compare.compare(points(), points(1 / 1.5))
     odd = replace(slower, changes=tuple(replace(c, params={evil: evil}, reason=evil) for c in slower.changes))
-    root = ElementTree.fromstring(comparison.junit_text(odd))
+    root = ElementTree.fromstring(comparison.junit_text(odd, judge(odd, 0.05)))
     cases = root.findall(".//testcase")
-    assert len(cases) == 4 and all(case.find("failure") is not None for case in cases)
-    assert sum(int(suite.get("failures")) for suite in root) == 4
+    assert len(cases) == 5 and all(case.find("failure") is not None for case in cases)
+    assert sum(int(suite.get("failures")) for suite in root) == 5
     undecided = compare.compare(points(spread=0.15), points(1.1, spread=0.15))
-    assert all(
-        case.find("skipped") is not None for case in ElementTree.fromstring(comparison.junit_text(undecided)).iter("testcase")
-    )
+    cases = list(ElementTree.fromstring(comparison.junit_text(undecided, judge(undecided, 0.05))).iter("testcase"))
+    assert len(cases) == 5 and all(case.find("skipped") is not None for case in cases[:4])
 
 
 def test_hostile_names_cannot_steer_a_terminal():

@@ -45,20 +45,22 @@ class Change:
     gain: stats.Ratio | None = None
     reason: str = ""
     broken: bool = False  # the first run has a value, and the second failed or computed wrongly
+    left_out: bool = False  # the first run measured it, and one of the two has no good value of the same work
     smallest: float | None = None
     estimate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Every common point of two runs, the points that only one has, the geometric means of the gains, and the benchmarks that
-    could not be compared, each with its reason."""
+    """Every common point of two runs, the points that only one has, the geometric means of the gains, the benchmarks that could
+    not be compared, each with its reason, and the values of the first run that no change is of."""
 
     changes: tuple[Change, ...]
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     means: Mapping[str, stats.Ratio]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    uncompared: tuple[matching.Uncompared, ...] = ()
 
     def count(self, verdict: Verdict) -> int:
         """Number of changes with that verdict."""
@@ -83,9 +85,10 @@ def compare(
     version or kernels changed, unless `force`."""
     left_out = {} if force else matching.incomparable(first, second)
     sides = []
-    for run in (first, second):
+    measured = [matching.own_values(run) for run in (first, second)]
+    for run, own in zip((first, second), measured, strict=True):
         device = run.header.device
-        values = [v for v in matching.own_values(run) if v.benchmark not in left_out]
+        values = [v for v in own if v.benchmark not in left_out]
         identity = f"{device.name} {device.uuid or device.pci}"
         model = f"{device.name}, {device.compute_units}"  # CPUs of any number of cores go by one name
         sides.append(Side(values, noise.kind_of(device, run.header.host), identity, device.kind == "cpu", model))
@@ -93,7 +96,7 @@ def compare(
     if first.records and first.records == second.records:
         changes = tuple(map(_identical, found.changes))
         found = replace(found, changes=changes, means=_means(changes))
-    return replace(found, left_out=left_out)
+    return replace(found, left_out=left_out, uncompared=matching.uncompared(measured[0], measured[1], left_out))
 
 
 def restricted(found: Comparison, names: Set[str], takes: Callable[[Mapping[str, Value]], bool]) -> Comparison:
@@ -107,7 +110,8 @@ def restricted(found: Comparison, names: Set[str], takes: Callable[[Mapping[str,
     changes = tuple(change for change in found.changes if change.benchmark in names and takes(change.params))
     only = [tuple(filter(is_wanted, labels)) for labels in (found.only_first, found.only_second)]
     left_out = {name: why for name, why in found.left_out.items() if name in names}
-    return Comparison(changes, only[0], only[1], _means(changes), left_out)
+    lost = tuple(one for one in found.uncompared if one.benchmark in names and takes(one.params))
+    return Comparison(changes, only[0], only[1], _means(changes), left_out, lost)
 
 
 def _identical(change: Change) -> Change:
@@ -149,11 +153,11 @@ def _plain(a: Derived, b: Derived, card: Card) -> Change:
     for value, which in ((a, "first"), (b, "second")):
         if value.status != "ok" or not value.medians or min(value.medians) <= 0:
             reason = f"{value.status} in the {which}{': ' + value.reason if value.reason else ''}"
-            broken = which == "second" and value.status in ("failed", "wrong", "timeout")
-            return replace(plain, reason=reason, broken=broken)
+            broken = which == "second" and value.status in matching.BROKEN
+            return replace(plain, reason=reason, broken=broken, left_out=a.status not in matching.NO_VALUE)
     if abs(a.nbytes - b.nbytes) > MAX_WORK_DIFFERENCE * max(a.nbytes, b.nbytes) and min(a.pass_ns, b.pass_ns) > 0:
         why = f"not the same work: a pass moves {a.nbytes} B in the first and {b.nbytes} B in the second"
-        return replace(plain, reason=why, estimate=None)
+        return replace(plain, reason=why, estimate=None, left_out=True)
     return plain
 
 

@@ -6,13 +6,39 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from clmembench.analysis.derive import Derived, derive
-from clmembench.model import Record, Run
+from clmembench.model import Record, Run, Value
 
 Key = tuple[str, str, str]  # benchmark, parameters, metric
+NO_VALUE = ("skipped", "undetermined")  # statuses of points that a run rightly has no value of
+BROKEN = ("failed", "wrong", "timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Uncompared:
+    """A value of the first run that the second has nothing to compare with, and why; `broken` where its point failed there."""
+
+    benchmark: str
+    params: Mapping[str, Value]
+    metric: str
+    reason: str
+    broken: bool = False
+
+
+def uncompared(first: Sequence[Derived], second: Sequence[Derived], left_out: Mapping[str, str]) -> tuple[Uncompared, ...]:
+    """The first run's values, suspect and failed ones among them, whose benchmark is left out or whose point is missing from
+    the second run."""
+    there = by_point(second)
+    found = []
+    for key, value in by_point(first).items():
+        reason = left_out.get(value.benchmark, "missing from the second" if key not in there else "")
+        if reason and value.status not in NO_VALUE:
+            broken = value.status == "ok" and key in there and there[key].status in BROKEN
+            found.append(Uncompared(value.benchmark, value.params, value.metric, reason, broken))
+    return tuple(found)
 
 
 def own_values(run: Run) -> list[Derived]:

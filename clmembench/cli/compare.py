@@ -107,13 +107,17 @@ def check(
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="JUnit XML file to write as well.")] = None,
     overwrite: options.Overwrite = False,
     margin: options.Margin = "5%",
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 where a value is undecided or missing.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 6 where a value is undecided or not compared.")] = False,
+    allow_left_out: Annotated[
+        bool, typer.Option("--allow-left-out", help="Pass although values of the baseline were not compared; they are counted.")
+    ] = False,
     force: options.Force = False,
 ) -> None:
     """Check a run against a baseline: PASS, FAIL or CANNOT DECIDE.
 
-    FAIL (exit code 5): a value is slower, or its point failed. CANNOT DECIDE (6): no value could be decided, or one looks far
-    slower but is undecided. PASS (0): everything else. With -b, -s or -a the outcome is of the values that these choose.
+    FAIL (exit code 5): a value is slower, or its point failed. CANNOT DECIDE (6): no value could be decided, one looks far
+    slower but is undecided, or values of the baseline were not compared: their kernels changed, or the run lacks them.
+    PASS (0): everything else. With -b, -s or -a the outcome is of the values that these choose.
     """
     from clmembench.analysis.baseline_check import advice, judge
     from clmembench.report import comparison, render
@@ -128,9 +132,9 @@ def check(
     filters.of_device([path], device, [second])
     _same_device(first, second, force)
     found = _compared(first, second, margin_share, force, wanted)
-    judged = judge(found, margin_share)
+    judged = judge(found, margin_share, allow_left_out)
     if junit is not None:
-        output_file.write(junit, comparison.junit_text(found), overwrite, "--junit")
+        output_file.write(junit, comparison.junit_text(found, judged), overwrite, "--junit")
     print("\n".join(render.wrapped([comparison.judgement_text(judged)], text_output.width(wide))))
     names = [_name(first), _name(second)]
     print(comparison.comparison_text(names, [found], False, verdicts, *text_output.layout(wide)))
@@ -139,7 +143,7 @@ def check(
     if judged.outcome == "CANNOT DECIDE":
         exit_codes.stop(f"{judged.reason}: {advice(judged)}", exit_codes.INCONCLUSIVE)
     if strict and judged.open:
-        exit_codes.stop(f"{judged.open} values are undecided or missing: {advice(judged)}", exit_codes.INCONCLUSIVE)
+        exit_codes.stop(f"{judged.open} values are undecided or not compared: {advice(judged)}", exit_codes.INCONCLUSIVE)
 
 
 def _judged(path: Path) -> Run:

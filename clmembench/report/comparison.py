@@ -9,6 +9,7 @@ from xml.etree import ElementTree as Xml
 
 from clmembench.analysis.baseline_check import Judgement
 from clmembench.analysis.compare import Change, Comparison, Verdict
+from clmembench.analysis.matching import Uncompared
 from clmembench.analysis.stats import Ratio
 from clmembench.report import render
 from clmembench.report.section import Column, Remark, Section
@@ -84,39 +85,33 @@ def comparison_objects(
     ]
 
 
-def junit_text(found: Comparison) -> str:
-    """A test case for each value: a failure where it is slower or broke, skipped where nothing can be said."""
+def junit_text(found: Comparison, judged: Judgement) -> str:
+    """A test case for each value: a failure where it is slower or broke, skipped where nothing can be said or it was not
+    compared; and one for the outcome, so that a test runner that reads nothing else sees it."""
+    cases: dict[str, list[tuple[str, str, str]]] = {}
+    for c in found.changes:
+        outcome = "failure" if c.verdict == "slower" or c.broken else "skipped" if c.verdict == "undecided" else ""
+        cases.setdefault(c.benchmark, []).append((_case_name(c), outcome, _said(c)))
+    for lost in found.uncompared:
+        outcome = "failure" if lost.broken else "skipped"
+        cases.setdefault(lost.benchmark, []).append((_case_name(lost), outcome, f"not compared: {lost.reason}"))
+    whole = {"PASS": "", "FAIL": "failure", "CANNOT DECIDE": "error"}[judged.outcome]
     suites = Xml.Element("testsuites")
-    by_benchmark: dict[str, list[Change]] = {}
-    for change in found.changes:
-        by_benchmark.setdefault(change.benchmark, []).append(change)
-    for benchmark, changes in by_benchmark.items():
-        failures = sum(c.verdict == "slower" or c.broken for c in changes)
-        skipped = sum(c.verdict == "undecided" and not c.broken for c in changes)
+    for name, of in [*cases.items(), ("check", [("outcome", whole, judgement_text(judged))])]:
+        counts = {f"{kind}s": str(sum(c[1] == kind for c in of)) for kind in ("failure", "error")}
+        skipped = str(sum(outcome == "skipped" for _, outcome, _ in of))
         suite = Xml.SubElement(
-            suites,
-            "testsuite",
-            name=printable(benchmark),
-            tests=str(len(changes)),
-            failures=str(failures),
-            skipped=str(skipped),
-            errors="0",
+            suites, "testsuite", {"name": printable(name), "tests": str(len(of)), "skipped": skipped, **counts}
         )
-        for change in changes:
-            name = printable(f"{format_params(dict(change.params))} {change.metric}".strip())
-            case = Xml.SubElement(suite, "testcase", classname=printable(f"clmembench.{benchmark}"), name=name)
-            said = printable(_said(change))
-            if change.verdict == "slower" or change.broken:
-                Xml.SubElement(case, "failure", message=said)
-            elif change.verdict == "undecided":
-                Xml.SubElement(case, "skipped", message=said)
-    if found.only_first:
-        gone = str(len(found.only_first))
-        suite = Xml.SubElement(suites, "testsuite", name="missing", tests=gone, failures="0", skipped=gone, errors="0")
-        for point in found.only_first:
-            case = Xml.SubElement(suite, "testcase", classname="clmembench.missing", name=printable(point))
-            Xml.SubElement(case, "skipped", message="only in the baseline")
+        for case_name, outcome, said in of:
+            case = Xml.SubElement(suite, "testcase", classname=printable(f"clmembench.{name}"), name=printable(case_name))
+            if outcome:
+                Xml.SubElement(case, outcome, message=printable(said))
     return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case_name(one: Change | Uncompared) -> str:
+    return f"{format_params(dict(one.params))} {one.metric}".strip()
 
 
 def _as_dict(change: Change) -> dict[str, Any]:
