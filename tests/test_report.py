@@ -961,3 +961,14 @@ def test_a_device_of_one_compute_unit_has_no_plural():
     assert "1 compute unit " in render.text(
         terminal.summary_document(alone, [], None)
     ) + " " and "1 compute units" not in render.text(terminal.summary_document(alone, [], None))
+
+
+def test_the_page_names_results_that_nothing_checked():
+    def said(run) -> str:
+        return " ".join(" ".join(Page(render_html([run])).words).split())
+
+    found = ordinary()
+    assert "Every result shown was verified. Made" in said(found)
+    first = found.records[0]
+    unchecked = replace(found, records=(replace(first, checked=False), *found.records[1:]))
+    assert f"verified but those of {first.benchmark}, which nothing checks." in said(unchecked)

@@ -294,3 +294,20 @@ def test_a_reading_of_the_core_clock_after_one_point_is_that_before_the_next(mon
     now[0] += MAX_READING_AGE_S
     clock.recent(device)
     assert len(taken) == 2 * once
+
+
+@pytest.mark.parametrize("returned", [False, np.False_, True, "", 0, np.ones(3)])
+def test_a_check_that_returns_anything_passes_nothing(returned):
+    found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1, check=lambda: returned), QUICK, quantum_ns=1)
+    assert found.series == () and "use assert" in found.wrong
+
+    both = Overlap(Work((launch(0),), check=lambda: returned), lambda n: Work((launch(n),), check=lambda: None))
+    assert "use assert" in sampling.sample_point(FakeDevice(), both, QUICK, quantum_ns=1).wrong
+
+
+def test_a_check_is_refused_after_sampling_too_and_none_is_said():
+    answers = iter([None, False])
+    found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1, check=lambda: next(answers)), QUICK, quantum_ns=1)
+    assert found.series == () and found.wrong.startswith("after sampling: its check returned False")
+    unchecked = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1), QUICK, quantum_ns=1)
+    assert not unchecked.checked and unchecked.notes == (sampling.NOTE_UNVERIFIED,)

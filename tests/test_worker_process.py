@@ -371,3 +371,38 @@ def test_a_child_that_is_stopped_and_goes_on_measures():
         os.kill(child._process.pid, signal.SIGSTOP)
         threading.Timer(0.5, os.kill, (child._process.pid, signal.SIGCONT)).start()
         assert child.measure(POINT, 60).params == {"groups": 1}
+
+
+FORKING = """
+import os
+from clmembench.benchmarks import axis, benchmark
+from clmembench.model import Device, Metric, Work
+from clmembench.model import Launch
+import numpy as np
+from clmembench.runtimes.fake import FakeKernel
+
+@benchmark(Metric("time", "ns", "ops", "cost", "lower"), suite="own", source="this project", w=axis(1, 2, 3, 4))
+def forking(device: Device, w: int) -> Work:
+    '''Leaves a copy of its process behind.'''
+    {fork}
+    return Work(commands=(Launch(FakeKernel("k"), (np.uint32(w),), (1,), (1,)),), ops=w, check=lambda: None)
+"""
+
+
+@pytest.mark.parametrize("fork", ["os.fork()", "import ctypes; ctypes.CDLL(None).fork()"], ids=["Python", "C"])
+def test_a_benchmark_that_forks_leaves_no_copy_that_answers_or_takes_questions(tmp_path, fork):
+    (tmp_path / "forking.py").write_text(FORKING.format(fork=fork))
+    with WorkerProcess(replace(job("forking"), folders=(str(tmp_path),))) as child:
+        records = [child.measure(Point("forking", {"w": w}), 60) for w in (1, 2, 3, 4, 4, 1)]
+    assert [(r.params["w"], r.series[0].ops) for r in records] == [(w, w) for w in (1, 2, 3, 4, 4, 1)]
+
+
+@pytest.mark.parametrize("line", [b"0 {}", b"7 {}", b"{}", b"printed by a driver", b""])
+def test_an_answer_without_the_number_of_its_question_is_refused(monkeypatch, line):
+    with WorkerProcess(job()) as child:
+        answer = child._answer
+        child.measure(POINT, 60)
+        monkeypatch.setattr(child, "_answer", lambda *limits: (answer(*limits), line)[1])
+        with pytest.raises(WorkerError, match="something that is no answer to this point"):
+            child.measure(POINT, 60)
+        assert child._process.poll() is not None

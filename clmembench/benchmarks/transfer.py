@@ -172,8 +172,7 @@ def _interleave(copies: Sequence[Work], times: int) -> Work:
 
     def check() -> None:
         for work in copies:
-            assert work.check is not None
-            work.check()
+            work.verify()
 
     return replace(
         copies[0],

@@ -1,4 +1,4 @@
-"""The worker process itself: the CPUs that its driver's threads run on, and its end when its parent ends."""
+"""The worker process itself: the CPUs that its driver's threads run on, its end when its parent ends, and of copies of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 from pathlib import Path
+from typing import TextIO
 
 
 def thread_ids() -> set[int]:
@@ -38,3 +39,18 @@ def end_with_parent() -> None:
         other_end.register(0, 0)
         if other_end.poll(0):
             sys.exit("the parent has ended")
+
+
+def detach(answers: TextIO) -> None:
+    """In a copy of this process that a benchmark forked: it reads no more questions and gives no answers, which are the first
+    one's, and keeps no pipe open by which the parent would see that one end."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, answers.fileno()):
+        os.dup2(nothing, descriptor)
+    os.close(nothing)
+
+
+def end_if_forked(pid: int) -> None:
+    """End this process where it is not the one of that id, but a copy that a benchmark forked and let run on."""
+    if os.getpid() != pid:
+        os._exit(0)

@@ -25,7 +25,7 @@ from clmembench.host.point_sensors import PointSensors, open_sensors
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.measure.job import Job, parse_job
-from clmembench.measure.own_process import end_with_parent, pin_threads, thread_ids
+from clmembench.measure.own_process import detach, end_if_forked, end_with_parent, pin_threads, thread_ids
 from clmembench.model import (
     BuildError,
     Call,
@@ -59,7 +59,7 @@ class Session:
         claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
         info = job.place.seen(claimed)
         before = thread_ids()
-        self._job = job
+        self._job, self._pid = job, os.getpid()
         self.device = runtime(job.runtime).open(info)
         self.device.seed = job.seed + job.process
         launches, _ = probe.build_alu_chain(self.device)
@@ -91,6 +91,7 @@ class Session:
         load = cpu_load.read()
         try:
             prepared = benchmark.prepare(self.device, **params)
+            end_if_forked(self._pid)  # a copy that the benchmark left behind would measure beside this one
             # points of a plan that asks for hundreds are too short for sensors
             sensors = self._sensors if benchmark.peer_of or not benchmark.adaptive else None
             measured, reading, why = self._steady(prepared, role, sensors)
@@ -198,7 +199,11 @@ def serve() -> None:
     if job.place.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
 
+    own_pid = os.getpid()
+    os.register_at_fork(after_in_child=lambda: detach(answers))
+
     def answer(text: str) -> None:
+        end_if_forked(own_pid)
         answers.write(text + "\n")
         answers.flush()
 
@@ -219,11 +224,12 @@ def serve() -> None:
     gc.freeze()  # objects that exist now stay, and need not be scanned after each point
     for line in sys.stdin:
         point = json.loads(line)
+        number = f"{point['number']} " if "number" in point else ""  # a parent of an older version has none
         record = session.record(point["params"], point["role"])
         if record.status == "failed" and session.lost():
-            answer(json.dumps({"lost": record.reason}))
+            answer(number + json.dumps({"lost": record.reason}))
             return
-        answer(encode_record(record))
+        answer(number + encode_record(record))
         del record
         gc.collect()
 

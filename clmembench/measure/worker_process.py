@@ -86,6 +86,7 @@ class WorkerProcess:
             raise WorkerError(reason, Cause.PROCESS_NOT_STARTED) from error
         self._buffer = b""
         self._ready = False
+        self._asked = 0  # points so far
         self._send(job_line(job))
 
     def _start(self, job: Job) -> None:
@@ -128,8 +129,9 @@ class WorkerProcess:
                 reason = f"the device cannot be opened: {answer['error']}"
                 raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
             self._ready = True
-        self._send(json.dumps({"params": dict(point.params), "role": point.role}))
-        line = self._answer(timeout_s)
+        self._asked += 1
+        self._send(json.dumps({"params": dict(point.params), "role": point.role, "number": self._asked}))
+        line = self._matched(self._answer(timeout_s))
         if line.startswith(DEVICE_LOST_ANSWER):
             log = self._log()
             self.end()
@@ -138,6 +140,16 @@ class WorkerProcess:
             return decode_record(line)
         except ValueError as error:
             raise self._no_answer(repr(line[:2000]), "record") from error
+
+    def _matched(self, line: bytes) -> bytes:
+        """An answer without the number of the question, which it must repeat: what another process wrote into the pipe, or an
+        answer to another point, is refused. Workers of older versions, by another interpreter, number no answers."""
+        number, _, answer = line.partition(b" ")
+        if number == b"%d" % self._asked:
+            return answer
+        if self.start.python and line.startswith(b"{"):
+            return line
+        raise self._no_answer(repr(line[:2000]), "answer to this point")
 
     def _reply(self, line: bytes) -> dict[str, Any]:
         """An answer other than a record. Raises WorkerError for anything but a JSON object."""

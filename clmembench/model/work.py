@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy.typing as npt
 
@@ -143,7 +143,7 @@ class Work:
     nbytes, flops and ops are the amounts of one pass by the benchmark's documented counting rule. `before` runs untimed
     before every pass. `expected_units`: compute units of a CPU that this keeps busy, 0 where that is unknown;
     `concurrent_units`: those that must be at work at once for the number to be what it is called. `outputs` are poisoned before
-    `check`, which raises AssertionError when a result is wrong and must hold after any number of passes. `reads` are
+    `check`, which raises AssertionError when a result is wrong, returns None, and must hold after any number of passes. `reads` are
     downloaded after each sampled pass and stored with it; `own_clock` says that they tell the core's clock beside each, so that
     one that moves between samples spoils nothing. `notes` are facts about how this point was run that a reader of the
     number must know; `facts` are what the compiler said of the kernel that is timed (Device.compiled), or what its data cost.
@@ -167,6 +167,15 @@ class Work:
     def amount(self, name: str) -> int:
         """One pass's `nbytes`, `flops` or `ops`."""
         return int(getattr(self, name))
+
+    def verify(self) -> None:
+        """Check the outputs of the last pass. Raises AssertionError where they are wrong, and where `check` returns anything:
+        `return np.array_equal(...)` in place of an assertion would let every result pass."""
+        returned = None if self.check is None else cast(Callable[[], object], self.check)()
+        if returned is not None:
+            raise AssertionError(
+                f"its check returned {repr(returned)[:40]}, which says nothing: use assert, so that a wrong result raises"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +225,7 @@ class Overlap:
 
         def check() -> None:
             for work in (one, other):
-                if work.check is not None:
-                    work.check()
+                work.verify()
 
         commands, outputs = (*one.commands, *other.commands), (*one.outputs, *other.outputs)
         return one, other, replace(one, commands=commands, outputs=outputs, check=check)

@@ -61,6 +61,7 @@ def render_html(
         "version": __version__,
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
         "runs": sum(len(group.runs) for group in groups) or sum(part.run.header.run_id.count(", ") + 1 for part in all_parts),
+        "unverified": _unverified(all_parts),
         "verdict": verdict_values(compared, verdict_sentences(compared, all_parts, others)) if several else None,
         "plots": _plots(all_parts, others),
         "patterns": _patterns(all_parts, found),
@@ -79,6 +80,12 @@ def render_html(
     }
     values["aspects"] = any(values[name] for name in (*STUDIES, "suites"))
     return render.html("report.html.j2", {**values, "contents": contents(values)})
+
+
+def _unverified(all_parts: Sequence[Part]) -> list[str]:
+    """Benchmarks with results that nothing checked."""
+    values = [row.value for part in all_parts for row in part.rows]
+    return sorted({v.benchmark for v in values if v.median is not None and not v.checked})
 
 
 def _fleet_values(groups: Sequence[fleet.Group]) -> dict[str, Any]:
