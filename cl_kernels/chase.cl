@@ -149,7 +149,9 @@ kernel void follow(CHAIN, const global uint* restrict lap, const uint nodes, con
     wrong[i] = last - k;
 }
 
-#define STEP node = NEXT(node);
+#define STEP           \
+    node = NEXT(node); \
+    made++;
 
 #if FENCE
 // Waits for all earlier instructions and stores the ticks since the last note. Later instructions may start while the counter
@@ -193,6 +195,7 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
                   const uint inner, global uint* restrict noted, const uint a, const uint b) {
     SET_UP
     node_t node = NODE_AT((uint)state[0]);
+    ulong made = 0;
     uint x = a, last = ticks_now(), skipped;
     NOTE_CHAINS(3)
     NOTE(skipped)
@@ -208,20 +211,24 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
     noted[1] = LONG_CHAIN - SHORT_CHAIN;
     noted[2] = (LONG_CHAIN - SHORT_CHAIN) / 4;
     state[0] = WORD_OF(node);
-    state[1] += 16ul * blocks;
-    state[2] = x;  // uses x, so that the compiler keeps the chains
+    state[1] += made;
+    state[2] = made;
+    state[3] = x;  // uses x, so that the compiler keeps the chains
 }
 #else
 // The only work-item makes 16 steps a block, from the node where the last launch ended, so that a short pass over a long lap
-// does not visit the same, by then cached, nodes again. state: the word reached, and the total number of steps.
+// does not visit the same, by then cached, nodes again. state: the word reached, the total number of steps, and those of this
+// launch.
 kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, global ulong* restrict state, const uint blocks) {
     SET_UP
     node_t node = NODE_AT((uint)state[0]);
+    ulong made = 0;
     for (uint i = 0; i < blocks; i++) {
         REPEAT_16(STEP)
     }
     state[0] = WORD_OF(node);
-    state[1] += 16ul * blocks;
+    state[1] += made;
+    state[2] = made;
 }
 #endif
 

@@ -58,14 +58,17 @@ DEFINE_LOAD_PTX(uint, "=r", LOAD_INSTRUCTION)
 #define NEXT(place) ((place) * factor + addend)
 #endif
 
-#define STEP place = NEXT(place);
+#define STEP             \
+    place = NEXT(place); \
+    made++;
 
-// Each work-item makes 16 steps a block from its start, and writes the place where it ends.
+// Each work-item makes 17 steps a block from its start, and writes the place where it ends, and behind all places its steps.
 kernel void follow(TABLE_PARAMETER, const global uint* restrict starts, global uint* restrict ends, const uint blocks) {
     SET_UP
-    uint place = starts[get_local_id(0)];
+    uint place = starts[get_local_id(0)], made = 0;
     for (uint i = 0; i < blocks; i++) {
-        REPEAT_16(STEP)
+        REPEAT_16(STEP) STEP  // an odd number shows more in where they end
     }
     ends[get_global_id(0)] = place;
+    ends[get_global_size(0) + get_global_id(0)] = made;
 }

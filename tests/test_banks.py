@@ -168,23 +168,35 @@ def test_a_line_over_passes_says_what_each_costs():
 # ---- the benchmark
 
 
-@pytest.mark.parametrize(("word_bytes", "met_each"), [(4, 0), (8, 1008)])
-def test_every_load_of_the_chain_is_seen_in_where_it_ends(word_bytes, met_each):
+@pytest.mark.parametrize("word_bytes", [4, 8])
+@pytest.mark.parametrize(("stride", "items"), [(3, 32), (0, 32), (32, 1)])
+def test_every_load_of_the_chain_is_seen_in_where_it_ends(word_bytes, stride, items):
     device = FakeDevice()
-    prepared = discovered()["banks"].prepare(device, stride=3, word_bytes=word_bytes, items=ASSUMED_SUB_GROUP_SIZE)
+    prepared = discovered()["banks"].prepare(device, stride=stride, word_bytes=word_bytes, items=items)
     work = prepared.work(1000)
-    assert work.ops == 1008  # whole blocks of 16
-    (buffer, _), items = work.outputs[0], np.arange(ASSUMED_SUB_GROUP_SIZE)
-    met = np.full(ASSUMED_SUB_GROUP_SIZE, met_each)
-    device.upload(buffer, np.concatenate([(items + 1008) % ASSUMED_SUB_GROUP_SIZE * 3, met]).astype(np.uint32))
-    assert work.check is not None
+    loads = work.ops
+    assert loads % 17 == 0 and 1000 <= loads < 2100
+    (buffer, _) = work.outputs[0]
+    start = np.arange(items) if stride else np.zeros(items, int)
+
+    def left(made: int, shown: int, halves: int) -> None:
+        met = np.full(items, halves if word_bytes == 8 else 0)
+        places = (start + made) % 32 * max(1, stride)
+        device.upload(buffer, np.concatenate([places, met, np.full(items, shown)]).astype(np.uint32))
+
+    left(loads, loads, loads)
     work.check()
-    device.upload(buffer, np.concatenate([(items + 1007) % ASSUMED_SUB_GROUP_SIZE * 3, met]).astype(np.uint32))
-    with pytest.raises(AssertionError, match="not where so many loads lead"):
+    for made in (loads - 1, loads // 2, loads // 4, loads - loads // 4, loads // 16, loads // 34 * 17, loads - 17):
+        left(made, loads, loads)
+        with pytest.raises(AssertionError, match="not where so many loads lead"):
+            work.check()
+    left(loads, loads // 2, loads)
+    with pytest.raises(AssertionError, match=f"{loads // 2} loads, not {loads}"):
         work.check()
-    device.upload(buffer, np.concatenate([(items + 1008) % ASSUMED_SUB_GROUP_SIZE * 3, met - 1]).astype(np.uint32))
-    with pytest.raises(AssertionError, match="halves of some words"):
-        work.check()
+    if word_bytes == 8:
+        left(loads, loads, loads - 1)
+        with pytest.raises(AssertionError, match="halves of some words"):
+            work.check()
 
 
 def test_the_same_kernel_runs_at_every_stride():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -33,17 +34,44 @@ def test_every_chain_ends_where_it_should(device, memory, changes):
         assert check_outputs(device, prepared.work(blocks)) == ""
 
 
-@pytest.mark.parametrize("step", [1, 16, 1024])
+@pytest.mark.parametrize("step", [1, 2, 8, 16, 1024])
 def test_equal_steps_end_where_they_should(device, step):
-    assert check_outputs(device, step_latency.prepare(device, memory="global", step=step).work(5)) == ""
+    slope = step_latency.prepare(device, memory="global", step=step)
+    assert check_outputs(device, slope.work(5)) == ""
+    work = slope.work(128)
+    place, seen = 0, []
+    words = device.download(work.commands[0].args[0], np.uint32, TABLE_WORDS) // 4
+    for _ in range(work.ops // 2 + 1):
+        seen.append(place)
+        place = int(words[place])
+    assert len(set(seen)) >= 16 and seen[-1] != seen[0], "half of the loads end elsewhere"
+    assert all((after - before) % TABLE_WORDS in (step, step + 1, step - 7) for before, after in pairwise(seen))
 
 
-@pytest.mark.parametrize("changes", [{"pattern": "scattered"}, {"pattern": "permuted"}])
-def test_a_load_too_few_is_seen(device, changes):
-    prepared = subgroup.prepare(device, memory="global", **{**PLAIN, **changes})
-    device.run(prepared.work(9).commands)
-    with pytest.raises(AssertionError, match="160 steps"):
-        prepared.work(10).check()
+@pytest.mark.parametrize(
+    "changes",
+    [{"pattern": "scattered"}, {"pattern": "permuted"}, {}, {"items": 1, "groups": 1}, {"degree": 32},
+     {"pattern": "shifted", "shift_bytes": 124}, {"memory": "register"}],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("times", [1, 2, 4])
+def test_a_load_too_few_is_seen_in_the_count_and_in_the_place(device, changes, times):
+    """As many blocks as half of the work, a quarter of it, or one less; the count alone may come from a kernel that skips
+    loads, and the place alone from a lap more."""
+    prepared = subgroup.prepare(device, **{**PLAIN, "memory": "global", **changes})
+    work = prepared.work(64)
+    (launch,) = work.commands
+    blocks = work.ops // 17
+    fewer = replace(launch, args=(*launch.args[:-1], np.uint32(blocks // times - (times == 1))))
+    device.run([fewer])
+    with pytest.raises(AssertionError, match=f"steps, not {work.ops}"):
+        work.check()
+    ((ends, nbytes),) = work.outputs
+    words = device.download(ends, np.uint32, nbytes // 4)
+    words[words.size // 2 :] = work.ops
+    device.upload(ends, words)
+    with pytest.raises(AssertionError, match="do not end where they should"):
+        work.check()
 
 
 def test_a_work_group_over_the_devices_largest_is_skipped(device):
@@ -58,8 +86,14 @@ def test_a_work_group_over_the_devices_largest_is_skipped(device):
 
 def test_patterns_are_what_they_are_called():
     table, start = make_chains("global", "consecutive", 4, 0, 32, 32, 0)
-    assert np.array_equal(table, np.arange(TABLE_WORDS)) and np.array_equal(start, np.arange(32) // 4 * 4)
-    assert make_chains("global", "shifted", 1, 124, 32, 32, 0)[1][0] == 31
+    assert np.array_equal(start, np.arange(32) // 4 * 4)
+    for n in (1, 5, 32, 77):
+        assert np.array_equal(position_after(table, start, n), (start + n) % 32), "all go on together"
+    table, start = make_chains("global", "shifted", 1, 124, 64, 32, 0)
+    assert start[0] == 31
+    for n in (1, 31, 100):
+        assert set(position_after(table, start[:32], n)) == set(range(31, 63)), "the same words, from the shift on"
+    assert len({int(make_chains("global", "consecutive", 1, 0, 1, 1, 0)[0][n]) for n in range(TABLE_WORDS)}) == TABLE_WORDS
     table, start = make_chains("global", "permuted", 1, 0, 64, 32, 0)
     seen = {tuple(sorted(position_after(table, start[:32], n))) for n in range(32)}
     assert seen == {tuple(range(32))}, "each load is of the same segment"

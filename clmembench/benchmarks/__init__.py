@@ -18,6 +18,8 @@ from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Headline, Metri
 MIB = 1 << 20
 SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a report; others come after these
 
+MISSED_SHARES = (2, 3, 4, 5, 8, 16)  # of the steps of a chain: what a loop or a block that does less would make
+MAX_TELLING_TRIES = 64
 MIN_PROCESSES_FOR_INTERVAL = 6  # of results that depend on physical pages: fewer give no 95% interval
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
@@ -195,3 +197,22 @@ def iterate_multiply_add(start: Array, factor: int, addend: int, steps: int) -> 
             total, offset = total * factor % 2**32, (offset * factor + addend) % 2**32
         factor, addend, steps = factor * factor % 2**32, (addend * factor + addend) % 2**32, steps >> 1
     return np.asarray((start.astype(np.uint64) * np.uint64(total) + np.uint64(offset)) % np.uint64(2**32))
+
+
+def telling_count(least: int, period: int, each: int = 1) -> int:
+    """The first count from `least` on at which the place on a cycle of `period`, `each` steps a count, shows all were made.
+
+    Where only every second, third ... sixteenth step or count was made, or all others, or all but one, it ends elsewhere. On
+    short cycles that holds for steps alone; `least` where they are too short for that, too.
+    """
+    for sizes in ((1, each), (1,)):
+        for count in range(least, least + MAX_TELLING_TRIES):
+            if all(missed % period for size in sizes for missed in _missed(count * each // size, size)):
+                return count
+    return least
+
+
+def _missed(made: int, size: int) -> set[int]:
+    """Steps that are missing where only some of so many parts were made, `size` steps each."""
+    shares = {share for k in MISSED_SHARES for share in (made // k, -(-made // k))}
+    return {size * missed for share in shares for missed in (share, made - share, 1) if missed}

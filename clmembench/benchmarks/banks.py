@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark
+from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, telling_count
 from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
 from clmembench.model import Device, DeviceInfo, Launch, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
-STEPS_PER_BLOCK = 16  # as unrolled in banks.cl
+STEPS_PER_BLOCK = 17  # as unrolled in banks.cl
 ASSUMED_SUB_GROUP_SIZE = 32  # most GPUs' size; drivers without cl_khr_subgroups report none
 NARROW_WORD_BYTES = 4  # bytes of a word that holds only the place of the next one
 WORD_TYPES = {NARROW_WORD_BYTES: "uint", 8: "uint2"}  # bytes: type
@@ -54,29 +54,33 @@ def _in_default_subset(info: DeviceInfo, stride: int, word_bytes: int, items: in
 def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
     """Latency of a load from local memory by one work-group of `items`, whose words lie `stride` words apart.
 
-    The latency is a slope over dependent loads, which every work-item makes: each word holds the place of the next work-item's
-    word. With a stride of 0 all load one word. A stride of 32 is a column of a [32][32] tile of such words, a stride of 33 a
-    column of a padded [32][33] tile. The second half of an 8-byte word is summed separately. Raises Skip for words and shapes
+    The latency is a slope over dependent loads, which every work-item makes: each word holds the place of the next one, a
+    stride further on; with a stride of 0 all load one word, and then all the next. A stride of 32 is a column of a [32][32]
+    tile of such words, a stride of 33 a column of a padded [32][33] tile. The second half of an 8-byte word is summed
+    separately. Where each work-item ends shows how many loads it made. Raises Skip for words and shapes
     that this device does not have.
     """
     if word_bytes not in WORD_TYPES:
         raise Skip(f"no type has {word_bytes} B here: choose from {', '.join(map(str, WORD_TYPES))}")
     if not 1 <= items <= device.info.max_work_group or stride < 0:
         raise Skip(f"{items} work-items at a stride of {stride} are no work-group of this device")
-    words = items * max(MAX_STRIDE, stride)  # all usual strides run the same kernel
+    ring, apart = max(items, ASSUMED_SUB_GROUP_SIZE), max(1, stride)
+    words = ring * max(MAX_STRIDE, stride)  # all usual strides run the same kernel
     if word_bytes * words > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
         raise Skip(f"{word_bytes * words} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
-    defines: dict[str, Value] = {"T": WORD_TYPES[word_bytes], "WORD_BYTES": word_bytes, "WORDS": words}
+    defines: dict[str, Value] = {"T": WORD_TYPES[word_bytes], "WORD_BYTES": word_bytes, "WORDS": words, "RING": ring}
     kernel = device.build(kernel_source("banks"), PTX="ptx" in device.info.features, **defines)["follow"]
-    reached = device.alloc(8 * items)
+    reached = device.alloc(12 * items)
 
     def work(steps: int) -> Work:
-        blocks = -(-steps // STEPS_PER_BLOCK)
+        blocks = telling_count(-(-steps // STEPS_PER_BLOCK), ring, STEPS_PER_BLOCK)
 
         def check() -> None:
-            found, met = device.download(reached, np.uint32, 2 * items).reshape(2, items)
+            found, met, made = device.download(reached, np.uint32, 3 * items).reshape(3, items)
             loads = blocks * STEPS_PER_BLOCK
-            wanted = (np.arange(items) + loads) % items * stride
+            first = np.arange(items) if stride else np.zeros(items, np.int64)
+            wanted = (first + loads) % ring * apart
+            assert (made == loads).all(), f"some work-items made {made[made != loads][0]} loads, not {loads}"
             assert np.array_equal(found, wanted), (
                 "a work-item is not where so many loads lead: some were not made, or are wrong"
             )
@@ -85,9 +89,9 @@ def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
             )
 
         return Work(
-            commands=(Launch(kernel, (reached, np.uint32(stride), np.uint32(blocks)), (items,), (items,)),),
+            commands=(Launch(kernel, (reached, np.uint32(stride), np.uint32(apart), np.uint32(blocks)), (items,), (items,)),),
             ops=blocks * STEPS_PER_BLOCK,
-            outputs=((reached, 8 * items),),
+            outputs=((reached, 12 * items),),
             check=check,
         )
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, iterate_multiply_add
+from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, iterate_multiply_add, telling_count
 from clmembench.benchmarks.chase.pchase import random_cycle
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 TABLE_WORDS = 2048  # 8 KiB, as in Fang et al., section 3.2
 PRIVATE_TABLE_WORDS = 512  # drivers reserve a private copy for every work-item that may run
-STEPS_PER_BLOCK = 16  # as unrolled in subgroup.cl
+STEPS_PER_BLOCK = 17  # as unrolled in subgroup.cl
+MIN_ROW_WORDS = 16  # that a chain of consecutive loads goes round: of fewer it would not show how many were made
+WORDS_BESIDE = 8  # of one sector of 32 bytes, which laps of large steps take turns with
 ASSUMED_WIDTH = 32  # where the device does not report the width of sub-groups
 LINE_SHIFT_BYTES = (4, 32, 64, 124)  # from the start of a line to a sub-group's first word
 MEMORIES = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
@@ -102,17 +104,19 @@ def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes
 
     Each work-item follows a chain of loads in a table of 2048 words (512 where it is private); each word holds the place of
     the next. `groups` work-groups of `items` work-items do so at the same time, and the latency is that of one load by all of
-    them. Every word of the table leads to itself, unless stated otherwise.
+    them.
 
-    pattern consecutive: neighbouring work-items read neighbouring words, `degree` of them each word (a broadcast if above 1).
-    shifted: the same, from `shift_bytes` on. permuted: within a sub-group's words, in an order that changes with each load
+    pattern consecutive: neighbouring work-items read neighbouring words, `degree` of them each word (a broadcast if above 1);
+    each load is one word on within a sub-group's words, all of which are read at once. shifted: the same, from `shift_bytes`
+    on. permuted: within a sub-group's words, in an order that changes with each load
     (Fang's case 2). scattered: each work-item in its own column, in rows of a sub-group's words that differ and change with
     each load (Fang's case 3). A private array belongs to one work-item: `degree` is then the number of work-items with the
     same index.
 
     memory constant is a buffer in constant memory, constant_array an array of program scope; global loads through L1 and
     global_cg past it, from a table of each work-group's own; image is an image1d_buffer. register has no load: one operation
-    (a multiplication and an addition) that reads the result of the last one. The end of each chain is verified. Raises Skip
+    (a multiplication and an addition) that reads the result of the last one. The end of each chain, which shows how many loads
+    were made, is verified. Raises Skip
     for a work-group that the device cannot run.
     """
     table, start = make_chains(memory, pattern, degree, shift_bytes, items, sub_group_width(device.info), device.seed)
@@ -131,11 +135,15 @@ def step_latency(device: Device, memory: str, step: int) -> Slope:
     """Load-to-use latency of one work-item that reads 2048 words in equal steps.
 
     Each word leads to the one `step` words on, modulo the length of the table. Small steps stay in a line that was just
-    loaded, and large ones return to the same few lines: the difference between steps is the cost of a new line of the nearest
-    cache.
+    loaded, and large ones return to the same few lines, each time to another of eight words: the difference between steps is
+    the cost of a new line of the nearest cache.
     """
     index = np.arange(TABLE_WORDS)
-    return _prepare_chains(device, memory, (index + step) % TABLE_WORDS, np.zeros(1, np.int64), 1)
+    following = (index + step) % TABLE_WORDS
+    if step >= WORDS_BESIDE:  # a lap of few words would not show how many were made
+        beside = (index + 1) % WORDS_BESIDE
+        following = np.where(index + step >= TABLE_WORDS, following // WORDS_BESIDE * WORDS_BESIDE + beside, following)
+    return _prepare_chains(device, memory, following, np.zeros(1, np.int64), 1)
 
 
 def make_chains(
@@ -154,7 +162,9 @@ def make_chains(
             [rng.permutation(rows)[:wide] if rows >= wide else rng.integers(rows, size=wide) for _ in range(-(-items // wide))]
         )
         return (columns * wide + np.arange(wide)).reshape(-1), (first.reshape(-1)[:items] * wide + item % wide)
-    return index, (item // degree * degree + shift_bytes // 4) % words
+    row, shift = max(wide, MIN_ROW_WORDS), shift_bytes // 4
+    place = (index - shift) % words
+    return (place // row * row + (place + 1) % row + shift) % words, (item // degree * degree + shift) % words
 
 
 def _random_cycle(count: int, rng: np.random.Generator) -> Array:
@@ -181,14 +191,17 @@ def _prepare_chains(device: Device, memory: str, table: Array, start: Array, gro
     text, args = _place_table(device, memory, (unit * table).astype(np.uint32), groups)
     ptx = "ptx" in device.info.features
     kernel = device.build(text + kernel_source("subgroup"), **{f"MEMORY_{memory}": 1}, WORDS=table.size, PTX=ptx)["follow"]
-    starts, ends = device.alloc(4 * items), device.alloc(4 * items * groups)
+    starts, ends = device.alloc(4 * items), device.alloc(8 * items * groups)
     device.upload(starts, (unit * start).astype(np.uint32))
+    period = _cycle_length(table, int(start[0]))
 
-    def work(blocks: int) -> Work:
+    def work(least: int) -> Work:
+        blocks = telling_count(least, period, STEPS_PER_BLOCK)
         steps = STEPS_PER_BLOCK * blocks
 
         def check() -> None:
-            found = device.download(ends, np.uint32, items * groups).reshape(groups, items)
+            found, made = device.download(ends, np.uint32, 2 * items * groups).reshape(2, groups, items)
+            assert (made == steps).all(), f"some work-items made {made[made != steps].flat[0]} steps, not {steps}"
             wanted = (
                 iterate_multiply_add(start, FACTOR, ADDEND, steps)
                 if memory == "register"
@@ -198,9 +211,17 @@ def _prepare_chains(device: Device, memory: str, table: Array, start: Array, gro
             assert wrong == 0, f"{wrong} of {found.size} chains do not end where they should after {steps} steps"
 
         launch = Launch(kernel, (*args, starts, ends, np.uint32(blocks)), (items * groups,), (items,))
-        return Work(commands=(launch,), ops=steps, outputs=((ends, 4 * items * groups),), check=check)
+        return Work(commands=(launch,), ops=steps, outputs=((ends, 8 * items * groups),), check=check)
 
-    return Slope(work, start=4, most=1 << 26)
+    return Slope(work, start=16, most=1 << 26)
+
+
+def _cycle_length(table: Array, start: int) -> int:
+    """After how many steps the chain from a word comes to it again."""
+    place, length = int(table[start]), 1
+    while place != start and length <= table.size:
+        place, length = int(table[place]), length + 1
+    return length
 
 
 def _place_table(device: Device, memory: str, cells: Array, groups: int) -> tuple[str, tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clmembench.analysis.quiet_windows import CHAINS_PER_LAUNCH, HEADER_NUMBERS
-from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes
+from clmembench.benchmarks import LATENCY, MIB, axis, benchmark, line_bytes, telling_count
 from clmembench.benchmarks.chase.evict import PREPARE_CROWD
 from clmembench.benchmarks.chase.spaces import Chain, build_chain
 from clmembench.model import Command, Device, DeviceInfo, Launch, Local, Metric, Prepared, Probe, Read, Skip, Slope, Value, Work
@@ -112,38 +112,42 @@ def _prepare_lap(device: Device, probe: Probe) -> Slope:
         raise Skip("a mean over laps is of the steady state: cold, skip and record are for traces")
     chain = build_chain(device, probe, **_defines(device.info))
     nodes = chain.lap.size
-    state = device.kept("chase state", 24)
+    state = device.kept("chase state", 32)
     device.upload(state, np.array([chain.lap[0], 0], np.uint64))
 
     # where a lap turns round its parts differ: only whole laps have its mean
     whole = nodes <= MAX_FULL_LAP_NODES or probe.pattern.order == "zigzag"
     windowed, fenced = _window_arguments(device, chain), bool(_defines(device.info)["FENCE"])
 
-    def work(steps: int) -> Work:
-        laps = -(-steps // nodes)
-        blocks = -(-(laps * nodes if whole else steps) // STEPS_PER_BLOCK)
+    checked: list[bool] = []
+
+    def work(least: int) -> Work:
+        laps = -(-least // nodes)
+        # a few steps more than whole laps: where a lap ends is where it began, whatever was done
+        blocks = telling_count(-(-(laps * nodes if whole else least) // STEPS_PER_BLOCK), nodes, STEPS_PER_BLOCK)
+        steps = blocks * STEPS_PER_BLOCK
         args, reads = windowed(blocks)
-        part = (f"near end {blocks * STEPS_PER_BLOCK / nodes:.2g} of a lap, after a whole warm lap",) if steps < nodes else ()
+        part = (f"near end {steps / nodes:.2g} of a lap, after a whole warm lap",) if least < nodes else ()
+
+        def check() -> None:
+            """Where the chase is after so many steps; and, but for the first time, when caches are to stay as they are,
+            whether the chain is still whole."""
+            word, total, made = (int(n) for n in device.download(state, np.uint64, 3))
+            assert made == steps, f"{made} steps were made, not {steps}"
+            wanted = int(chain.lap[total % nodes])
+            assert word == wanted, f"after {total} steps the chase is at word {word}, not at {wanted}"
+            if checked:
+                chain.follow()
+            checked.append(True)
+
         return Work(
             commands=(chain.launch("chase", state, np.uint32(blocks), *args),),
-            ops=blocks * STEPS_PER_BLOCK,
+            ops=steps,
             reads=reads,
             own_clock=fenced,
             check=check,
             notes=(*chain.notes, *part),
         )
-
-    checked: list[bool] = []
-
-    def check() -> None:
-        """Where the chase is after so many steps; and, but for the first time, when caches are to stay as they are, whether
-        the chain is still whole."""
-        word, steps = (int(n) for n in device.download(state, np.uint64, 2))
-        wanted = int(chain.lap[steps % nodes])
-        assert word == wanted, f"after {steps} steps the chase is at word {word}, not at {wanted}"
-        if checked:
-            chain.follow()
-        checked.append(True)
 
     if nodes * line_bytes(device.info) <= max(MAX_SINGLE_ITEM_LAP_BYTES, 2 * device.info.cache_bytes):
         blocks = -(-nodes // STEPS_PER_BLOCK)

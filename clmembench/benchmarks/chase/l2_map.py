@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, MIB, axis_of, benchmark, line_bytes
-from clmembench.benchmarks.chase.pchase import random_cycle
+from clmembench.benchmarks import LATENCY, MIB, axis_of, benchmark, line_bytes, telling_count
+from clmembench.benchmarks.chase.pchase import STEPS_PER_BLOCK, Chase
 from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, Read, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
@@ -19,7 +19,6 @@ GROUPS_PER_UNIT = 8  # enough that each unit gets one, few enough that all run a
 UNMEASURED_UNIT = 0xFF  # fills the unit of a row that no work-group measured
 MIN_CPU_CACHE_BYTES = 4 * MIB  # less is the size of a core's own cache
 MAX_CPU_SET_BYTES = 16 * MIB  # beyond a core's own caches, without laps of seconds
-STEPS_PER_BLOCK = 16  # as unrolled in pchase.cl
 SEED = 20170101
 
 
@@ -117,25 +116,19 @@ def _prepare_cpu_core(device: Device) -> Slope:
         )
     spacing = line_bytes(info)
     nodes = max(STEPS_PER_BLOCK, (info.array_bytes or min(info.cache_bytes // 2, MAX_CPU_SET_BYTES)) // spacing)
-    kernels = device.build(kernel_source("pchase"))
-    chain, cursor = device.alloc(nodes * spacing), device.alloc(8)
-    successor, result = device.alloc(4 * nodes), device.alloc(8)
-    device.upload(successor, random_cycle(nodes, SEED + device.seed)[1])
-    device.run([Launch(kernels["build_chain"], (chain, successor, cursor, np.uint64(spacing)), (nodes,))])
-    blocks = -(-nodes // STEPS_PER_BLOCK)
+    chase = Chase.built(device, nodes, spacing, SEED + device.seed)
+    lap_blocks = -(-nodes // STEPS_PER_BLOCK)
     held = () if info.compute_units == 1 else ("held to no core: the latency of whichever core it ran on",)
     notes = (f"over {nodes * spacing} B in lines of {spacing} B", *held)
 
-    def check() -> None:
-        device.upload(result, np.zeros(8, np.uint8))
-        device.run([Launch(kernels["compare"], (chain, successor, result, np.uint64(spacing)), (nodes,))])
-        wrong = int(device.download(result, np.uint32, 1)[0])
-        assert wrong == 0, f"{wrong} of {nodes} nodes of the chain are damaged"
-        # a whole lap, so that the cache holds the set again
-        device.run([Launch(kernels["chase"], (cursor, np.uint32(blocks)), (1,), (1,))])
-
     def work(laps: int) -> Work:
-        chase = Launch(kernels["chase"], (cursor, np.uint32(laps * blocks)), (1,), (1,))
-        return Work(commands=(chase,), ops=laps * blocks * STEPS_PER_BLOCK, check=check, notes=notes)
+        blocks = telling_count(laps * lap_blocks, nodes, STEPS_PER_BLOCK)
+
+        def check() -> None:
+            chase.verify(blocks * STEPS_PER_BLOCK)
+            chase.verify_chain()
+            device.run([chase.launch(blocks)])  # so that the cache holds the set again
+
+        return Work(commands=(chase.launch(blocks),), ops=blocks * STEPS_PER_BLOCK, check=check, notes=notes)
 
     return Slope(work, start=1, most=1 << 16)
