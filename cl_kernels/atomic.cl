@@ -24,9 +24,10 @@
 #endif
 
 // Performs one operation on a cell. `held` is the value that the work-item carries from one operation to the next; `count` is
-// its sum of results. `zero` is zero at run time, opaque to the compiler: the operand depends on the last result, so operations
-// are dependent.
-void operate(volatile CELL_SPACE T* const cell, T* const held, T* const count, const T zero) {
+// its sum of results, of compare-and-swaps its successes, and `missed` their failures. `zero` is zero at run time, opaque to the
+// compiler: the operand depends on the last result, so operations are dependent. No operation leaves the sum of cells and results
+// as it was.
+void operate(volatile CELL_SPACE T* const cell, T* const held, T* const count, T* const missed, const T zero) {
 #if OP == OP_ADD
 #if USED
     *held = ATOMIC(add)(cell, (T)1 + (*held & zero));
@@ -39,12 +40,15 @@ void operate(volatile CELL_SPACE T* const cell, T* const held, T* const count, c
     // cell).
     const T old = ATOMIC(cmpxchg)(cell, *held, *held + 1);
     *count += old == *held;
+    *missed += old != *held;
     *held = old == *held ? old + 1 : old;
 #elif OP == OP_EXCHANGE
 #if USED
-    *held = ATOMIC(xchg)(cell, *held);
+    *held = ATOMIC(xchg)(cell, *held + 1);
 #else
-    ATOMIC(xchg)(cell, *held);
+    // no operation waits for a result, but all are summed: nothing else would show that they came
+    *count += ATOMIC(xchg)(cell, *held);
+    *held += 1;
 #endif
 #else
     // An addition that the device has no instruction for: it is repeated until no other work-item wrote in between.
@@ -70,12 +74,12 @@ size_t next_cell(const size_t fixed, uint* const state) {
 }
 
 // Each work-item performs `rounds` operations, one after the other, on the cells that ADDRESS selects, and writes its last
-// value and its count.
+// value, of compare-and-swaps its failures, and its count.
 kernel void compete(volatile global T* restrict cells, global T* restrict carried, global T* restrict counted, const T zero,
                     const uint rounds) {
     const size_t id = get_global_id(0);
     uint state = ((uint)id + 1u) * HASH_FACTOR | 1u;
-    T held = OP == OP_EXCHANGE ? (T)(id + 1) : (T)0, count = 0;
+    T held = OP == OP_EXCHANGE ? (T)(id + 1) : (T)0, count = 0, missed = 0;
 #if IN_LOCAL
     local T mine[LOCAL_CELLS];
     // The loop starts at 0 for every work-item: PoCL 3.0 cannot compile a start that differs before a barrier.
@@ -89,12 +93,12 @@ kernel void compete(volatile global T* restrict cells, global T* restrict carrie
                          : ADDRESS == ADDRESS_LINE ? id * (LINE_BYTES / sizeof(T))
                                                    : 0;
 #endif
-    for (uint i = 0; i < rounds; i++) operate(base + next_cell(fixed, &state), &held, &count, zero);
+    for (uint i = 0; i < rounds; i++) operate(base + next_cell(fixed, &state), &held, &count, &missed, zero);
 #if IN_LOCAL
     barrier(CLK_LOCAL_MEM_FENCE);
     for (size_t i = get_local_id(0); i < LOCAL_CELLS; i += get_local_size(0))
         cells[get_group_id(0) * LOCAL_CELLS + i] = mine[i];
 #endif
-    carried[id] = held;
+    carried[id] = OP == OP_CAS ? missed : held;
     counted[id] = count;
 }

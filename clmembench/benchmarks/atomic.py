@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks import axis, axis_of, benchmark, telling_count
 from clmembench.model import Array, Device, DeviceInfo, Fill, Headline, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
@@ -31,6 +32,7 @@ NOTE_COMBINED_ADDS = "int: compilers may combine a sub-group's additions to one 
 CELL_DISTANCE_BYTES = 256  # no cache line or sector holds two cells
 SPREAD_CELLS = 1 << 20  # cells that spread operations address
 LOCAL_SPREAD_CELLS = 1 << 10
+MIN_SPREAD_SHARE = 0.5  # of the cells that random operations meet: compare-and-swaps prefer those that they have met
 MAX_EXACT_COUNT = {"float": 1 << 24, "double": 1 << 31}  # counts that are exact in that type, and in the kernel's counter
 
 
@@ -120,9 +122,10 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
     each work-`group`; a `line` for each work-item; or `spread` at random over 2^20 words (2^10 of local memory). A float or
     double is added by a compare-and-swap loop (native additions are silently wrong on some runtimes), which counts as one
     operation; `cas` is one attempt. With the result `used` each operation waits for the result of the one before; with
-    `unused` it does not. Compilers may combine the additions of a sub-group. On CPUs a work-group is one work-item, so that
-    they compete. The final contents of the cells and the values seen on the way are verified exactly. Raises Skip for
-    work-items that would take turns, or that are not a whole number of work-groups.
+    `unused` it does not, though those of exchanges are summed. Compilers may combine the additions of a sub-group. On CPUs a
+    work-group is one work-item, so that they compete. The final contents of the cells and the values seen on the way show the
+    number of operations exactly. Raises Skip for work-items that would take turns, or that are not a whole number of
+    work-groups.
     """
     contest = _atomic_case(device.info, op, dtype, memory, address, result, items)
     kernel = device.build(kernel_source("atomic"), **contest.defines())["compete"]
@@ -131,7 +134,9 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
     reset = Fill(cells, contest.cells * contest.word.itemsize)
     combined = not device.info.has_cpu_cores and op == "add" and dtype == "int" and items > 1
 
-    def work(rounds: int) -> Work:
+    def work(least: int) -> Work:
+        rounds = contest.telling(least)
+
         def check() -> None:
             held, counts = (device.download(b, contest.word, items) for b in (carried, counted))
             contest.verify(rounds, device.download(cells, contest.word, contest.cells), held, counts)
@@ -198,47 +203,83 @@ class _AtomicCase:
             }
         return defines | ({"FP64": 1} if self.dtype == "double" else {})
 
+    def telling(self, least: int) -> int:
+        """Operations of a work-item: the first number from `least` on with which sums, which wrap, show that none was left out.
+        Real numbers are exact, and counted no further."""
+        if self.dtype in REAL_TYPES:
+            return least
+        words = 1 << 8 * self.word.itemsize
+        return telling_count(least, words // math.gcd(self.items, words))
+
     def verify(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
         """Raises AssertionError where cells, or the values and counts of work-items, differ from what these operations
         leave."""
-        if self.op == "exchange":
-            return self._conserved(cells, held)
+        if self.address == "spread":
+            self._verify_spread(rounds, cells, counts)
         if self.dtype in REAL_TYPES:
             found = float(cells.view("f8" if self.word.itemsize == 8 else "f4").astype(np.float64).sum())
             assert found == self.items * rounds, f"{self.items * rounds} times 1 was added, and the sum is {found:g}"
             assert (counts == rounds).all(), "some work-items did not do all their operations"
-            return None
-        mask = (1 << 8 * self.word.itemsize) - 1  # unsigned words wrap, and so does the expected sum
-        total = int(cells.astype(object).sum()) & mask if len(cells) < 1 << 12 else int(cells.sum(dtype=np.uint64)) & mask
-        if self.op == "cas":
-            won = int(counts.sum(dtype=np.uint64)) & mask
-            assert 0 < won == total, f"{won} compare-and-swaps succeeded, and the cells hold {total}"
-            # an attempt fails only where another has succeeded since the last one
-            if self.address != "spread" and self.items * rounds <= mask:
-                busy = cells[:: CELL_DISTANCE_BYTES // self.word.itemsize] if self.address == "line" else cells
-                assert (busy >= rounds).all(), f"a cell has {busy.min()} successes of work-items with {rounds} attempts each"
-            return None
-        assert total == self.items * rounds & mask, f"{self.items * rounds} additions left {total}"
-        if self.address != "spread":
-            busy = cells[:: CELL_DISTANCE_BYTES // self.word.itemsize] if self.address == "line" else cells
-            each = self.items // len(busy) * rounds
-            assert (busy == each & mask).all(), f"a cell holds {busy[busy != each & mask][0]} instead of {each}"
-            if self.used:  # the additions to a cell return 0, 1, 2 ... once each
-                seen, wanted = int(counts.sum(dtype=np.uint64)) & mask, len(busy) * (each * (each - 1) // 2) & mask
-                assert seen == wanted, f"the old values add up to {seen} instead of {wanted}: some came twice"
-        return None
+        elif self.op == "exchange":
+            self._verify_exchanges(rounds, cells, held, counts)
+        elif self.op == "cas":
+            self._verify_swaps(rounds, cells, held, counts)
+        else:
+            self._verify_additions(rounds, cells, counts)
 
-    def _conserved(self, cells: Array, held: Array) -> None:
-        """Exchanges lose nothing: cells and work-items together hold the initial values. Where work-items discard the results,
-        each cell holds a value that one of them had."""
-        tokens = np.arange(1, self.items + 1, dtype=self.word)
-        if self.used:
-            found = np.sort(np.concatenate([cells[cells != 0], held[held != 0]]))
-            assert np.array_equal(found, tokens), "an exchange lost a value or made one up"
+    @property
+    def _mask(self) -> int:
+        return (1 << 8 * self.word.itemsize) - 1  # unsigned words wrap, and so does an expected sum
+
+    def _sum(self, *words: Array) -> int:
+        return sum(int(part.sum(dtype=np.uint64)) for part in words) & self._mask
+
+    def _busy(self, cells: Array) -> Array:
+        """The cells that operations address, where these are not spread."""
+        return cells[:: CELL_DISTANCE_BYTES // self.word.itemsize] if self.address == "line" else cells
+
+    def _verify_spread(self, rounds: int, cells: Array, counts: Array) -> None:
+        """The operations that wrote met as many cells as random ones do, or half of them."""
+        wrote = int(counts.sum(dtype=np.uint64)) if self.op == "cas" else self.items * rounds
+        groups = self.items // self.group if self.local else 1
+        met = len(cells) * -math.expm1(-wrote / groups / (len(cells) // groups))
+        found = np.count_nonzero(cells)
+        assert found >= MIN_SPREAD_SHARE * met, f"{wrote} operations met {found} cells, where random ones meet {met:.0f}"
+
+    def _verify_additions(self, rounds: int, cells: Array, counts: Array) -> None:
+        total, wanted = self._sum(cells), self.items * rounds & self._mask
+        assert total == wanted, f"{self.items * rounds} additions left {total}"
+        if self.address == "spread":
             return
-        assert np.array_equal(held, tokens), "a work-item did not keep its own value"
-        written = cells[cells != 0]
-        assert len(written) and (written <= self.items).all(), "a cell holds what nobody wrote"
+        busy = self._busy(cells)
+        each = self.items // len(busy) * rounds
+        wrong = busy[busy != each & self._mask]
+        assert not wrong.size, f"a cell holds {wrong[0]} instead of {each}"
+        if self.used:  # the additions to a cell return 0, 1, 2 ... once each
+            seen, wanted = self._sum(counts), len(busy) * (each * (each - 1) // 2) & self._mask
+            assert seen == wanted, f"the old values add up to {seen} instead of {wanted}: some came twice"
+
+    def _verify_swaps(self, rounds: int, cells: Array, missed: Array, counts: Array) -> None:
+        total, won = self._sum(cells), self._sum(counts)
+        assert 0 < won == total, f"{won} compare-and-swaps succeeded, and the cells hold {total}"
+        tried = (counts + missed)[counts + missed != self.word.type(rounds & self._mask)]
+        assert not tried.size, f"a work-item made {tried[0]} attempts instead of {rounds}"
+        # an attempt fails only where another has succeeded since the last one
+        if self.address != "spread" and self.items * rounds <= self._mask:
+            busy = self._busy(cells)
+            assert (busy >= rounds).all(), f"a cell has {busy.min()} successes of work-items with {rounds} attempts each"
+
+    def _verify_exchanges(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
+        """Every value that was put into a cell has come out of one, or is still there. With the result used each exchange adds
+        1 to a value that a work-item or a cell held; otherwise a work-item puts in its number, and 1 more each time."""
+        first, n = self.items * (self.items + 1) // 2, self.items * rounds
+        found = self._sum(cells, held if self.used else counts)
+        wanted = first + n if self.used else rounds * first + n * (rounds - 1) // 2
+        assert found == wanted & self._mask, f"values add up to {found} instead of {wanted & self._mask}: exchanges are missing"
+        assert self.address == "spread" or (self._busy(cells) != 0).all(), "some cells hold what nobody wrote"
+        if not self.used:
+            last = (np.arange(1, self.items + 1, dtype=np.uint64) + np.uint64(rounds)).astype(self.word)
+            assert np.array_equal(held, last), "a work-item did not do all its operations"
 
 
 def _atomic_case(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> _AtomicCase:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from clmembench.benchmarks import axis_of, benchmark
-from clmembench.model import Device, DeviceInfo, Fill, Headline, Kernel, Launch, Local, Metric, Skip, Slope, Work
+from clmembench.model import Device, DeviceInfo, Fill, Headline, Launch, Local, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 BARRIERS_PER_BLOCK = 16  # as unrolled in barrier.cl
@@ -39,11 +37,11 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
 def barrier(device: Device, work_items: int) -> Slope:
     """Cost of barrier() within one work-group, by the size of the work-group.
 
-    The cost is a slope over the number of barriers that every work-item passes. A rotation through local memory verifies
-    beforehand that barriers separate its rounds.
+    The cost is a slope over the number of barriers that every work-item passes and counts. A rotation through local memory
+    verifies beforehand that these barriers separate its rounds.
     """
-    kernels = device.build(kernel_source("barrier"), VERIFY=0)
-    out = device.alloc(4 * work_items)
+    kernels = device.build(kernel_source("barrier"))
+    out, rotated = device.alloc(4 * work_items), device.alloc(4 * work_items)
     shape = ((work_items,), (work_items,))
 
     def work(count: int) -> Work:
@@ -53,9 +51,9 @@ def barrier(device: Device, work_items: int) -> Slope:
             met = device.download(out, np.uint32, work_items)
             assert (met == blocks * BARRIERS_PER_BLOCK).all(), f"some work-items met {met.min()} of {blocks * 16} barriers"
             rounds = 37
-            rotate = Launch(kernels["rotate_ids"], (out, np.uint32(rounds), Local(4 * work_items)), *shape)
+            rotate = Launch(kernels["rotate_ids"], (rotated, np.uint32(rounds), Local(4 * work_items)), *shape)
             device.run([rotate])
-            held = device.download(out, np.uint32, work_items)
+            held = device.download(rotated, np.uint32, work_items)
             wanted = (np.arange(work_items) + rounds) % work_items
             assert np.array_equal(held, wanted), "a neighbour's value was read before it was written: barriers do not hold"
 
@@ -63,8 +61,7 @@ def barrier(device: Device, work_items: int) -> Slope:
             commands=(Launch(kernels["group_barrier"], (out, np.uint32(blocks)), *shape),),
             ops=blocks * BARRIERS_PER_BLOCK,
             outputs=((out, 4 * work_items),),
-            # the rotation overwrites the timed kernel's output, so only the first check sees that output
-            check=_first_time_only(check),
+            check=check,
             notes=(NOTE_LOOPS,) if device.info.has_cpu_cores else (),
         )
 
@@ -86,55 +83,44 @@ def device_barrier(device: Device, groups: int) -> Slope:
     """Cost of a barrier across concurrent work-groups, through one atomic counter in global memory.
 
     Each work-group is one work-item; the memory fences that a barrier needs are included. On GPUs the cost depends on the
-    placement of the groups, so few groups may show two values. The wait of a group is bounded; raises Skip where groups do not
+    placement of the groups, so few groups may show two values. Each group counts the rounds in which it saw that all others had
+    arrived before it went on. The wait of a group is bounded; raises Skip where groups do not
     run concurrently, at first or during the measurement.
     """
     if groups > device.info.compute_units:
         raise Skip(f"{groups} work-groups on {device.info.compute_units} compute unit cannot wait for each other")
-    timed = device.build(kernel_source("barrier"), VERIFY=0)["device_barrier"]
-    verified = device.build(kernel_source("barrier"), VERIFY=1)["device_barrier"]
-    state, seen = device.alloc(12), device.alloc(4 * groups)
-    reset = Fill(state, 4)  # the arrivals; the check reads the rest: groups that gave up, and errors found by VERIFY
+    kernel = device.build(kernel_source("barrier"))["device_barrier"]
+    state, passed = device.alloc(8), device.alloc(4 * groups)
+    reset = Fill(state, 4)  # the arrivals; the check reads the rest: whether a group gave up
 
     most = MAX_CPU_POLLS if device.info.has_cpu_cores else MAX_POLLS
 
-    def launch(kernel: Kernel, rounds: int) -> Launch:
-        return Launch(kernel, (state, seen, np.uint32(rounds), np.uint32(most)), (groups,), (1,))
+    def launch(rounds: int) -> Launch:
+        return Launch(kernel, (state, passed, np.uint32(rounds), np.uint32(most)), (groups,), (1,))
 
-    device.run([Fill(state, 12), Fill(seen, 4 * groups), launch(verified, TRIAL_ROUNDS)])
-    _, gave_up, early = device.download(state, np.uint32, 3)
-    if gave_up:
+    device.run([Fill(state, 8), launch(TRIAL_ROUNDS)])
+    if device.download(state, np.uint32, 2)[1]:
         raise Skip(f"{groups} work-groups do not run at the same time here")
 
     def work(rounds: int) -> Work:
         def check() -> None:
-            arrived, gave_up, _ = device.download(state, np.uint32, 3)
+            arrived, gave_up = device.download(state, np.uint32, 2)
             if gave_up:
                 # another program caused it: neither the device nor the benchmark failed
                 raise Skip(f"{groups} work-groups stopped running at the same time while it was measured: close other programs")
-            assert early == 0, f"{early} times a group passed the barrier before its neighbour had arrived"
             assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"
+            least = int(device.download(passed, np.uint32, groups).min())
+            assert least == rounds, f"a group saw all others arrive in {least} of {rounds} rounds before it went on"
 
         together = groups if device.info.kind == "cpu" else 0
         return Work(
-            commands=(launch(timed, rounds),),
+            commands=(launch(rounds),),
             ops=rounds,
             before=(reset,),
+            outputs=((passed, 4 * groups),),
             check=check,
             expected_units=together,
             concurrent_units=together,
         )
 
     return Slope(work, start=TRIAL_ROUNDS, most=(1 << 31) // groups)
-
-
-def _first_time_only(check: Callable[[], None]) -> Callable[[], None]:
-    """The given check, performed the first time only."""
-    done: list[bool] = []
-
-    def first() -> None:
-        if not done:
-            done.append(True)
-            check()
-
-    return first
