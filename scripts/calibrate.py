@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clmembench.analysis import compare, distributions, noise, stats
+from clmembench.analysis import compare, decision, distributions, noise, stats
 from clmembench.analysis.derive import Derived, derive
 from clmembench.gates.whole import judged_run
 from clmembench.model import Card, Place, Run
@@ -321,8 +321,8 @@ def leave_pairs_out(kind: Runs, host: Runs, step: int = 1) -> list[Pair]:
 def null_changes(of_host: Sequence[Pair], processes: int) -> Iterator[compare.Change]:
     """The changes between two runs each between which nothing was changed."""
     for table, device, a, b in of_host:
-        sides = [compare.Side([_first(v, processes) for v in values], "cpu", device) for values in (a, b)]
-        yield from compare.compare_sides(sides[0], sides[1], _cards(a), compare.DEFAULT_MARGIN, table).changes
+        sides = [decision.Side([_first(v, processes) for v in values], "cpu", device) for values in (a, b)]
+        yield from compare.compare_sides(sides[0], sides[1], _cards(a), decision.DEFAULT_MARGIN, table).changes
 
 
 def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
@@ -337,7 +337,7 @@ def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
             if y is not None:
                 typical = table.of("cpu", x), table.of("cpu", y)
                 ratio = noise.log_ratio(x.medians, y.medians, typical, table, False, (factors[0], factors[1]))
-                smallest = ratio.smallest_change(compare.DEFAULT_MARGIN, compare.FALSE_DISCOVERY_RATE / 2)
+                smallest = ratio.smallest_change(decision.DEFAULT_MARGIN, decision.FALSE_DISCOVERY_RATE / 2)
                 found.setdefault(f"{x.benchmark}, {noise.duration_of(x)}", []).append(smallest)
     return {name: statistics.median(values) for name, values in sorted(found.items())}
 

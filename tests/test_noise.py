@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from clmembench.analysis import distributions, noise
-from clmembench.analysis.compare import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side, compare, compare_sides
+from clmembench.analysis.compare import compare, compare_sides
+from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import Noise, NoiseTable
 from clmembench.gates.whole import judged_run

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
-from clmembench.analysis import distributions, matching, noise, stats
+from clmembench.analysis import decision, matching, noise, stats
+from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side, Verdict
 from clmembench.analysis.derive import Derived
 from clmembench.model import Card, Run, Value
-from clmembench.model.direction import gain, more_is_better, sign
+from clmembench.model.direction import gain, more_is_better
 
-Verdict = Literal["faster", "slower", "same", "undecided"]
-
-DEFAULT_MARGIN = 0.05  # what a user would not care about, and hosts do by themselves
-FALSE_DISCOVERY_RATE = 0.01  # of what is called faster or slower: so much of it is expected to be false
 MAX_WORK_DIFFERENCE = 0.01  # of what a pass moves: tuned configurations round sizes by less
-CONTENTION_EXPONENT = 2.0  # a pass that should have all CPUs may lose the square of the share that other programs left it
-MIN_OTHERS = 0.05  # of the CPUs, that other programs used: less is the accounting's own grain
 NOISE_REASON = "runs differ too much by themselves: use more --processes on a quiet host, or compare --live"
 CONTENTION_REASON = "other programs used the CPU, which may explain it: measure again when they do not"
 MIN_SPEED_TO_PASS = 0.5  # of the first run's speed: an undecided value that looks so slow is no ground to pass a check
@@ -67,17 +60,6 @@ class Comparison:
         return sum(change.verdict == verdict for change in self.changes)
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The values of one run, the kind of device they are of (noise.kind_of), what identifies the device, and its model."""
-
-    values: Sequence[Derived]
-    kind: str
-    device: str
-    on_cpu: bool = False
-    model: str = ""
-
-
 def compare(
     first: Run, second: Run, margin: float = DEFAULT_MARGIN, force: bool = False, table: noise.NoiseTable | None = None
 ) -> Comparison:
@@ -87,11 +69,8 @@ def compare(
     sides = []
     measured = [matching.own_values(run) for run in (first, second)]
     for run, own in zip((first, second), measured, strict=True):
-        device = run.header.device
         values = [v for v in own if v.benchmark not in left_out]
-        identity = f"{device.name} {device.uuid or device.pci}"
-        model = f"{device.name}, {device.compute_units}"  # CPUs of any number of cores go by one name
-        sides.append(Side(values, noise.kind_of(device, run.header.host), identity, device.kind == "cpu", model))
+        sides.append(decision.side_of(values, run.header.device, run.header.host))
     found = compare_sides(sides[0], sides[1], second.header.benchmarks, margin, table or noise.calibrated())
     if first.records and first.records == second.records:
         changes = tuple(map(_identical, found.changes))
@@ -124,19 +103,42 @@ def _identical(change: Change) -> Change:
 
 def compare_sides(first: Side, second: Side, cards: Mapping[str, Card], margin: float, table: noise.NoiseTable) -> Comparison:
     """As `compare`, of values without their runs; `cards` say which suite and headline they belong to."""
-    told_apart = frozenset().union(*(matching.several_configurations(side.values) for side in (first, second)))
-    of = [matching.by_point(side.values, told_apart) for side in (first, second)]
-    own = [noise.host_factor(table, side.kind, side.values) for side in (first, second)]
-    if first.kind == second.kind:  # what one host is seen to do is the best guess for another of its kind
-        own = [factor or other for factor, other in zip(own, reversed(own), strict=True)]
-    factors = own[0] or 1.0, own[1] or 1.0
-    pairs = [(a, of[1][key]) for key, a in of[0].items() if key in of[1] and a.benchmark in cards]
-    pairs = [(a, b) for a, b in pairs if a.status != "skipped" or b.status != "skipped"]  # what neither can run is no value
+    pair = decision.pair_of(first, second, table)
+    of = _by_point(first, second)
+    pairs = [(a, b) for a, b in _common(*of) if a.benchmark in cards]
     plain = [_plain(a, b, cards[b.benchmark]) for a, b in pairs]
-    gains = [_gain(a, b, (first, second), factors, table) for a, b in pairs]
+    gains = [_gain(pair, a, b) for a, b in pairs]
     changes = _decided(plain, gains, [more_is_better(a.better) for a, _ in pairs], margin)
     only = [tuple(dict.fromkeys(_label(v) for k, v in of[i].items() if k not in of[1 - i])) for i in (0, 1)]
     return Comparison(tuple(changes), only[0], only[1], _means(changes))
+
+
+def level_of(pair: decision.Pair, margin: float = DEFAULT_MARGIN) -> float:
+    """The level at which `compare_sides` calls values of these sides faster or slower."""
+    gains = [_gain(pair, a, b) for a, b in _common(*_by_point(pair.first, pair.second))]
+    return decision.decision_level([gain for gain in gains if gain is not None], margin)
+
+
+def _by_point(first: Side, second: Side) -> list[dict[matching.Key, Derived]]:
+    told_apart = frozenset().union(*(matching.several_configurations(side.values) for side in (first, second)))
+    return [matching.by_point(side.values, told_apart) for side in (first, second)]
+
+
+def _common(first: Mapping[matching.Key, Derived], second: Mapping[matching.Key, Derived]) -> list[tuple[Derived, Derived]]:
+    """The values of common points, without those that neither side can run."""
+    pairs = [(a, second[key]) for key, a in first.items() if key in second]
+    return [(a, b) for a, b in pairs if a.status != "skipped" or b.status != "skipped"]
+
+
+def _gain(pair: decision.Pair, a: Derived, b: Derived) -> noise.LogRatio | None:
+    """The second's value over the first's, turned so that more is better; None where one is not good, or of other work."""
+    ours, theirs = pair.first.noisy(a, pair.table), pair.second.noisy(b, pair.table)
+    return None if ours is None or theirs is None or _is_other_work(a, b) else pair.gain(ours, theirs, a.better)
+
+
+def _is_other_work(a: Derived, b: Derived) -> bool:
+    """Whether a pass of the one moves other amounts than one of the other."""
+    return abs(a.nbytes - b.nbytes) > MAX_WORK_DIFFERENCE * max(a.nbytes, b.nbytes) and min(a.pass_ns, b.pass_ns) > 0
 
 
 def _plain(a: Derived, b: Derived, card: Card) -> Change:
@@ -155,52 +157,26 @@ def _plain(a: Derived, b: Derived, card: Card) -> Change:
             reason = f"{value.status} in the {which}{': ' + value.reason if value.reason else ''}"
             broken = which == "second" and value.status in matching.BROKEN
             return replace(plain, reason=reason, broken=broken, left_out=a.status not in matching.NO_VALUE)
-    if abs(a.nbytes - b.nbytes) > MAX_WORK_DIFFERENCE * max(a.nbytes, b.nbytes) and min(a.pass_ns, b.pass_ns) > 0:
+    if _is_other_work(a, b):
         why = f"not the same work: a pass moves {a.nbytes} B in the first and {b.nbytes} B in the second"
         return replace(plain, reason=why, estimate=None, left_out=True)
     return plain
 
 
-def _gain(
-    a: Derived, b: Derived, sides: tuple[Side, Side], factors: tuple[float, float], table: noise.NoiseTable
-) -> noise.LogRatio | None:
-    """The second over the first, turned so that more is better; None where either has no value that counts."""
-    if any(v.status != "ok" or not v.medians or min(v.medians) <= 0 for v in (a, b)):
-        return None
-    typical = table.of(sides[0].kind, a), table.of(sides[1].kind, b)
-    two_of_a_model = sides[0].device != sides[1].device and sides[0].model == sides[1].model
-    found = noise.log_ratio(a.medians, b.medians, typical, table, two_of_a_model, factors)
-    # other programs on its CPU only slow a run down: undisturbed it may have been faster
-    slack = [_contention(v.others) if side.on_cpu else 0.0 for v, side in zip((a, b), sides, strict=True)]
-    return replace(found, log=sign(a.better) * found.log, low_slack=slack[0], high_slack=slack[1])
-
-
-def _contention(others: float) -> float:
-    """By how much, as a logarithm, other programs that used this share of the CPUs may have slowed a value down."""
-    return CONTENTION_EXPONENT * -math.log(1 - min(0.9, others)) if others > MIN_OTHERS else 0.0
-
-
 def _decided(
     plain: Sequence[Change], gains: Sequence[noise.LogRatio | None], higher: Sequence[bool], margin: float
 ) -> list[Change]:
-    """Every change with its verdict. Faster and slower are called of all values together, so that at most FALSE_SHARE of the
-    calls is expected to be false however many values there are (Benjamini & Hochberg 1995); `same` is what has its interval
-    within the margin."""
-    usable = {i: gain for i, gain in enumerate(gains) if gain is not None and not plain[i].reason}
-    chances = {i: gain.chance(margin) for i, gain in usable.items()}
-    level = distributions.benjamini_hochberg([min(1.0, 2 * min(pair)) for pair in chances.values()], FALSE_DISCOVERY_RATE)
+    """Every change with its verdict, which all values get together."""
+    usable = {i: gain for i, gain in enumerate(gains) if gain is not None}
+    level = decision.decision_level(list(usable.values()), margin)
     changes = list(plain)
     for i, found in usable.items():
-        gain = found.ratio()
-        slower, faster = (2 * chance <= level for chance in chances[i])
-        said = gain.verdict(margin)
-        verdict: Verdict = "slower" if slower else "faster" if faster else "same" if said == "same" else "undecided"
+        gain, verdict = found.ratio(), decision.decision(found, level, margin)
         reason = ""
         if verdict == "undecided":
             chance = f"one of {len(usable)} values may look so by chance: measure again"
-            reason = (
-                CONTENTION_REASON if found.low_slack or found.high_slack else NOISE_REASON if said == "undecided" else chance
-            )
+            disturbed = found.low_slack or found.high_slack
+            reason = CONTENTION_REASON if disturbed else NOISE_REASON if gain.verdict(margin) == "undecided" else chance
         changes[i] = replace(
             plain[i],
             verdict=verdict,

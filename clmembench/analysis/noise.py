@@ -161,11 +161,7 @@ def log_ratio(
         raise ValueError("a ratio needs values above 0")
     parts: list[tuple[float, float]] = []  # variance, degrees of freedom
     for values, own, factor in zip((a, b), noise, factors, strict=True):
-        prior, known = (own.process_sd * factor) ** 2, len(values) - 1
-        freedom = own.process_freedom + known
-        variance = (own.process_freedom * prior + known * _variance(values)) / freedom
-        # a median of three or more wanders by pi / 2 times the variance of a mean
-        parts.append((variance * (math.pi / 2 if known > 1 else 1.0) / len(values), freedom))
+        parts.append(process_variance(values, own, factor))
         between_runs = (own.run_sd * (factor if own.run_scales else 1.0)) ** 2, table.run_freedom
         parts.append(between_runs)
         if two_of_a_model:
@@ -174,6 +170,15 @@ def log_ratio(
     freedom = total**2 / sum(variance**2 / known for variance, known in parts)
     log = math.log(statistics.median(b)) - math.log(statistics.median(a))
     return LogRatio(log, math.sqrt(total), freedom)
+
+
+def process_variance(values: Sequence[float], own: Noise, factor: float = 1.0) -> tuple[float, float]:
+    """The variance of the logarithm of the median of processes' values, and its degrees of freedom."""
+    prior, known = (own.process_sd * factor) ** 2, len(values) - 1
+    freedom = own.process_freedom + known
+    variance = (own.process_freedom * prior + known * _variance(values)) / freedom
+    # a median of three or more wanders by pi / 2 times the variance of a mean
+    return variance * (math.pi / 2 if known > 1 else 1.0) / len(values), freedom
 
 
 def _variance(values: Sequence[float]) -> float:

@@ -8,7 +8,8 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from clmembench.analysis.baseline_check import Judgement
-from clmembench.analysis.compare import Change, Comparison, Verdict
+from clmembench.analysis.compare import Change, Comparison
+from clmembench.analysis.decision import Verdict
 from clmembench.analysis.matching import Uncompared
 from clmembench.analysis.stats import Ratio
 from clmembench.report import render

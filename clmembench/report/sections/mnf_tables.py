@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from clmembench.analysis import stats
-from clmembench.analysis.compare import DEFAULT_MARGIN
+from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import PROCESS_SD
 from clmembench.infer.casestudy import mnf_whole, versions
