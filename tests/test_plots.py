@@ -86,14 +86,16 @@ def test_scaling_over_units_absolute_and_relative(frame):
 def test_headlines_relative_to_a_baseline_turned_so_that_more_is_better(files):
     frame = cm.headlines([files / "gpu.jsonl", files / "cpu.jsonl"])
     extra = {"device": ["Fast $GPU$", device_label(header(CPU))], "group": "latency", "quantity": "wait", "better": "lower"}
-    more = pd.DataFrame({**extra, "value": [2.0, 8.0], "low": [1.0, 8.0], "high": [3.0, 8.0], "status": "ok"})
+    more = pd.DataFrame({**extra, "value": [2.0, 8.0], "log_sd": [0.3, 0.4], "log_freedom": [1e6, 1e6], "status": "ok"})
     axis = cm.plots.headlines(pd.concat([frame, more], ignore_index=True))
     names = [label.get_text() for label in axis.get_yticklabels()]
     (bars,) = axis.containers
     points = dict(zip(names, zip(*bars.lines[0].get_data(), strict=True), strict=True))
     assert points["latency: wait"][0] == pytest.approx(1 / 4)  # waits 4 times as long
     (segments,) = (bar.get_segments() for bar in bars.lines[2])
-    assert segments[names.index("latency: wait")][:, 0] == pytest.approx([1 / 8, 3 / 8])
+    assert segments[names.index("latency: wait")][:, 0] == pytest.approx(
+        [math.exp(-1.96 * 0.5) / 4, math.exp(1.96 * 0.5) / 4], rel=1e-3
+    )
     assert r"times as good as Fast \$GPU\$" in axis.get_xlabel() and "not drawn" in axis.get_xlabel()
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from clmembench.analysis import compare
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, Card, Metric
@@ -17,12 +18,13 @@ from clmembench.report.published_map import FOUND, JOINS, why_not_joined
 from clmembench.report.published_points import published_points
 from clmembench.report.render import markdown
 from clmembench.report.section import table
-from clmembench.report.verdict import assembled, verdict, verdict_section
-from clmembench.report.verdict_cells import Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict import verdict, verdict_section
+from clmembench.report.verdict_cells import UnknownDevice
 from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_sentences import sentences
 from clmembench.results import jsonl
 from clmembench.specs.sheets import published_sheets
+from clmembench.units import format_value
 from tests import found_hierarchies
 from tests.builders import CHASE, LATENCY, STREAM, clock, device, header, record, run, series, slope
 from tests.pages import without_own_script
@@ -86,7 +88,7 @@ def test_quantities_are_matched_by_meaning_at_each_devices_own_largest_size():
     assert [cell.is_best for cell in row.cells] == [True, False]
 
 
-def test_devices_whose_intervals_overlap_are_both_the_best_and_where_all_are_none_is_marked():
+def test_devices_that_compare_does_not_call_worse_are_the_best_too_and_where_all_are_none_is_marked():
     near = [of(kind, triad(gb_s, 1 << 30, 0.01)) for kind, gb_s in (("gpu", 1000.0), ("cpu", 1001.0))]
     assert [c.is_best for c in line(compared(*near), TRIAD).cells] == [False, False]
     far = run([triad(100.0, 1 << 30)], header(device("Third"), CARDS))
@@ -132,8 +134,8 @@ def test_a_smaller_size_does_not_stand_in_for_the_largest_that_failed():
 def test_ratios_to_a_baseline_are_above_1_where_a_device_is_better():
     runs = (of("gpu", triad(4000.0, 1 << 30), total(1024, 20_000)), of("cpu", triad(160.0, 1 << 29), total(1024, 2_000)))
     found = compared(*runs, baseline="Slow CPU")
-    assert [c.ratio for c in line(found, TRIAD).cells] == ["25.0x", "1.00x"]
-    assert [c.ratio for c in line(found, "sum of 1,024 doubles").cells] == ["0.100x", "1.00x"]
+    assert [c.ratio for c in line(found, TRIAD).cells] == ["25.0x", "1x"]
+    assert [c.ratio for c in line(found, "sum of 1,024 doubles").cells] == ["0.100x", "1x"]
     with pytest.raises(UnknownDevice, match=r"no device is called 'Slow': choose from Fast GPU, Slow CPU"):
         compared(*runs, baseline="Slow")
 
@@ -181,7 +183,7 @@ def test_the_report_as_latex_is_the_tables_of_the_verdict_and_of_each_device(tmp
     tables = done.stdout.count(r"\begin{tabular}")
     assert tables >= 3 and done.stdout.count(r"\end{tabular}") == tables == done.stdout.count(r"\bottomrule")
     (row,) = (text for text in done.stdout.splitlines() if TRIAD in text and text.endswith(r"\\"))
-    assert row.count(" & ") == 3 and "4,000 GB/s (1.00x){*}" in row and "100 GB/s" in row
+    assert row.count(" & ") == 3 and "4,000 GB/s (1x){*}" in row and "100 GB/s" in row
     (head,) = (text for text in done.stdout.splitlines() if text.startswith("group & quantity"))
     assert r"Fast\_GPU \& 50\% \$x\$" in head
 
@@ -189,7 +191,7 @@ def test_the_report_as_latex_is_the_tables_of_the_verdict_and_of_each_device(tmp
 def test_the_table_marks_the_best_and_tells_where_points_differ():
     found = compared(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)), baseline="Slow CPU")
     text = markdown(table(verdict_section(found)))
-    assert "| bandwidth | memory triad, double \\[1\\] | 4,000 GB/s (25.0x)\\* | 160 GB/s (1.00x) |" in text
+    assert "| bandwidth | memory triad, double \\[1\\] | 4,000 GB/s (25.0x)\\* | 160 GB/s (1x) |" in text
     assert "\\[1\\] Fast GPU: array\\_bytes=1 GiB" in text.replace("array_bytes", "array\\_bytes")
     page = render_html([of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29))])
     assert 'id="verdict"' in page and page.index('id="verdict"') < page.index("Devices</h2>")
@@ -254,15 +256,51 @@ def told(*runs):
     return sentences(verdict(found), found)
 
 
-def test_the_ratio_of_bandwidths_is_told_with_its_interval():
-    (text,) = told(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)))
-    assert text.startswith("Kernels bound by memory bandwidth run on Fast GPU 25.0 (")
-    assert text.endswith(" times as fast as on Slow CPU (memory triad, double: 4,000 GB/s on the first).")
+def test_the_ratio_of_bandwidths_is_told_with_the_interval_of_compare():
+    runs = of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 30))
+    (text,) = told(*runs)
+    (change,) = compare.compare(*reversed(runs)).changes
+    ends = f"{format_value(change.gain.low)} to {format_value(change.gain.high)}"
+    assert text == (f"Memory bandwidth (triad of doubles): Fast GPU 4,000 GB/s, 25.0 times Slow CPU (95% interval {ends}).")
 
 
-def test_devices_that_cannot_be_told_apart_are_not_ranked():
-    (text,) = told(of("gpu", triad(1000.0, 1 << 30, 0.02)), of("cpu", triad(1001.0, 1 << 30, 0.02)))
-    assert "as fast as on Fast GPU, within the intervals" in text and "times as fast" not in text
+OTHER_PROGRAMS = [0.0, 0.3, 0.8]
+
+
+@pytest.mark.parametrize("others", OTHER_PROGRAMS)
+@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize("factor", [1.01, 1.2, 2.0, 5.0, 30.0])
+@pytest.mark.parametrize("kinds", [("gpu", "cpu"), ("gpu", "gpu"), ("cpu", "cpu")])
+def test_a_report_states_what_compare_calls_and_nothing_that_it_leaves_undecided(kinds, factor, processes, others):
+    """Samples within a process agree to 0.1%, so that intervals of a run's own samples would part all of these."""
+
+    def made(name, kind, gb_s, share):
+        points = [
+            replace(triad(gb_s * (1 + 0.02 * process), 1 << 30), process=process, cpu_others=share)
+            for process in range(processes)
+        ]
+        return run(points, header(device(name, kind=kind), CARDS, host={"virtual": True}))
+
+    runs = made("A", kinds[0], 100.0 * factor, 0.0), made("B", kinds[1], 100.0, others)
+    (change,) = compare.compare(runs[1], runs[0]).changes
+    found = verdict(parts(runs), baseline="B")
+    row = line(found, TRIAD)
+    assert [cell.is_best for cell in row.cells] == [change.verdict == "faster", False]
+    assert row.cells[0].ratio == (f"{format_value(change.gain.value)}x" if change.verdict == "faster" else change.verdict)
+    about = [text for text in sentences(found, parts(runs)) if text.startswith("Memory bandwidth")]
+    assert bool(about) == (change.verdict in ("faster", "same"))
+    assert any(" times B" in text for text in about) == (change.verdict == "faster")
+
+
+def test_a_value_of_a_cpu_that_others_used_is_not_said_to_be_worse():
+    quiet = of("gpu", triad(400.0, 1 << 30))
+    busy = of("cpu", replace(triad(160.0, 1 << 30), cpu_others=0.8))
+    assert told(quiet, of("cpu", triad(16.0, 1 << 30))) and not told(quiet, busy)
+
+
+def test_devices_that_are_the_same_are_not_ranked():
+    (text,) = told(*[run([triad(gb_s, 1 << 30)], header(device(name), CARDS)) for name, gb_s in (("A", 1000.0), ("B", 1001.0))])
+    assert text == "Memory bandwidth (triad of doubles): B 1,001 GB/s, as much as A within 5%."
 
 
 def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way_there():
@@ -270,12 +308,13 @@ def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way
     gpu = [launch(8_000), *(total(n, 1_000 + n / 400) for n in sizes)]  # 3.2 TB/s
     cpu = [launch(400), *(total(n, 100 + n / 10) for n in sizes)]
     (alone,) = told(of("gpu", *gpu), of("cpu", *cpu))
-    assert "from some size between 16,384 and 262,144 elements on" in alone
+    assert "from some size between 1,024 and 262,144 elements on" in alone  # at 16,384 compare decides nothing
     assert alone.endswith("A launch and its completion, 8.00 us and 400 ns, are counted.")
-    (moved,) = told(of("gpu", *gpu, copy(50.0)), of("cpu", *cpu))
+    (moved,) = told(of("gpu", *gpu, copy(5.0)), of("cpu", *cpu))
     assert (
-        moved.startswith(alone) and "(50.0 GB/s) the sum is faster there at no size up to 67,108,864" in moved
-    )  # 0.16 ns an element
+        moved.startswith(alone.partition(". ")[0])
+        and "(5.00 GB/s) the sum is faster there at no size up to 67,108,864" in moved
+    )  # 1.6 ns an element
     (never,) = told(of("gpu", launch(8_000), *[total(n, 1e9) for n in sizes]), of("cpu", *cpu))
     assert "at no size up to 67,108,864" in never
     (always,) = told(of("gpu", launch(10), *[total(n, 10 + n / 400) for n in sizes]), of("cpu", *cpu))
@@ -291,43 +330,40 @@ def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
         info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id, **more)
         return run([triad(gb_s, 1 << 30), launch(ns)], header(info, CARDS))
 
-    text = told(under("PoCL", 40.0, 25_000), under("Intel", 20.0, 5_000))[-1]
-    assert "Xeon #1 is better in 1 quantity (memory triad, double: 2.00 times)" in text
+    text = told(under("PoCL", 200.0, 25_000), under("Intel", 20.0, 5_000))[-1]
+    assert "Xeon #1 is better in 1 quantity (memory triad, double: 10.0 times)" in text
     assert "Xeon #2 is better in 1 quantity (launch, round trip: 5.00 times)" in text
     near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
-    assert near.endswith("(launch, round trip: 5.00 times); 1 quantity within the intervals.")
+    assert near.endswith("(launch, round trip: 5.00 times); 1 quantity the same or undecided.")
     assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
     opencl, layer = under("Intel", 40.0, 4_000), "Both run kernels by the same driver"
-    assert layer in told(opencl, under("SYCL (Intel)", 40.001, 6_000, runtime="sycl"))[-1]
+    assert layer in told(opencl, under("SYCL (Intel)", 40.001, 60_000, runtime="sycl"))[-1]
     for more in ({"runtime": "sycl", "driver": "another"}, {"runtime": "opencl"}):
-        assert layer not in told(opencl, under("SYCL (Intel)", 40.001, 6_000, **more))[-1]
+        assert layer not in told(opencl, under("SYCL (Intel)", 40.001, 60_000, **more))[-1]
 
 
 def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_counted():
     def node(number):
         info = device(f"Xeon {number}", kind="cpu", platform=("PoCL", "Intel")[number % 2], cpu_id="GenuineIntel-6-106")
-        return run([triad(20.0 + number, 1 << 30)], header(info, CARDS))
+        return run([triad(20.0 * 10**number, 1 << 30)], header(info, CARDS))
 
     said = told(*map(node, range(6)))
     assert sum("two runtimes" in text for text in said) == 3
     assert said[-1] == "6 more pairs of such columns are in the table."  # 3 times 3 pairs
 
 
-def test_a_ratio_that_would_read_one_is_told_in_per_cent():
-    (text,) = told(of("gpu", triad(1004.0, 1 << 30, 0.0001)), of("cpu", triad(1000.0, 1 << 30, 0.0001)))
-    assert text.startswith("Kernels bound by memory bandwidth run on Fast GPU 0.4% faster than on Slow CPU (")
+@pytest.mark.parametrize(("second", "says"), [(336.0, "as much as B"), (360.0, "B takes 1.07 times as long"), (353.0, "")])
+def test_latencies_by_topology_are_compared_with_the_noise_of_chases(second, says):
+    gpus = [run([triad(100.0, 1 << 30)], header(device(name), CARDS)) for name in "AB"]
+    hierarchies = [dram_of(335.0), dram_of(second)]
+    found = verdict(parts(gpus), hierarchies)
+    about = [text for text in sentences(found, parts(gpus)) if text.startswith("Load from DRAM")]
+    assert [says in text and "A 335 ns" in text for text in about] == ([True] if says else [])
 
 
-@pytest.mark.parametrize(("low", "same"), [(340.0, True), (352.0, False)])
-def test_latencies_by_topology_whose_intervals_overlap_are_said_not_to_differ(low, same):
-    cells = (
-        Cell("335 ns", status="ok", value=335.0, low=315.0, high=351.0),
-        Cell("356 ns", status="ok", value=356.0, low=low, high=360.0),
-    )
-    found = Verdict(("A", "B"), (Line("latency", "load from DRAM, by topology", "lower", cells),))
-    (text,) = sentences(found, ())
-    assert "335 ns (315 to 351) on A and 356 ns" in text
-    assert ("the intervals overlap, so that no difference can be told" in text) == same
+def dram_of(ns):
+    latency = found_hierarchies.known("latency_ns", ns, ns * 0.999, ns * 1.001)
+    return replace(found_hierarchies.cpu(), levels=(found_hierarchies.level("DRAM", "global", latency),))
 
 
 def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
@@ -344,27 +380,37 @@ def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_
     assert published_sentences([haswell]) == published_sentences([phi, gtx]) == []
 
 
-def test_a_noisy_device_is_not_called_as_good_as_the_best_where_only_its_interval_reaches_there():
-    ends = ((1.11, 1.09, 1.25), (1.39, 1.38, 1.40), (1.80, 1.23, 1.97), (1.20, 1.15, 1.30))
-    cells = tuple(Cell(f"{value} ns", status="ok", value=value, low=low, high=high) for value, low, high in ends)
-    devices = [(f"device {n}", device("CPU", kind="cpu"), None) for n in range(len(ends))]
-    found = assembled(devices, [Line("latency", "nearest cache", "lower", cells)], "", ())
-    assert [cell.is_best for cell in found.lines[0].cells] == [True, False, False, True]
-
-
 def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():
     (found,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=512 << 20)), TRIAD).cells
-    assert found.extra == "array of 2 times the claimed cache"
+    assert found.extra == found.caveat == "array of 2 times the claimed cache"
     (far,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=32 << 20)), TRIAD).cells
     assert far.extra == ""
+
+
+def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_is_not_compared():
+    near = of("cpu", triad(100.0, 1 << 30), cache_bytes=512 << 20)
+    runs = [of("gpu", triad(4000.0, 1 << 30)), near, run([triad(400.0, 1 << 30)], header(device("Third"), CARDS))]
+    row = line(compared(*runs), TRIAD)
+    assert [cell.is_best for cell in row.cells] == [True, False, False]
+    assert row.note.endswith("not compared with the best, array of 2 times the claimed cache: Slow CPU")
+    (text,) = told(*runs)
+    assert "Third" in text and text.endswith(" Not compared: Slow CPU (array of 2 times the claimed cache).")
+    assert told(*runs[:2]) == []
+
+
+def test_kernels_of_one_version_that_differ_are_compared_and_named():
+    runs = [of(kind, triad(gb_s, 1 << 30, sources=f"{kind}-11")) for kind, gb_s in (("gpu", 4000.0), ("cpu", 160.0))]
+    (text,) = told(*runs)
+    assert "25.0 times Slow CPU" in text and text.endswith(" By other kernels of the same version: Slow CPU.")
 
 
 def test_virtual_machines_and_single_processes_are_told_of():
     runs = [of(kind, triad(100.0, 1 << 30)) for kind in ("gpu", "cpu")]
     hosted = [replace(one, header=replace(one.header, host={**one.header.host, "virtual": True})) for one in runs]
     caution = "2 of 2 devices were measured on virtual machines, and 100% of all values are of one process."
-    assert told(*hosted)[-1] == f"Intervals do not hold what differs between runs: {caution}"
-    assert caution not in told(*runs)[-1]
+    start = "The table's intervals do not include run-to-run variation, which stars and ratios do: "
+    assert told(*hosted)[-1] == f"{start}{caution}"
+    assert told(*runs) == []
 
 
 def test_at_the_only_common_size_the_times_of_a_sum_are_told():
@@ -403,13 +449,14 @@ def test_over_two_processes_the_interval_is_called_a_range():
 def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_older_version():
     sums = [total(n, 100 + n / 10) for n in (1 << 10, 1 << 20)]
     cpu = of("cpu", launch(400), *sums)
-    assert len(told(of("gpu", launch(8_000), *sums), cpu)) == 1
-    assert told(of("gpu", *sums), cpu) == []
+    gpu = [total(n, 100 + n / 1000) for n in (1 << 10, 1 << 20)]
+    assert len(told(of("gpu", launch(8_000), *gpu), cpu)) == 1
+    assert told(of("gpu", *gpu), cpu) == []
     cards = {**CARDS, "launch": replace(LAUNCH, version=1)}
-    assert told(run([launch(8_000, version=1), *sums], header(device("Old"), cards)), cpu) == []
+    assert told(run([launch(8_000, version=1), *gpu], header(device("Old"), cards)), cpu) == []
 
 
-def test_a_ratio_of_values_at_different_sizes_names_the_sizes():
+def test_values_at_different_sizes_are_not_compared():
     card = Card(1, "compute", "DGEMM.", "somebody", (Metric("performance", "GFLOP/s", "ops", "rate", "higher"),), x="n")
 
     def product(name, n, gflop_s):
@@ -417,12 +464,11 @@ def test_a_ratio_of_values_at_different_sizes_names_the_sizes():
         point = record("dgemm", params, series([round(2 * n**3 / gflop_s)] * 20, ops=2 * n**3))
         return run([point], header(device(name), {"dgemm": card}))
 
-    (text,) = told(product("A", 8192, 60_000.0), product("B", 512, 300.0))
-    assert text.startswith("Dense FP64 products run on A (n=8192) 200") and text.endswith(
-        "on B (n=512) (DGEMM: 60,000 GFLOP/s on the first)."
-    )
-    (text,) = told(product("A", 8192, 60_000.0), product("B", 8192, 300.0))
-    assert "n=" not in text
+    runs = product("A", 8192, 60_000.0), product("B", 512, 300.0)
+    assert told(*runs) == [] and not any(cell.is_best for cell in line(compared(*runs), "DGEMM").cells)
+    (text,) = told(*runs, product("C", 8192, 300.0))
+    assert text.startswith("DGEMM: A 60,000 GFLOP/s (n=8192), 200 times C (95% interval ")
+    assert text.endswith("; n=8192). Not compared: B (at another size, n=512).")
 
 
 def test_one_device_has_no_sentence():

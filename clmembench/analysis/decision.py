@@ -24,6 +24,7 @@ DEFAULT_MARGIN = 0.05  # what a user would not care about, and hosts do by thems
 FALSE_DISCOVERY_RATE = 0.01  # of what is called faster or slower: so much of it is expected to be false
 CONTENTION_EXPONENT = 2.0  # a pass that should have all CPUs may lose the square of the share that other programs left it
 MIN_OTHERS = 0.05  # of the CPUs, that other programs used: less is the accounting's own grain
+NORMAL_95 = 1.96  # standard deviations from the middle of a 95% interval to its ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,21 @@ def decision(gain: LogRatio, level: float, margin: float) -> Verdict:
     if slower or faster:
         return "slower" if slower else "faster"
     return "same" if gain.ratio().verdict(margin) == "same" else "undecided"
+
+
+def inferred(value: float, low: float, high: float, own: Noise) -> NoisyValue:
+    """A value that was inferred with a 95% interval, of values whose noise is `own`."""
+    sd = math.log(high / low) / (2 * NORMAL_95)
+    return NoisyValue((value,), replace(own, process_sd=math.hypot(own.process_sd, sd)))
+
+
+def spread_of(value: NoisyValue, side: Side, table: NoiseTable) -> tuple[float, float]:
+    """The standard deviation of the logarithm of a side's value over processes and runs where nothing was changed, and its
+    degrees of freedom."""
+    factor = noise.host_factor(table, side.kind, side.values) or 1.0
+    variance, freedom = noise.process_variance(value.medians, value.noise, factor)
+    between = (value.noise.run_sd * (factor if value.noise.run_scales else 1.0)) ** 2
+    return noise.summed([(variance, freedom), (between, table.run_freedom)])
 
 
 def sum_of(a: NoisyValue, b: NoisyValue) -> NoisyValue:

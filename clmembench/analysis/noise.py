@@ -59,11 +59,17 @@ class NoiseTable:
     device_freedom: float
 
     def of(self, kind: str, value: Derived) -> Noise:
-        """The noise of a value's class: of its benchmark and duration, of its benchmark, of its duration, or of all."""
+        """The noise of a value's class: of its benchmark and duration, of its duration, or of all."""
+        return self._of_class(kind, value.benchmark, duration_of(value))
+
+    def of_slopes(self, kind: str, benchmark: str) -> Noise:
+        """The noise of a benchmark's slopes by the device's clock, of which something was inferred."""
+        return self._of_class(kind, benchmark, "slope")
+
+    def _of_class(self, kind: str, benchmark: str, duration: str) -> Noise:
         known = next(name for name in (kind, *FALLBACK_KINDS) if name in self.kinds)
         classes = self.kinds[known]
-        duration = duration_of(value)
-        names = (f"{value.benchmark}/{duration}", f"*/{duration}", "*")
+        names = (f"{benchmark}/{duration}", f"*/{duration}", "*")
         of_value = [classes[name] for name in names if name in classes]
         found = of_value[0] if of_value else DEFAULT_NOISE
         found = replace(found, device_sd=next((entry.device_sd for entry in of_value if entry.device_sd is not None), None))
@@ -154,7 +160,7 @@ def log_ratio(
     The process is the unit. The variance between processes is estimated in each run from its own, drawn towards `noise` times
     the host's factor (an empirical Bayes variance, Smyth 2004); runs differ by `run_sd` beyond that, and two devices of one
     model by `device_sd`: where that is not known, as runs do. Between devices of different models the ratio is of these two
-    devices, and others of their models are not spoken of. Degrees of freedom are Welch and Satterthwaite's. Raises ValueError
+    devices, and others of their models are not spoken of. Raises ValueError
     for values that are not above 0, or none.
     """
     if not a or not b or min(*a, *b) <= 0:
@@ -166,10 +172,15 @@ def log_ratio(
         parts.append(between_runs)
         if two_of_a_model:
             parts.append(between_runs if own.device_sd is None else (own.device_sd**2, table.device_freedom))
-    total = sum(variance for variance, _ in parts)
-    freedom = total**2 / sum(variance**2 / known for variance, known in parts)
     log = math.log(statistics.median(b)) - math.log(statistics.median(a))
-    return LogRatio(log, math.sqrt(total), freedom)
+    return LogRatio(log, *summed(parts))
+
+
+def summed(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The standard deviation of a sum of parts, each a variance with its degrees of freedom, and its degrees of freedom (Welch
+    and Satterthwaite)."""
+    total = sum(variance for variance, _ in parts)
+    return math.sqrt(total), total**2 / sum(variance**2 / known for variance, known in parts)
 
 
 def process_variance(values: Sequence[float], own: Noise, factor: float = 1.0) -> tuple[float, float]:

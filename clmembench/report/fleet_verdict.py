@@ -5,10 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from clmembench.analysis import decision
+from clmembench.analysis.decision import NoisyValue, Side
 from clmembench.benchmarks import discovered
 from clmembench.report.fleet import Group, spread
 from clmembench.report.verdict import assembled, headline_lines
 from clmembench.report.verdict_cells import Cell, Line, Verdict
+from clmembench.report.verdict_pairs import device_pairs
 from clmembench.specs import sheets as specs
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_in, format_interval
@@ -27,7 +30,12 @@ def fleet_verdict(groups: Sequence[Group], baseline: str = "", others: Sequence[
             cells = [_cell(group, benchmark.name, headline.name, version, units[headline.metric]) for group, version in each]
             lines += headline_lines(benchmark, headline, labels, cells, versions)
     devices = [(group.label, group.runs[0].device, specs.match_sheet(group.runs[0].device, known)) for group in groups]
-    return assembled(devices, lines, baseline, others)
+    return assembled(devices, lines, device_pairs([_side(group) for group in groups], lines), baseline, others)
+
+
+def _side(group: Group) -> Side:
+    """A device of many runs as a side of `compare`; its cells have their noise from the runs' digests."""
+    return decision.side_of((), group.runs[0].device, {})
 
 
 def _cell(group: Group, benchmark: str, headline: str, version: int, unit: str) -> Cell:
@@ -35,13 +43,27 @@ def _cell(group: Group, benchmark: str, headline: str, version: int, unit: str) 
     latest run's cell where none has a value or one alone."""
     latest = sorted((run for run in group.runs if run.versions.get(benchmark) == version), key=lambda run: run.started)
     cells = [run.headlines[headline] for run in latest if headline in run.headlines]
-    values = sorted(cell.value for cell in cells if cell.value is not None)
+    good = [cell for cell in cells if cell.value is not None]
+    values = sorted(cell.value for cell in good if cell.value is not None)
     if len(values) < 2:
-        good = [cell for cell in cells if cell.value is not None]
         return next(reversed(good or cells), Cell("–"))
     low, high = spread(values)
     median = statistics.median(values)
-    points = {cell.point for cell in cells if cell.value is not None}
+    points = {cell.point for cell in good}
     detail = f"median of {count(len(values), 'run')}; most of them: {format_interval(low, high, unit)}"
     point = points.pop() if len(points) == 1 else ""
-    return Cell(format_in(median, unit), detail=detail, status="ok", value=median, low=low, high=high, point=point)
+    sizes = {cell.size for cell in good}
+    return Cell(
+        format_in(median, unit), detail=detail, status="ok", value=median, low=low, high=high, point=point,
+        size=sizes.pop() if len(sizes) == 1 else ", ".join(sorted(sizes)),
+        noisy=_over_runs(good),
+        caveat=next((cell.caveat for cell in good if cell.caveat), ""),
+    )  # fmt: skip
+
+
+def _over_runs(cells: Sequence[Cell]) -> NoisyValue | None:
+    """The values of several runs as one that varies as much as they do."""
+    known = [cell.noisy for cell in cells if cell.noisy is not None]
+    if not known:
+        return None
+    return NoisyValue(tuple(one.value for one in known), known[-1].noise, statistics.median(one.slack for one in known))

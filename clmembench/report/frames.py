@@ -8,10 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clmembench.analysis.decision import spread_of
+from clmembench.analysis.noise import calibrated
 from clmembench.report.device_runs import merged_runs
 from clmembench.report.parts import parts
 from clmembench.report.rows import point_fields
 from clmembench.report.verdict import verdict
+from clmembench.report.verdict_cells import Cell
+from clmembench.report.verdict_pairs import side_of
 from clmembench.results import jsonl
 
 if TYPE_CHECKING:
@@ -70,11 +74,20 @@ def parquet(frame: pd.DataFrame) -> bytes:
 
 def headlines(paths: Paths) -> pd.DataFrame:
     """The verdict of a report, a row for each quantity of each device: columns device, group, quantity, value, low, high,
-    better, status, text, point, is_best. Runs of one device are one device. Only what is `ok` has a value. Raises as `read`."""
+    log_sd, log_freedom, better, status, text, point, is_best. Runs of one device are one device. Only what is `ok` has a value.
+    `low` and `high` are within a run; `log_sd` is the standard deviation of the value's logarithm over processes and runs, with
+    its degrees of freedom. Raises as `read`."""
     import pandas as pd
 
     devices = merged_runs([jsonl.read(path) for path in _files(paths)])
-    found = verdict(parts([device.run for device in devices], [device.label for device in devices]))
+    measured = parts([device.run for device in devices], [device.label for device in devices])
+    found = verdict(measured)
+    sides = [side_of(part) for part in measured]
+
+    def spread(place: int, cell: Cell) -> dict[str, float]:
+        known = spread_of(cell.noisy, sides[place], calibrated()) if cell.noisy is not None else (math.nan, math.nan)
+        return dict(zip(("log_sd", "log_freedom"), known, strict=True))
+
     rows = [
         {
             "device": label,
@@ -83,6 +96,7 @@ def headlines(paths: Paths) -> pd.DataFrame:
             "value": cell.value,
             "low": cell.low,
             "high": cell.high,
+            **spread(place, cell),
             "better": line.better,
             "status": cell.status,
             "text": cell.text,
@@ -90,7 +104,7 @@ def headlines(paths: Paths) -> pd.DataFrame:
             "is_best": cell.is_best,
         }
         for line in found.lines
-        for label, cell in zip(found.labels, line.cells, strict=True)
+        for place, (label, cell) in enumerate(zip(found.labels, line.cells, strict=True))
     ]
     return pd.DataFrame(rows)
 

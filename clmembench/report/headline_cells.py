@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clmembench.analysis import decision, noise
 from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, headline_bytes
 from clmembench.gates.whole import latency_curve
 from clmembench.infer import plateaus
@@ -48,7 +49,7 @@ def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
     why = _why_in_a_cache(part, row, headline.beyond_caches)
     if why:
         return Cell("undetermined", detail=why, status="undetermined")
-    return _measured(row, headline, part.run.header.device.cache_bytes)
+    return _measured(part, row, headline)
 
 
 def _why_in_a_cache(part: Part, row: Row, axis: str) -> str:
@@ -74,6 +75,7 @@ def _plateau_cell(part: Part, extreme: str) -> Cell:
         return Cell("undetermined", detail=why, status="undetermined")
     plateau = found[-1] if extreme == "largest" else found[0]
     ends = f"{format_bytes(plateau.first_bytes)} to {format_bytes(plateau.last_bytes)}"
+    kind = noise.kind_of(info, part.run.header.host)
     return Cell(
         text=format_in(plateau.ns, "ns"),
         extra=f"{format_value(plateau.cycles)} cycles" if plateau.cycles else "",
@@ -82,19 +84,21 @@ def _plateau_cell(part: Part, extreme: str) -> Cell:
         value=plateau.ns,
         low=plateau.low,
         high=plateau.high,
+        noisy=decision.inferred(plateau.ns, plateau.low, plateau.high, noise.calibrated().of_slopes(kind, "pchase")),
     )
 
 
-def _measured(row: Row, headline: Headline, cache_bytes: int) -> Cell:
+def _measured(part: Part, row: Row, headline: Headline) -> Cell:
     """The cell of a good row, with the remark that a cache may hold much of its array where the driver claims such a cache."""
-    value = row.value
+    value, cache_bytes = row.value, part.run.header.device.cache_bytes
     varying = {name: v for name, v in value.params.items() if name not in headline.params}
     point = format_params(varying)
     extra = [f"{format_value(value.cycles)} cycles"] if value.cycles else []
     extra += [f"{percent(row.fraction)} of peak"] if row.fraction is not None else []
-    size = value.params.get(headline.beyond_caches)
+    size, caveat = value.params.get(headline.beyond_caches), ""
     if isinstance(size, int) and size < MIN_ARRAY_TO_CACHE_RATIO * cache_bytes:
-        extra.append(f"array of {size / cache_bytes:.2g} times the claimed cache")
+        caveat = f"array of {size / cache_bytes:.2g} times the claimed cache"
+        extra.append(caveat)
     few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
     spread = f"range over {value.processes} processes" if few else "95% interval"
     detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
@@ -107,6 +111,8 @@ def _measured(row: Row, headline: Headline, cache_bytes: int) -> Cell:
         low=value.ci_low,
         high=value.ci_high,
         fraction=row.fraction,
+        noisy=decision.side_of((), part.run.header.device, part.run.header.host).noisy(value, noise.calibrated()),
+        caveat=caveat,
         point=point,
         # beyond the caches a bandwidth is the same at every size
         size="" if headline.beyond_caches else format_params({axis: value.params[axis] for axis in headline.extremes}),

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from clmembench.model.direction import score
 from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.section import Reasons
+from clmembench.report.verdict import ratio_key
 from clmembench.report.verdict_cells import BEST, OLDER, Cell, Line, Verdict
 
 MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
@@ -38,7 +40,7 @@ def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
         {"name": name, "lines": [_line(line, found.labels if has_best else (), reasons) for line in lines]}
         for name, lines in groupby(found.lines, lambda line: line.group)
     ]
-    against = [f"In brackets: how many times as good as {found.baseline}."] if found.baseline else []
+    against = [f"{ratio_key(found.baseline).capitalize()}."] if found.baseline else []
     return {
         "labels": found.labels,
         "has_best": has_best,
@@ -60,10 +62,13 @@ def _line(line: Line, labels: Sequence[str], reasons: Reasons) -> dict[str, Any]
 
 
 def _best(line: Line, labels: Sequence[str]) -> str:
-    """The devices that are the best of a line; "" without labels, where so few devices are compared that one sees it."""
-    best = [f"{label}: {cell.text}" for label, cell in zip(labels, line.cells, strict=False) if cell.is_best]
+    """The devices that are the best of a line, the highest value first; "" without labels, where so few devices are compared
+    that one sees it."""
+    best = [(label, cell) for label, cell in zip(labels, line.cells, strict=False) if cell.is_best]
+    best.sort(key=lambda one: -score(one[1].value or 0.0, line.better))
     more = len(best) - MAX_NAMED_BEST
-    return "; ".join(best[:MAX_NAMED_BEST]) + (f" and {more} more" if more > 0 else "")
+    named = "; ".join(f"{label}: {cell.text}" for label, cell in best[:MAX_NAMED_BEST])
+    return named + (f" and {more} more" if more > 0 else "")
 
 
 def _cell(cell: Cell, reasons: Reasons) -> dict[str, Any]:

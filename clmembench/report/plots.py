@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from clmembench.analysis.noise import LogRatio, summed
+from clmembench.analysis.stats import Ratio
 from clmembench.model import Value
 from clmembench.model.direction import gain
 from clmembench.report.figures.device_rows import short_number
@@ -77,8 +79,8 @@ def scaling(
 
 def headlines(frame: pd.DataFrame, baseline: str = "", groups: Iterable[str] = (), ax: Axes | None = None) -> Axes:
     """How many times as good as the `baseline` (a device of the frame; default: its first) each device is in each headline
-    quantity, with intervals: the least and the most that both 95% intervals allow, as the verdict's sentences have them.
-    `groups` are those wanted, such as "bandwidth".
+    quantity, with 95% intervals of the ratio that include run-to-run variation, as `compare` has them. `groups` are those
+    wanted, such as "bandwidth".
 
     `frame` is that of `clmembench.headlines`. Only quantities that both devices have are drawn, and of those in which neither
     more nor less is better none; what is suspect or undetermined is counted below. Raises ValueError as `bandwidth`."""
@@ -113,7 +115,7 @@ def headlines(frame: pd.DataFrame, baseline: str = "", groups: Iterable[str] = (
         status for status in shown["status"] if status not in ("ok", "missing", "theoretical", "published", "imported")
     )
     left = "\nnot drawn: " + ", ".join(f"{n} {status}" for status, n in counts.items()) if counts else ""
-    axis.set_xlabel(f"times as good as {plain(against)}\nwhiskers: least and most that both 95% intervals allow{left}")
+    axis.set_xlabel(f"times as good as {plain(against)}\nwhiskers: 95% intervals with run-to-run variation{left}")
     _legend(axis)
     return axis
 
@@ -126,11 +128,10 @@ def _ratios(frame: pd.DataFrame, baseline: str) -> list[tuple[str, str, float, f
     for row in good:
         first = base.get((row["group"], row["quantity"]))
         if first is not None and row is not first:
-            value, better = gain(row["value"] / first["value"], row["better"]), row["better"]
-            known = min(row["low"], row["high"], first["low"], first["high"]) > 0
-            ends = ((row["low"], first["high"]), (row["high"], first["low"]))
-            low, high = sorted(gain(x / y, better) for x, y in ends) if known else (math.nan, math.nan)
-            found.append((f"{row['group']}: {row['quantity']}", row["device"], value, low, high))
+            value = gain(row["value"] / first["value"], row["better"])
+            known = [(one["log_sd"] ** 2, one["log_freedom"]) for one in (first, row) if one["log_freedom"] > 0]
+            ratio = LogRatio(math.log(value), *summed(known)).ratio() if len(known) == 2 else Ratio(value, math.nan, math.nan)
+            found.append((f"{row['group']}: {row['quantity']}", row["device"], value, ratio.low, ratio.high))
     return found
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline, Hierarchy
-from clmembench.model.direction import gain, score
+from clmembench.model.direction import score
 from clmembench.report.headline_cells import headline_cell
 from clmembench.report.imported_headlines import imported_cells
 from clmembench.report.parts import Part
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.section import Column, Section
-from clmembench.report.verdict_cells import BEST, OLDER, Cell, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_cells import BEST, OLDER, Cell, Decision, DevicePairs, Line, UnknownDevice, Verdict
 from clmembench.report.verdict_findings import bank_lines, level_lines
 from clmembench.report.verdict_known import known_lines
+from clmembench.report.verdict_pairs import device_pairs, side_of
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_value
@@ -37,16 +39,18 @@ def verdict(
     """
     found = [
         *_benchmark_lines(parts),
-        *level_lines([*hierarchies, *[None] * (len(parts) - len(hierarchies))]),
+        *level_lines([*hierarchies, *[None] * (len(parts) - len(hierarchies))], [part.run.header for part in parts]),
         *bank_lines([part.rows for part in parts]),
     ]
     devices = [(part.label, part.run.header.device, part.sheet) for part in parts]
-    return assembled(devices, found, baseline, others)
+    pairs = device_pairs([side_of(part) for part in parts], found, parts)
+    return assembled(devices, found, pairs, baseline, others)
 
 
 def assembled(
     devices: Sequence[tuple[str, DeviceInfo, SpecSheet | None]],
     found: Iterable[Line],
+    pairs: DevicePairs,
     baseline: str,
     others: Sequence[SpecSheet],
 ) -> Verdict:
@@ -56,16 +60,16 @@ def assembled(
     if baseline and baseline not in labels:
         raise UnknownDevice(f"no device is called {baseline!r}: choose from {', '.join(labels)}")
     order: dict[str, int] = {group: place for place, group in enumerate(HEADLINE_GROUPS)}
-    lines = [_with_best(line) for line in sorted(found, key=lambda line: order[line.group])]
+    lines = [_with_best(line, pairs, labels) for line in sorted(found, key=lambda line: order[line.group])]
     if baseline:
-        lines = [_with_ratios(line, labels.index(baseline)) for line in lines]
+        lines = [_with_ratios(line, labels.index(baseline), pairs) for line in lines]
     published = [published_cells(one) if one.origin == "published" else imported_cells(one) for one in others]
     order_of_others = sorted(range(len(others)), key=lambda place: -len(published[place]))  # a screen shows the first ones
     others, published = [others[place] for place in order_of_others], [published[place] for place in order_of_others]
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
     lines += known_lines([info for _, info, _ in devices], [sheet for _, _, sheet in devices], others)
     names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
-    return Verdict(names, tuple(lines), baseline, tuple(info for _, info, _ in devices))
+    return Verdict(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
 
 
 def verdict_section(found: Verdict) -> Section:
@@ -80,8 +84,13 @@ def verdict_section(found: Verdict) -> Section:
         rows.append((line.group, line.name + mark, *(_cell_text(cell) for cell in line.cells)))
     columns = (Column("group"), Column("quantity"), *(Column(label, is_number=True) for label in found.labels))
     best = f"* {BEST}"
-    against = (f"in brackets: how many times as good as {found.baseline}",) if found.baseline else ()
+    against = (ratio_key(found.baseline),) if found.baseline else ()
     return Section("Devices compared", columns, tuple(rows), (best, *against, *notes))
+
+
+def ratio_key(baseline: str) -> str:
+    """What the ratios to a baseline are, for the table's foot."""
+    return f"in brackets: how many times as good as {baseline}, where compare decides that; same: within {DEFAULT_MARGIN:.0%}"
 
 
 def _cell_text(cell: Cell) -> str:
@@ -110,7 +119,7 @@ def headline_lines(
     hint = f"not measured: suite {benchmark.suite}, benchmark {benchmark.name}"
     cells = [cell if cell.status != "missing" else Cell("–", detail=hint) for cell in cells]
     note = "; ".join(filter(None, (_difference(labels, cells), headline.note)))
-    yield Line(headline.group, headline.name, better, tuple(cells), note)
+    yield Line(headline.group, headline.name, better, tuple(cells), note, benchmark.name)
 
 
 def _of_latest_version(cells: Sequence[Cell], measured: Sequence[int], benchmark: str) -> list[Cell]:
@@ -138,32 +147,41 @@ def _difference(labels: Sequence[str], cells: Sequence[Cell]) -> str:
     return "; ".join(f"{label}: {cell.point}" for label, cell in zip(labels, cells, strict=True) if cell.status == "ok")
 
 
-def _with_best(line: Line) -> Line:
-    """The line with its best cell and those tied with it marked; no mark where only one device has a value, or where more is
-    not better."""
-    good = [cell for cell in line.cells if cell.value is not None]
+def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
+    """The line with a mark on its best cell and on each that compare does not call worse, and a note on those that are not
+    compared with it. No mark where more is not better, or where none is called worse."""
+    good = [place for place, cell in enumerate(line.cells) if cell.value is not None]
     if len(good) < 2 or not line.better:
         return line
-    best = max(good, key=lambda cell: score(cell.value or 0.0, line.better))
-    marked = tuple(replace(c, is_best=c.value is not None and (c is best or _is_tied(c, best))) for c in line.cells)
-    return line if all(cell.is_best for cell in marked if cell.value is not None) else replace(line, cells=marked)
-
-
-def _with_ratios(line: Line, baseline: int) -> Line:
-    against = line.cells[baseline].value
-    if not against or not line.better:
+    best = max(good, key=lambda place: (not line.cells[place].caveat, score(line.cells[place].value or 0.0, line.better)))
+    decided = {place: pairs.decide(line, best, place) for place in good if place != best}
+    if not any(one is not None and one.verdict == "slower" for one in decided.values()):
         return line
-    ratios = ["" if not c.value else f"{format_value(gain(c.value / against, line.better))}x" for c in line.cells]
-    return replace(line, cells=tuple(replace(cell, ratio=text) for cell, text in zip(line.cells, ratios, strict=True)))
+    marked = {best, *(place for place, one in decided.items() if one is not None and one.verdict != "slower")}
+    cells = tuple(replace(cell, is_best=place in marked) for place, cell in enumerate(line.cells))
+    return replace(line, cells=cells, note="; ".join(filter(None, (line.note, _objections(line, pairs, labels, best)))))
 
 
-def _is_tied(first: Cell, second: Cell) -> bool:
-    """Whether the value of one lies in the interval of the other. That intervals overlap is not enough: a noisy device would be
-    called as good as the best one while steadier ones between them are not."""
-    return _holds(first, second.value) or _holds(second, first.value)
+def _objections(line: Line, pairs: DevicePairs, labels: Sequence[str], best: int) -> str:
+    """The devices with a value that is not compared with the best one's."""
+    groups: dict[str, list[str]] = {}
+    for place, cell in enumerate(line.cells):
+        if cell.value is not None and place != best and (why := pairs.objection(line, best, place)):
+            groups.setdefault(why, []).append(labels[place])
+    return "; ".join(f"not compared with the best, {why}: {', '.join(of)}" for why, of in groups.items())
 
 
-def _holds(cell: Cell, value: float | None) -> bool:
-    if cell.low is None or cell.high is None or value is None:
-        return cell.value == value
-    return cell.low <= value <= cell.high
+def _with_ratios(line: Line, baseline: int, pairs: DevicePairs) -> Line:
+    if line.cells[baseline].value is None or not line.better:
+        return line
+    cells = [
+        replace(cell, ratio="1x" if place == baseline else _ratio_text(pairs.decide(line, baseline, place)))
+        for place, cell in enumerate(line.cells)
+    ]
+    return replace(line, cells=tuple(cells))
+
+
+def _ratio_text(found: Decision | None) -> str:
+    if found is None:
+        return ""
+    return f"{format_value(found.gain.value)}x" if found.verdict in ("faster", "slower") else found.verdict

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from clmembench.analysis import decision
+from clmembench.analysis.decision import DEFAULT_MARGIN, NoisyValue, Pair
+from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo
 
 OLDER = "older version"  # status of a cell
-BEST = "the best of those measured, and each whose median lies in its interval, or whose interval has its median"
+BEST = "the best of those measured, and each that compare does not call worse than it"
+OTHER_SIZE, NOT_GOOD = "at another size", "no interval"
 
 
 class UnknownDevice(ValueError):
@@ -31,6 +36,8 @@ class Cell:
     fraction: float | None = None  # of the theoretical peak
     is_best: bool = False
     ratio: str = ""
+    noisy: NoisyValue | None = None  # the value as compare sees it
+    caveat: str = ""  # why the value may be of something else, for which it is not compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,64 @@ class Line:
     better: str
     cells: tuple[Cell, ...]
     note: str = ""
+    benchmark: str = ""  # "" where it was inferred from several
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether the second of two devices is faster (better), slower (worse), the same or undecided, and how many times as good
+    it is with its 95% interval."""
+
+    verdict: decision.Verdict
+    gain: Ratio
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPair:
+    """Two devices, the level that compare calls at, and the benchmarks whose kernels are not the same."""
+
+    pair: Pair
+    level: float
+    other_kernels: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePairs:
+    """Every two devices of a report, by their places."""
+
+    pairs: Mapping[tuple[int, int], KnownPair]
+
+    def decide(self, line: Line, first: int, second: int) -> Decision | None:
+        """The second device of a line against the first; None where the two are not comparable there: `objection` says why."""
+        if self.objection(line, first, second):
+            return None
+        a, b = (line.cells[place].noisy for place in (first, second))
+        return self.decide_values(first, second, a, b, line.better) if a is not None and b is not None else None
+
+    def decide_values(self, first: int, second: int, a: NoisyValue, b: NoisyValue, better: str) -> Decision:
+        """A value of the second device against one of the first."""
+        known = self.pairs[min(first, second), max(first, second)]
+        gain = known.pair.gain(*((a, b) if first < second else (b, a)), better)
+        ratio, verdict = gain.ratio(), decision.decision(gain, known.level, DEFAULT_MARGIN)
+        if first < second:
+            return Decision(verdict, ratio)
+        turned: dict[decision.Verdict, decision.Verdict] = {"faster": "slower", "slower": "faster"}
+        return Decision(turned.get(verdict, verdict), Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low))
+
+    def are_other_kernels(self, first: int, second: int, benchmarks: Iterable[str]) -> bool:
+        """Whether one of these benchmarks was measured by kernels that are not the same on two devices."""
+        return not self.pairs[min(first, second), max(first, second)].other_kernels.isdisjoint(benchmarks)
+
+    def objection(self, line: Line, first: int, second: int) -> str:
+        """Why two devices are not compared in a line; "" where they are."""
+        cells = line.cells[first], line.cells[second]
+        if any(cell.noisy is None or cell.value is None for cell in cells):
+            return NOT_GOOD
+        if cells[0].caveat or cells[1].caveat:
+            return cells[0].caveat or cells[1].caveat
+        if cells[0].size != cells[1].size:
+            return OTHER_SIZE
+        return "" if (min(first, second), max(first, second)) in self.pairs else NOT_GOOD
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +117,4 @@ class Verdict:
     lines: tuple[Line, ...]
     baseline: str = ""
     devices: tuple[DeviceInfo, ...] = ()  # of the measured columns, which come first
+    pairs: DevicePairs = DevicePairs({})  # of those

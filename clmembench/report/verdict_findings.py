@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from clmembench.analysis import decision, noise
 from clmembench.infer.access.banks import bank_accesses, study_banks
-from clmembench.model import Finding, Hierarchy
+from clmembench.model import CHASE_BENCHMARK, Finding, Header, Hierarchy
 from clmembench.report.finding_tables import value_text
 from clmembench.report.memory_paths import main_levels
 from clmembench.report.rows import Row
@@ -15,17 +17,31 @@ from clmembench.sanitize import printable
 LEVEL_PROPERTIES = (("latency", "latency_ns"), ("capacity", "size_bytes"))
 
 
-def level_lines(hierarchies: Sequence[Hierarchy | None]) -> Iterator[Line]:
-    """Latencies and capacities of the levels that a hierarchy has, by the names of the levels."""
+def level_lines(hierarchies: Sequence[Hierarchy | None], headers: Sequence[Header]) -> Iterator[Line]:
+    """Latencies and capacities of the levels that a hierarchy has, by the names of the levels; `headers` are of the devices'
+    runs."""
     levels = [{} if h is None else {level.name: level for level in main_levels(h)} for h in hierarchies]
     names = dict.fromkeys(name for of in levels for name in of)
     for group, prop in LEVEL_PROPERTIES:
         for name in names:
             hint = "not measured: clmembench topology"
-            cells = [_finding_cell(of[name].findings.get(prop) if name in of else None, hint) for of in levels]
+            cells = [
+                _with_noise(_finding_cell(of[name].findings.get(prop) if name in of else None, hint), header)
+                for of, header in zip(levels, headers, strict=True)
+            ]
             if any(cell.status != "missing" for cell in cells):
                 what = {"latency": f"load from {name}", "capacity": f"size of {name}"}[group]
                 yield Line(group, f"{what}, by topology", "lower" if group == "latency" else "", tuple(cells))
+
+
+def _with_noise(cell: Cell, header: Header) -> Cell:
+    """A latency that was inferred of chases, with what chases of such a device vary by."""
+    if cell.value is None or cell.low is None or cell.high is None or cell.low <= 0:
+        return cell
+    kind = noise.kind_of(header.device, header.host)
+    return replace(
+        cell, noisy=decision.inferred(cell.value, cell.low, cell.high, noise.calibrated().of_slopes(kind, CHASE_BENCHMARK))
+    )
 
 
 def bank_lines(devices: Sequence[Sequence[Row]]) -> Iterator[Line]:

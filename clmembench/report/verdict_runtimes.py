@@ -1,4 +1,4 @@
-"""Sentences on one CPU under two runtimes: in which headline quantities each is better, and by how much at most."""
+"""Sentences on one CPU under two runtimes: in which headline quantities compare calls each better, and by how much at most."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from clmembench.model import DeviceInfo
-from clmembench.model.direction import gain
-from clmembench.report.verdict_cells import Cell, Line, Verdict
+from clmembench.report.verdict_cells import Verdict
 from clmembench.units import count, format_value
 
 MAX_PAIRS = 3  # pairs of columns with a sentence: a cluster's nodes are of one model
@@ -33,18 +32,16 @@ def _is_one_cpu(one: DeviceInfo, other: DeviceInfo) -> bool:
 
 
 def _sentence(found: Verdict, a: int, b: int) -> Iterator[str]:
-    lines = [line for line in found.lines if line.better and line.cells[a].value and line.cells[b].value]
-    same_size = [line for line in lines if line.cells[a].size == line.cells[b].size]
-    surely = [line for line in same_size if _are_apart(line.cells[a], line.cells[b])]
-    ratios = [(_gain(line, a, b), line) for line in surely]
-    better = sorted(((ratio, line.name) for ratio, line in ratios if ratio > 1), reverse=True)
-    worse = sorted(((1 / ratio, line.name) for ratio, line in ratios if ratio < 1), reverse=True)
+    lines = [(line, found.pairs.decide(line, b, a)) for line in found.lines if line.better]
+    decided = [(line.name, one) for line, one in lines if one is not None]
+    better = sorted(((one.gain.value, name) for name, one in decided if one.verdict == "faster"), reverse=True)
+    worse = sorted(((1 / one.gain.value, name) for name, one in decided if one.verdict == "slower"), reverse=True)
     if not better and not worse:
         return
     first, second = found.labels[a], found.labels[b]
     told = [_told(better, first), _told(worse, second)]
-    left = len(same_size) - len(surely)
-    rest = f"; {count(left, 'quantity', 'quantities')} within the intervals" if left else ""
+    left = len(decided) - len(better) - len(worse)
+    rest = f"; {count(left, 'quantity', 'quantities')} the same or undecided" if left else ""
     layer = _layer(found.devices[a], found.devices[b])
     yield f"Of a CPU of one model under two runtimes, {' and '.join(filter(None, told))}{rest}.{layer}"
 
@@ -64,14 +61,3 @@ def _told(ratios: Sequence[tuple[float, str]], label: str) -> str:
         return ""
     most = ", ".join(f"{name}: {format_value(ratio)} times" for ratio, name in ratios[:3])
     return f"{label} is better in {count(len(ratios), 'quantity', 'quantities')} ({most})"
-
-
-def _gain(line: Line, a: int, b: int) -> float:
-    first, second = line.cells[a].value, line.cells[b].value
-    return gain(first / second, line.better) if first and second else 1.0
-
-
-def _are_apart(one: Cell, other: Cell) -> bool:
-    if None in (one.low, one.high, other.low, other.high):
-        return False
-    return bool(one.high < other.low or other.high < one.low)  # type: ignore[operator]
