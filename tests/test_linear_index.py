@@ -7,9 +7,9 @@ import pytest
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_eviction_sets
+from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
-from clmembench.infer.hierarchy.linear_index import find_linear_index
+from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.set_index import set_number
 from clmembench.plan.hierarchy import replay
@@ -62,6 +62,36 @@ def test_the_number_of_sets_and_their_bits_follow_from_differences(sets, ways, p
     assert other not in found.lines[0]
     first = found.lines[0][0]
     assert [(base + other & mask).bit_count() & 1 for mask in masks] == [(base + first & m).bit_count() & 1 for m in masks]
+
+
+def test_another_line_of_a_set_is_another_line_whatever_sectors_stand_for_the_known_ones():
+    """Of 64 sets whose bits are 7 to 12, lines that differ by 8 KiB are of one set; 0 stands in its third sector."""
+    index = LinearIndex(64, tuple((bit,) for bit in range(7, 13)), (8 * KIB, 16 * KIB, 32 * KIB), LINE)
+    known = (64, 8 * KIB + 32, 16 * KIB, 24 * KIB + 96, 32 * KIB)
+    assert index.another_line(known) == 40 * KIB + 64
+    everything = tuple(8 * KIB * number + 32 * (number % 4) for number in range(8))
+    assert index.another_line(everything) is None
+
+
+@pytest.mark.parametrize(("sets", "policy"), [(folded(64, 4), "LRU"), (folded(64, 4), "FIFO"), (modulo(96, 4), "LRU")])
+def test_the_policy_of_a_sectored_cache_is_that_of_its_lines(sets, policy):
+    """Places lie a sector apart, so that another one may be of a line that the set has already."""
+    device = machine(sets, policy)
+    whole = len(sets.ways) * 4 * LINE
+    probe = line_probe(device, whole, node=32)
+    step = CurveStep(32.0, 32.0, 282.0, whole, whole + LINE, 2 * whole, True, 0.001)
+    laps = LevelProbe(probe.asked, ChaseLayout(), HitMissModel(32.0, 282.0, 0.03))
+    level = LevelBeyondStrides(laps, probe, step, 0, (0.0, 0.0), 16, 0, 64 * MIB, 16 * MIB, 32)
+    before = {
+        name: undetermined_finding(name, "not known") for name in ("line_bytes", "sector_bytes", "ways", "sets", "policy")
+    }
+    before["size_bytes"] = measured_finding("size_bytes", whole, "as measured", ("a",))
+    found = replay(findings_by_eviction(level, ChaseLayout(), before), answers(device))[0]
+    assert (found["line_bytes"].value, found["ways"].value) == (LINE, 4)
+    assert found["policy"].value in (policy, None)
+    for lines in replay(find_eviction_sets(probe, 0, 0, 64 * MIB), answers(device)).lines:
+        sets_of = replay(find_another_line(EvictionSets(probe, (lines,), ((),), 32, LINE), 8 * MIB), answers(device)).more
+        assert len({line // LINE for line in sets_of}) == len(sets_of)
 
 
 def test_a_cache_that_holds_fewer_lines_than_it_has_tags_for_keeps_its_size():

@@ -174,14 +174,14 @@ def sets_of_pools(
 
 
 def find_line_of_sets(found: EvictionSets) -> Inquiry[int | None]:
-    """The least distance by which a place of a set can be moved and is of another set, or another line of the same; the same of
-    all sets, else None. Places may lie anywhere in their lines: that of each set is moved which is a multiple of most."""
+    """The least power of two by which a place of a set can be moved, to and fro, and is of another set, or another line of the
+    same; the same of all sets, else None. Places may lie anywhere in their lines, in which such a move of less keeps them."""
     sizes = []
     for places, filler in zip(found.lines, found.fillers, strict=True):
         lines = sorted(places, key=lambda place: -(place & -place) if place else -math.inf)
         probe, size = replace(found.probe, filler=filler), None
         for distance in LINE_BYTES:
-            moved = lines[0] + distance
+            moved = lines[0] ^ distance
             # a nearer cache may have it in another set, which lines as far from the filler empty
             if filler and not found.fills_all:
                 more = replace(found.probe, filler=(*filler, *(line + distance for line in filler)))
@@ -207,10 +207,11 @@ def find_another_line(found: EvictionSets, most_bytes: int) -> Inquiry[EvictionS
     """The eviction sets with one more line of the first one's set, where one is found."""
     probe, lines = replace(found.probe, filler=found.fillers[0]), found.lines[0]
     rest, offset = lines[1:], lines[0] % MIN_PAGE_BYTES
-    taken = {*lines, *probe.filler}
+    line = found.line_bytes or LINE_BYTES[-1]
+    taken = {place // line for place in (*lines, *probe.filler)}
     room = min(most_bytes // found.stride_bytes, MAX_ROOM)
     places = [offset + i * found.stride_bytes for i in range(room - 1)]
-    candidates = [place for place in places if place not in taken]
+    candidates = [place for place in places if place // line not in taken]
     for number in range(MAX_BATCHES):
         batch = candidates[number * CANDIDATE_BATCH : (number + 1) * CANDIDATE_BATCH]
         if len(batch) < 1:

@@ -23,19 +23,22 @@ MIN_CONFIRMED_DIFFERENCES = (
 
 @dataclass(frozen=True, slots=True)
 class LinearIndex:
-    """Parities of address bits that choose the set: how many sets that makes, the bits of each parity, and differences (in
-    bytes, by exclusive or) that lead to lines of the same set."""
+    """Parities of address bits that choose the set: how many sets that makes, the bits of each parity, differences (in bytes,
+    by exclusive or) that lead to lines of the same set, and the line in bytes."""
 
     sets: int
     bits: SetIndexBits
     differences: tuple[int, ...]
+    line_bytes: int
 
-    def another_line(self, lines: tuple[int, ...]) -> int | None:
-        """A line of the set of these that is none of them."""
+    def another_line(self, places: tuple[int, ...]) -> int | None:
+        """A place of the set of these in none of their lines, anywhere in which they may lie."""
+        taken = {place // self.line_bytes for place in places}
         reached = {0}
         for difference in self.differences:
             reached |= {difference ^ other for other in reached}
-        return min((line for other in reached if (line := lines[0] ^ other) not in lines), default=None)
+        others = (places[0] ^ other for other in reached)
+        return min((place for place in others if place // self.line_bytes not in taken), default=None)
 
 
 def find_linear_index(found: EvictionSets, fitting_bytes: float) -> Inquiry[LinearIndex | None]:
@@ -67,4 +70,4 @@ def find_linear_index(found: EvictionSets, fitting_bytes: float) -> Inquiry[Line
         return None
     low = line.bit_length() - 1
     bits = tuple(tuple(low + bit for bit in group) for group in free_parities(basis, width))
-    return LinearIndex(sets, bits, tuple(line * row for row in basis))
+    return LinearIndex(sets, bits, tuple(line * row for row in basis), line)

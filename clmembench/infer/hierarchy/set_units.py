@@ -44,7 +44,7 @@ def _line_of_set(probe: LineProbe, lines: Sequence[int]) -> Inquiry[int | None]:
     if fits is None or whole is None or whole - fits < 2 * least:
         return None
     for distance in LINE_BYTES:
-        moved = lines[0] + distance
+        moved = lines[0] ^ distance
         instead = yield from _mean(probe, [moved, *lines[1:]])
         both = yield from _mean(probe, [lines[0], moved, *lines[2:]])
         if instead is None or both is None:
