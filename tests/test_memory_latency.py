@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from clmembench.infer.hierarchy.curve_findings import LevelLatency
@@ -90,3 +91,32 @@ def test_a_far_caches_latency_is_that_of_lines_that_no_prefetcher_pairs():
     found = replay(inquiry, lambda probes: [answer(probe) for probe in probes])
     assert found.value == pytest.approx(100.0, rel=0.03) and within(found, 100.0)
     assert all(LAST.gone_bytes <= nbytes <= step.fits_bytes / 2 for nbytes in asked)
+
+
+def plateau(latency) -> LevelLatency:
+    step = CurveStep(52.0, 17.0, 300.0, 8 * MIB, 9 * MIB, 12 * MIB)
+
+    def answer(probe: Probe) -> Answer:
+        value = latency(probe.pattern)
+        return Answer(probe, value, ns=value / 3.0, evidence=("r",))
+
+    inquiry = measure_plateau(ProbeCache(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
+    return replay(inquiry, lambda probes: [answer(probe) for probe in probes])
+
+
+def test_lines_of_a_far_cache_use_all_of_its_sets():
+    """Lines that an even number of lines lie apart are of a part of 8,192 sets that address bits choose, which holds a part."""
+
+    def latency(pattern) -> float:
+        number = np.arange(pattern.count) * (pattern.stride_bytes // 64) % 8192
+        return 52.0 if np.bincount(number, minlength=8192).max() <= 16 else 180.0
+
+    found = plateau(latency)
+    assert found.value == pytest.approx(52.0) and within(found, 52.0)
+
+
+@pytest.mark.parametrize("cycles", [180.0, 300.0])
+def test_what_takes_far_longer_than_the_plateau_is_no_hit_of_its_level(cycles):
+    found = plateau(lambda pattern: cycles)
+    assert (found.value is None and "the plateau" in found.why) or "over all lines" in found.why
+    assert found.least == 52.0
