@@ -32,7 +32,7 @@ from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Path, Tlb, tlbs_of
 
 EXACT_PARAMETERS = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
-UNJUDGED = ("effective_bytes", "all_caches_bytes", "set_bits", "victim_probabilities", "prefetch_bytes")
+UNJUDGED = ("effective_bytes", "all_caches_bytes", "pair_bytes", "set_bits", "victim_probabilities", "prefetch_bytes")
 MAX_SECONDS = 300  # for one hierarchy
 OUTCOMES = ("right", "wrong", "undetermined", "inconsistent", "missing")
 

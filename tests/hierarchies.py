@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tests.hierarchy import PairPrefetch
 from tests.recordings import recordings
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain, trace_rows
 
@@ -57,7 +58,7 @@ def random_hierarchy(seed: int, *, clock: bool | None = None) -> Machine:
         ahead = 2 * caches[1].size_bytes // 3 if gpu else dice.of(512, 1024, 2048, 4096)
     path = Path(
         caches, memory_cycles, tlbs, l1_virtual=gpu and levels > 1 and dice.chance(0.25), prefetch_bytes=ahead,
-        launch_empties=(0,) if gpu else None,
+        launch_empties=(0,) if gpu else None, pairs=None if gpu else _pairs(Dice(9, seed), levels),
     )  # fmt: skip
     paths = {"global": path}
     if gpu and levels > 1 and dice.chance(0.4):
@@ -74,6 +75,14 @@ def random_hierarchy(seed: int, *, clock: bool | None = None) -> Machine:
         in_ns=dice.chance(0.1), base_align=_alignment(path), one_arena=True,
         source=f"drawn from seed {seed}",
     )  # fmt: skip
+
+
+def _pairs(dice: Dice, levels: int) -> PairPrefetch | None:
+    """What a CPU's miss brings besides: with every second one the other line of a pair, or the next, mostly into L2."""
+    if dice.chance(0.5):
+        return None
+    level = 1 if levels > 1 and dice.chance(0.75) else 0
+    return PairPrefetch(level, dice.of(1.0, 0.5), dice.chance(0.75))
 
 
 def _alignment(path: Path) -> int:

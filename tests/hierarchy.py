@@ -81,10 +81,21 @@ class Tlb:
 
 
 @dataclass(frozen=True, slots=True)
+class PairPrefetch:
+    """A prefetcher of single lines: a miss of cache number `level` (from 0) brings a second line into it and those behind it,
+    at the `share` of misses. `buddy`: the other one of an aligned pair, as Intel's L2 does; else the next one of the page."""
+
+    level: int
+    share: float = 1.0
+    buddy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Path:
     """A memory space's levels from the nearest on; `first_level` is the first one's number. `l1_virtual`: TLBs are asked only
     where the first cache misses. `prefetch_bytes`: how far ahead of accesses in sequence cache number `prefetch_level` (from 0)
-    is filled. `launch_empties`: what is empty when a launch begins, caches first, then TLBs; None: all."""
+    is filled. `pairs`: what a miss brings besides. `launch_empties`: what is empty when a launch begins, caches first, then
+    TLBs; None: all."""
 
     caches: tuple[Cache, ...]
     memory_cycles: float
@@ -92,6 +103,7 @@ class Path:
     l1_virtual: bool = False
     prefetch_bytes: int = 0
     prefetch_level: int = 1
+    pairs: PairPrefetch | None = None
     launch_empties: tuple[int, ...] | None = None
     first_level: int = 1
     memory: str = "DRAM"
@@ -141,9 +153,19 @@ class Simulation:
         counts = np.zeros((caches + 1) * (len(path.tlbs) + 1), np.int64)
         codes = np.zeros(record, np.int64)
         form = (caches, int(path.l1_virtual), min(path.prefetch_level, caches - 1), path.prefetch_bytes if caches else 0)
+        form = (*form, *_pair_form(path))
         end = base + int(lap.max()) + 8
         sim.chase(lap, start, accesses, base, end, self.seed & ((1 << 43) - 1), form, *self.tables, counts, codes)
         return counts, codes
+
+
+def _pair_form(path: Path) -> tuple[int, int, int, int]:
+    """The level whose misses bring a second line, of so many bytes (0: none), which one, and at how many misses of 2^20."""
+    pairs = path.pairs
+    if pairs is None or pairs.level >= len(path.caches):
+        return 0, 0, 0, 0
+    kind = sim.BUDDY if pairs.buddy else sim.NEXT
+    return pairs.level, path.caches[pairs.level].line_bytes, kind, int(pairs.share * (1 << 20))
 
 
 @lru_cache(maxsize=16)

@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 from tests.published_cpus import MORE_CPUS
 from tests.published_gpus import MORE_GPUS
-from tests.published_levels import Level, Translation, cpu, gpu
+from tests.published_levels import INTEL, Level, Translation, cpu, gpu
 from tests.simulated import Machine
 from tests.truths import fermi, kepler, maxwell, sectored
 
-INTEL = "Intel 64 and IA-32 Architectures Optimization Reference Manual (248966)"
 JIA_VOLTA = "Jia et al. 2018, Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, tables 3.1 and 3.4"
 JIA_TURING = "Jia et al. 2019, Dissecting the NVidia Turing T4 GPU via Microbenchmarking, table 3.1"
 

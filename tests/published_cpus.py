@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.published_levels import Level, Translation, cpu
+from tests.published_levels import INTEL, Level, Translation, cpu
 from tests.simulated import KIB, Machine
 
-INTEL = "Intel 64 and IA-32 Architectures Optimization Reference Manual (248966)"
 ARM_TLBS = (Translation(48, 0, 7), Translation(1280, 5, 25))
 NO_L3 = "policies, no L3, penalties, latency behind L2"
 

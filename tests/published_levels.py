@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import hashed
 
 CPU_NOISE = Noise(jitter_cycles=2.0, quantum_cycles=26.0, outliers=0.001, lap_relative=0.002, disturbed=0.01)
+INTEL = "Intel 64 and IA-32 Architectures Optimization Reference Manual (248966)"  # and its prefetchers: of streams, of pairs
 GPU_NOISE = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.0005, lap_relative=0.002)
 
 
@@ -54,9 +56,12 @@ def cpu(
     name: str, source: str, levels: Sequence[Level], memory: float, tlbs: Sequence[Translation], ghz: float,
     page: int = 4 * KIB, assumed: str = "policies, latency of memory, penalties",
 ) -> Machine:  # fmt: skip
-    """A core: the first cache by virtual addresses, the others by frames of pages; a stream prefetcher."""
+    """A core: the first cache by virtual addresses, the others by frames of pages; a stream prefetcher, and Intel's of pairs of
+    lines into L2."""
     caches = tuple(cache(level, 0 if number == 0 else page) for number, level in enumerate(levels))
     path = Path(caches, memory, tuple(tlb(one, page) for one in tlbs), prefetch_bytes=1024)
+    if source.startswith(INTEL):
+        path = replace(path, pairs=PairPrefetch(1))
     return Machine(
         name,
         {"global": path},

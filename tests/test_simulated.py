@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clmembench.model import Pattern, Probe
 from clmembench.model.address_patterns import pattern_offsets
 from tests import cachesim
-from tests.hierarchy import latencies_of
+from tests.hierarchy import PairPrefetch, latencies_of
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Simulation, Tlb, plain, trace_rows, write_csv
 
 
@@ -168,6 +168,31 @@ def test_accesses_in_sequence_find_their_data_prefetched():
     assert leaping.tolist() == [0, 3, 125]  # too far apart for a sequence: what follows the first access is all there is
     scattered = Simulation(path, 1).run(pattern_offsets(Pattern("random", 512, 64 * 128, seed=1)), 512)[0]
     assert scattered[2] == 512
+
+
+@pytest.mark.parametrize(
+    ("pairs", "served"),
+    [
+        (PairPrefetch(1), [2, 1, 2, 1, 2, 1]),
+        (PairPrefetch(1, buddy=False), [2, 1, 2, 1, 2, 2]),
+        (PairPrefetch(0), [2, 0, 2, 0, 2, 0]),
+        (None, [2, 2, 2, 2, 2, 2]),
+    ],
+)
+def test_a_miss_brings_the_other_line_of_its_pair_or_the_next_one(pairs, served):
+    """The next line of 4032 is of another page, the other one of its pair is 3968."""
+    caches = (Cache(plain(64, 8, 64), 64, 10), Cache(plain(64, 8, 64), 64, 30))
+    order = [0, 64, 128, 192, 4032, 4096] if pairs is None or not pairs.buddy else [0, 64, 192, 128, 4032, 3968]
+    lap = np.array(order)
+    codes = Simulation(Path(caches, 100, pairs=pairs), 1).run(lap, lap.size, record=lap.size)[1]
+    assert codes.tolist() == served
+
+
+def test_pairs_at_half_of_the_misses_are_brought_by_chance():
+    caches = (Cache(plain(1, 1, 64), 64, 10), Cache(plain(4096, 8, 64), 64, 30))
+    lap = (np.arange(2000)[:, None] * 128 + [0, 64]).reshape(-1)
+    codes = Simulation(Path(caches, 100, pairs=PairPrefetch(1, 0.5)), 1).run(lap, lap.size, record=lap.size)[1]
+    assert (codes[1::2] == 1).mean() == pytest.approx(0.5, abs=0.05) and (codes[::2] == 2).all()
 
 
 class Slow:

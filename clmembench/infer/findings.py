@@ -7,7 +7,7 @@ from clmembench.model import Finding
 UNKNOWN_CLOCK = "the core's clock is not known here"
 UNIT_OF_PROPERTY = {
     "size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "page_bytes": "B", "reach_bytes": "B", "prefetch_bytes": "B",
-    "tagged_bytes": "B", "effective_bytes": "B", "all_caches_bytes": "B",
+    "tagged_bytes": "B", "pair_bytes": "B", "effective_bytes": "B", "all_caches_bytes": "B",
     "latency_cycles": "cycles", "penalty_cycles": "cycles", "latency_ns": "ns", "penalty_ns": "ns",
     "bandwidth_gb_s": "GB/s",
 }  # fmt: skip

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.infer.findings import undetermined_finding
+from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.cache_bits import with_sets_by_bits
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import (
@@ -23,8 +23,9 @@ from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.fill_unit import UnitSize, find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
-from clmembench.infer.hierarchy.level_geometry import LevelGeometry, unit_finding, without_contradiction
+from clmembench.infer.hierarchy.level_geometry import UNKNOWN_CAPACITY, LevelGeometry, unit_finding, without_contradiction
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
+from clmembench.infer.hierarchy.paired_lines import LINES_METHOD, LineUnit, settle_line_unit, without_doubted_line
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
@@ -57,7 +58,8 @@ class LevelContext:
     """Context of one level: its number from 0, the relative noise of a lap, the longest unit in bytes
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
     costs at most; entries of the first TLB if it has one set (0: else); ways, and bytes of a way, of the levels before, as far
-    as they are known; the set of the only nearer level, where its policy is known; and what translation adds to laps."""
+    as they are known; the set of the only nearer level, where its policy is known; what a nearer level's misses bring in with a
+    prefetcher's help (0: no such); and what translation adds to laps."""
 
     number: int
     noise: float
@@ -69,6 +71,7 @@ class LevelContext:
     nearer_ways: int = USUAL_WAYS
     nearer_way_bytes: int = 0
     nearer_set: NearerSet | None = None
+    pair_bytes: int = 0
     translation: LapTranslation = NO_TRANSLATION
 
 
@@ -106,7 +109,13 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     least = filled.nbytes or min(max(MIN_UNIT_BYTES, filled.least), around.node_bytes)
     unit, dense = yield from _finest_capacity(probe, step, least, around)
     dense_from = asked.cited()
-    sector = unit_finding("sector_bytes", filled, "pairs of accesses", fill_from)
+    of_line = yield from settle_line_unit(probe, filled, dense.fits * unit, around.strides.most_bytes, around.pair_bytes)
+    filled = of_line.filled
+    if of_line.line_bytes:
+        fill_from, least = (*fill_from, *asked.cited()), of_line.line_bytes
+        unit, dense = yield from _finest_capacity(probe, step, least, around)
+    sector = unit_finding("sector_bytes", filled, LINES_METHOD if of_line.line_bytes else "pairs of accesses", fill_from)
+    latencies |= of_line.pair_finding(fill_from)
     if not dense.fits:
         why = "no working set was found that fits into it without misses"
         none = _undetermined_properties(("size_bytes", "line_bytes", "ways", "sets", "policy"), why)
@@ -119,11 +128,14 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             **latencies,
         }
         soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"], filled)
-        soft, possible = yield from _with_eviction_sets(probe, soft, curve, around, least)
+        if of_line.line_bytes:
+            soft["line_bytes"] = measured_finding("line_bytes", of_line.line_bytes, LINES_METHOD, fill_from)
+        soft, possible = yield from _with_eviction_sets(probe, soft, curve, around, least, of_line.line_bytes)
         soft["size_bytes"] = with_steep_bound(soft["size_bytes"], curve, around.number)
-        return CacheLevel(name, chase.space, _with_counted_sets(soft, curve, around, possible))
+        soft = _with_counted_sets(without_doubted_line(soft, of_line), curve, around, possible)
+        return CacheLevel(name, chase.space, soft)
     known, sources = yield from _geometry(
-        probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around
+        probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around, of_line
     )
     policy = yield from _policy(probe, known, curve, around)
     size = known.size(dense_from)
@@ -131,16 +143,16 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         size = yield from with_size_elsewhere(probe, unit, size)
     findings = {
         "size_bytes": (yield from _confirmed_size(probe, curve, around, size, filled)),
-        "line_bytes": known.line(sources[0]),
+        "line_bytes": of_line.noted(known.line(sources[0])),
         "sector_bytes": sector,
         **known.sets_findings(sources[1]),
         **policy,
         **latencies,
     }
-    findings, possible = yield from _with_eviction_sets(probe, findings, curve, around, least)
+    findings, possible = yield from _with_eviction_sets(probe, findings, curve, around, least, of_line.line_bytes)
     size = with_steep_bound(findings["size_bytes"], curve, around.number)
-    findings = _with_counted_sets({**findings, "size_bytes": size}, curve, around, possible)
-    return CacheLevel(name, chase.space, findings)
+    findings = without_doubted_line({**findings, "size_bytes": size}, of_line)
+    return CacheLevel(name, chase.space, _with_counted_sets(findings, curve, around, possible))
 
 
 def _with_counted_sets(
@@ -200,13 +212,16 @@ def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCu
 
 
 def _geometry(
-    probe: LevelProbe, begun: LevelGeometry, around: LevelContext
+    probe: LevelProbe, begun: LevelGeometry, around: LevelContext, of_line: LineUnit
 ) -> Inquiry[tuple[LevelGeometry, tuple[tuple[str, ...], tuple[str, ...]]]]:
     """The geometry with its tag unit and its sets, and the records behind each of these two."""
     asked, limits = probe.asked, around.strides
     if probe.chase.space != "global":
         limits = replace(limits, nearer=0.0)
-    tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, limits.most_bytes)
+    if of_line.line_bytes:
+        tag, tags = UnitSize(of_line.line_bytes), UNKNOWN_CAPACITY
+    else:
+        tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, limits.most_bytes)
     tag_from = asked.cited()
     sets: SetGeometry | None = None
     if tag.nbytes is not None:
@@ -256,10 +271,10 @@ def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContex
 
 
 def _with_eviction_sets(
-    probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int
+    probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int, line_bytes: int
 ) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
     """The findings of a level of which no stride told the ways, with what eviction sets tell; and the policies that are
-    possible (none: all)."""
+    possible (none: all). `line_bytes`: the line, where a prefetcher of pairs would make another one of it (0: else)."""
     if findings["ways"].status == "ok":
         return findings, frozenset()
     first = curve.steps[0 if probe.chase.space == "global" else 1]
@@ -279,6 +294,7 @@ def _with_eviction_sets(
     level = LevelBeyondStrides(
         _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
         unit, _miss_is_known(curve, around.number), misses, around.nearer_set if nearer else None,
+        line_bytes,
     )  # fmt: skip
     found, possible = yield from findings_by_eviction(level, probe.chase, findings)
     return without_contradiction(found), possible

@@ -254,6 +254,7 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
         nearer_ways=max(ways or USUAL_WAYS, around.nearer_ways if number else 0),
         nearer_way_bytes=max(way_bytes, around.nearer_way_bytes),
         nearer_set=nearer_set,
+        pair_bytes=number_of(level, "pair_bytes") or around.pair_bytes,
     )
 
 

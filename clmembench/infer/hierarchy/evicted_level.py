@@ -53,7 +53,8 @@ class LevelBeyondStrides:
     """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
     of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
     laps that turn round, the unit that a miss brings in, whether what a miss costs is known, the share of misses over growing
-    working sets, and the set of the only nearer level, where its policy is known."""
+    working sets, the set of the only nearer level, where its policy is known, and the line, where a prefetcher of pairs would
+    make another one of it (0: else)."""
 
     probe: LevelProbe
     lines: LineProbe
@@ -68,6 +69,7 @@ class LevelBeyondStrides:
     miss_is_known: bool = True
     misses: tuple[tuple[int, float], ...] = ()
     before: NearerSet | None = None
+    line_bytes: int = 0
 
 
 def findings_by_eviction(
@@ -85,6 +87,7 @@ def findings_by_eviction(
     if isinstance(sets, str):
         return (yield from _with_crowds(level, chase, findings, sets)), frozenset()
     evidence = asked.cited()
+    sets = replace(sets, line_bytes=level.line_bytes or sets.line_bytes)
     index = yield from find_linear_index(sets, findings["size_bytes"].low or 0.0)
     index_from = asked.cited()
     policy, possible = yield from _policy(level, sets, index)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.level_geometry import LINE_METHOD
+from clmembench.infer.hierarchy.paired_lines import NOT_MEASURED
 from clmembench.model import CacheLevel
 
 PAIRED_LINES = (
@@ -16,13 +17,18 @@ SECTOR_OF_NEARER_METHOD = "its line, as much as a miss of the nearer cache bring
 
 
 def without_paired_lines(level: CacheLevel, first: CacheLevel) -> CacheLevel:
-    """The level of a CPU without a line longer than the first cache's that capacities at odd strides told: a prefetcher that
-    brings the other line of each pair looks the same."""
+    """The level of a CPU without a line longer than the first cache's that nothing but capacities at odd strides told, and
+    without the sets that follow from it: a prefetcher that brings the other line of each pair looks the same."""
     line, shorter = level.findings["line_bytes"], number_of(first, "line_bytes")
-    if line.status != "ok" or line.method != LINE_METHOD or not shorter or number_of(level, "line_bytes") == shorter:
+    told = line.method in (LINE_METHOD, f"{LINE_METHOD}; {NOT_MEASURED}")
+    if line.status != "ok" or not told or not shorter or number_of(level, "line_bytes") == shorter:
         return level
-    open_line = undetermined_finding("line_bytes", PAIRED_LINES, line.method, line.evidence, shorter, line.high)
-    return replace(level, findings={**level.findings, "line_bytes": open_line})
+    findings = {**level.findings}
+    for name in ("sets", "set_bits"):
+        if name in findings:
+            findings[name] = undetermined_finding(name, PAIRED_LINES, findings[name].method, findings[name].evidence)
+    findings["line_bytes"] = undetermined_finding("line_bytes", PAIRED_LINES, line.method, line.evidence, shorter, line.high)
+    return replace(level, findings=findings)
 
 
 def with_sector_of_nearer(level: CacheLevel, nearer: CacheLevel) -> CacheLevel:

@@ -1,0 +1,102 @@
+"""infer.hierarchy.paired_lines: lines that a prefetcher brings in pairs are told from lines twice as long."""
+
+from __future__ import annotations
+
+import pytest
+
+from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
+from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.paired_lines import NOT_MEASURED, LineUnit, settle_line_unit, without_doubted_line
+from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.model import Answer
+from clmembench.plan.hierarchy import replay
+from tests.hierarchy import PairPrefetch
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
+from tests.truths import hashed
+
+L1 = Cache(plain(64, 8, 64), 64, 4.0)
+SIZE, PAIR = 256 * KIB, UnitSize(128)
+BUDDY, NEXT, HALF = PairPrefetch(1), PairPrefetch(1, buddy=False), PairPrefetch(1, 0.5)
+
+
+def second(line, ways, policy, is_hashed=False, frame_bytes=0):
+    sets = SIZE // line // ways
+    return Cache(hashed(sets, ways, line) if is_hashed else plain(sets, ways, line), line, 14.0, policy, 0, frame_bytes)
+
+
+def settled(cache, pairs, fits=1.0, nearer=0, filled=PAIR):
+    device = Machine("test", {"global": Path((L1, cache), 200.0, pairs=pairs)}, Noise(lap_relative=0.002), 3, one_arena=True)
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
+    inquiry = settle_line_unit(probe, filled, int(fits * SIZE), 64 * MIB, nearer)
+    return replay(inquiry, lambda probes: [device.answer(probe) for probe in probes])
+
+
+@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU", "random"])
+@pytest.mark.parametrize(
+    ("is_hashed", "frame_bytes", "fits"), [(False, 0, 1.0), (True, 0, 1.0), (False, 4096, 0.6), (True, 4096, 0.6)]
+)
+@pytest.mark.parametrize("pairs", [BUDDY, NEXT, HALF])
+def test_lines_that_are_evicted_each_by_itself_are_lines(policy, is_hashed, frame_bytes, fits, pairs):
+    found = settled(second(64, 8, policy, is_hashed, frame_bytes), pairs, fits)
+    assert (found.line_bytes, found.pair_bytes, found.filled.nbytes) == (64, 128, 64)
+
+
+@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU", "random"])
+@pytest.mark.parametrize(
+    ("is_hashed", "frame_bytes", "fits"), [(False, 0, 1.0), (True, 0, 1.0), (False, 4096, 0.6), (True, 4096, 0.6)]
+)
+def test_a_line_whose_halves_leave_together_is_one(policy, is_hashed, frame_bytes, fits):
+    found = settled(second(128, 8, policy, is_hashed, frame_bytes), None, fits)
+    assert (found.line_bytes, found.pair_bytes, found.filled.nbytes, found.doubt) == (0, 0, 128, "")
+
+
+def test_pairs_at_some_misses_show_a_second_access_that_neither_hits_nor_misses():
+    found = settled(second(64, 8, "LRU"), HALF, filled=UnitSize(None, "neither hits nor misses", 64))
+    assert (found.line_bytes, found.pair_bytes) == (64, 128)
+
+
+def test_behind_a_level_that_brings_pairs_both_halves_are_seen_each_time():
+    found = settled(second(64, 8, "LRU"), None, nearer=128)
+    assert (found.line_bytes, found.filled.nbytes, found.doubted_bytes) == (0, None, 128) and "prefetcher" in found.doubt
+
+
+def test_under_fifo_two_lines_that_come_together_go_together():
+    """No access tells them from one line; the line of a policy that does is kept."""
+    names = {"line_bytes": 128, "sector_bytes": 128, "sets": 64, "ways": 8}
+    findings = {name: measured_finding(name, value, "test", ("r",)) for name, value in names.items()}
+    for policy, left in (("FIFO", None), ("LRU", 128)):
+        known = {**findings, "policy": measured_finding("policy", policy, "test", ("r",))}
+        found = without_doubted_line(known, LineUnit(UnitSize(128), doubted_bytes=128))
+        assert found["line_bytes"].value == left and found["ways"].value == 8
+    bounds = without_doubted_line(
+        {**findings, "policy": undetermined_finding("policy", "")}, LineUnit(UnitSize(128), 0, 0, 128, "why")
+    )
+    assert [(bounds[name].low, bounds[name].high) for name in ("line_bytes", "sets")] == [(64, 128), (64, 128)]
+
+
+def test_a_run_stored_before_keeps_its_line_and_says_what_it_lacks():
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
+    found = replay(
+        settle_line_unit(probe, UnitSize(128), SIZE, 64 * MIB, 0), lambda probes: [Answer(p, reason="no") for p in probes]
+    )
+    assert found.filled.nbytes == 128 and not found.doubt
+    assert NOT_MEASURED in found.noted(measured_finding("line_bytes", 128, "strides", ("r",))).method
+    assert found.noted(measured_finding("line_bytes", 64, "strides", ("r",))).method == "strides"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_second_level_with_a_prefetcher_of_pairs_has_its_lines_and_sets(shared):
+    """Before, its line and sector were 128 B of 64, and its sets half as many."""
+    caches = (Cache(plain(16, 4, 64), 64, 4.0), Cache(plain(128, 8, 64), 64, 14.0))
+    device = Machine(
+        "test", {"global": Path(caches, 80.0, pairs=BUDDY)}, Noise(lap_relative=0.001), 5, no_clock="none", one_arena=True
+    )
+    limits = ProbeLimits(8 * MIB, 256 * KIB, frozenset({"global"}), 64, shared)
+    found = replay(infer_hierarchy(limits), lambda probes: [device.answer(probe) for probe in probes])
+    told = {
+        name: found.levels[1].findings[name].value
+        for name in ("size_bytes", "line_bytes", "sector_bytes", "ways", "sets", "pair_bytes")
+    }
+    assert told == {"size_bytes": 64 * KIB, "line_bytes": 64, "sector_bytes": 64, "ways": 8, "sets": 128, "pair_bytes": 128}
+    assert [found.levels[0].findings[name].value for name in ("line_bytes", "sector_bytes", "sets")] == [64, 64, 16]
