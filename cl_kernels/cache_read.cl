@@ -1,6 +1,7 @@
 // Bandwidth of a cache: reads of the same set of data again and again, by vectors V of words. PATH selects the load: PATH_PLAIN
-// is the compiler's; PATH_CA and PATH_CG are NVIDIA's, which use and bypass the first cache. Every EVERY-th load of a batch is
-// summed; with EVERY above 1 all loads are volatile, so that the compiler leaves none out.
+// is the compiler's; PATH_CA and PATH_CG are NVIDIA's, which use and bypass the first cache. Every load enters the sums, so that
+// none can be left out. XOR: those of a batch by exclusive or, of which a CPU does two in one operation where additions would take
+// the ports that its widest loads need.
 #include "common.cl"
 #define PATH_PLAIN 0
 #define PATH_CA 1
@@ -43,19 +44,19 @@ kernel void cache_read(const global V* restrict data, global V* restrict sums, c
     const global V* const set = data + (own ? group * blocks * BLOCK : 0) + get_local_id(0);
     uint block = own ? 0 : (uint)(group * blocks / get_num_groups(0));
     V sum = (V)(0);
-#if EVERY > 1
-    V other = (V)(0);
-#endif
 #pragma unroll 1
     for (uint i = 0; i < batches; i++) {
         const global V* const p = set + (ulong)block * BLOCK;
-#if EVERY > 1
+#if XOR
+        V a = (V)(0), b = (V)(0), c = (V)(0), d = (V)(0);
 #pragma unroll
-        for (uint n = 0; n < ILP; n++) {
-            const V loaded = ((const volatile global V*)p)[n * GROUP_SIZE];
-            if (n % (2 * EVERY) == 0) sum += loaded;
-            if (n % (2 * EVERY) == EVERY) other += loaded;
+        for (uint n = 0; n < ILP; n += 8) {
+            a ^= p[n * GROUP_SIZE] ^ p[(n + 1) * GROUP_SIZE];
+            b ^= p[(n + 2) * GROUP_SIZE] ^ p[(n + 3) * GROUP_SIZE];
+            c ^= p[(n + 4) * GROUP_SIZE] ^ p[(n + 5) * GROUP_SIZE];
+            d ^= p[(n + 6) * GROUP_SIZE] ^ p[(n + 7) * GROUP_SIZE];
         }
+        sum += (a ^ b) ^ (c ^ d);
 #else
         // all loads of a batch are in flight before the first is used
         const V a = LOAD(p), b = LOAD(p + GROUP_SIZE), c = LOAD(p + 2 * GROUP_SIZE), d = LOAD(p + 3 * GROUP_SIZE);
@@ -64,8 +65,5 @@ kernel void cache_read(const global V* restrict data, global V* restrict sums, c
 #endif
         block = (block * factor + addend) & mask;
     }
-#if EVERY > 1
-    sum += other;
-#endif
     sums[get_global_id(0)] = sum;
 }

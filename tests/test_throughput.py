@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import MIB, discovered
-from clmembench.benchmarks.cache_read import HASH_FACTOR, expected_sums
+from clmembench.benchmarks.cache_read import HASH_FACTOR, batch_xors, expected_sums, sums_of_xors
 from clmembench.benchmarks.copy_check import expected_words, prepare_copy
 from clmembench.benchmarks.datatypes import DEVICE_COPY, TYPE_BYTES
 from clmembench.benchmarks.stream import input_value
@@ -94,8 +94,10 @@ def test_the_device_fills_stream_as_the_host_knows(pocl, monkeypatch, seed, leve
 @pytest.mark.parametrize(("own", "factor"), [(True, 1), (False, 1), (False, 5)])
 @pytest.mark.parametrize(("groups", "group", "ilp", "lanes", "blocks", "batches"),
                          [(3, 4, 4, 4, 8, 5), (2, 1, 8, 16, 4, 11), (5, 2, 4, 4, 1, 7), (7, 2, 4, 4, 4, 8)])  # fmt: skip
-@pytest.mark.parametrize("every", [1, 2, 4])
-def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, group, ilp, lanes, blocks, batches, every):
+@pytest.mark.parametrize("xor", [False, True])
+def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, group, ilp, lanes, blocks, batches, xor):
+    if xor and (group > 1 or factor > 1):
+        group, factor = 1, 1
     seed, block = 12345, ilp * group
     size = block * blocks * (groups if own else 1)
     data = (np.arange(size * lanes, dtype=np.uint64) * HASH_FACTOR + seed).astype(np.uint32).reshape(size, lanes)
@@ -104,13 +106,16 @@ def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, g
         at, seen = 0 if own else g * blocks // groups, []
         addend = 1 if factor == 1 else ((g * 2654435761) % 2**32 >> 7) | 1
         for _ in range(batches):
-            for j in range(0, ilp, every):
-                first = (g * blocks * block if own else 0) + at * block + j * group
-                sums[g] += data[first : first + group]
+            first = (g * blocks * block if own else 0) + at * block
+            read = data[first : first + block].reshape(ilp, group, lanes)
+            sums[g] += np.bitwise_xor.reduce(read, axis=0) if xor else read.sum(axis=0, dtype=np.uint32)
             seen.append(at)
             at = (at * factor + addend) % blocks
         assert len(set(seen[:blocks])) == min(blocks, batches), "a block came twice before all had come once"
-    found = expected_sums(groups, group, ilp, lanes, blocks, own, factor, batches, seed, every)
+    if xor:
+        found = sums_of_xors(batch_xors(size // block, ilp, lanes, seed), groups, blocks, own, batches)
+    else:
+        found = expected_sums(groups, group, ilp, lanes, blocks, own, factor, batches, seed)
     assert found.dtype == np.uint32 and np.array_equal(found, sums)
 
 

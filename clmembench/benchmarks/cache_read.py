@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ MAX_SET_BYTES = 4096 * MIB  # so large that caches hold a negligible part of it
 PATH_CODES = {"plain": 0, "ca": 1, "cg": 2}  # as in cache_read.cl
 HASH_FACTOR, SEED = 2654435761, 0x85EBCA6B
 GPU_BLOCK_FACTOR = 5  # with this factor no work-group follows another's order
+XORED_AT_A_TIME = 1 << 14  # batches that the host combines at a time: 32 MiB
 MIN_BATCHES = 64
 LARGE_UNIT_ITEMS = (1024, 2048)  # work-items of a compute unit
 
@@ -76,13 +78,14 @@ def _unit_items(info: DeviceInfo) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _ReadShape:
-    """How a set is read: work-groups, work-items of each, loads of a batch, words of a load, and which loads are summed."""
+    """How a set is read: work-groups, work-items of each, loads of a batch, words of a load, and whether the loads of a batch
+    are combined by exclusive or before they are summed."""
 
     groups: int
     group: int
     ilp: int
     lanes: int
-    every: int = 1
+    xor: bool = False
 
     @property
     def batch_bytes(self) -> int:
@@ -90,12 +93,12 @@ class _ReadShape:
 
 
 def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _ReadShape:
-    """The launch that reads a set. CPUs: one work-item a core with its widest vectors, which sums one load in four, since
-    additions take ports that wide loads need (Golden Cove reached 88 B/cycle with all summed, 115 with one in two, 127 of 128
-    with one in four). GPUs: 16 bytes a load; one work-group a unit or, for a shared set, as many as make `unit_items`; none
-    larger than reads the set in one batch."""
+    """The launch that reads a set. CPUs: one work-item a core with its widest vectors, which takes two loads into one exclusive
+    or, since additions take ports that wide loads need: of 128 B/cycle Golden Cove reached 88 with an addition for each load
+    and 115 with one for two. GPUs: 16 bytes a load; one work-group a unit or, for a shared set, as many as make `unit_items`;
+    none larger than reads the set in one batch."""
     if info.has_cpu_cores:
-        return _ReadShape(info.compute_units, 1, 32, 16, 4)
+        return _ReadShape(info.compute_units, 1, 32, 16, xor=True)
     group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
     return _ReadShape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
 
@@ -125,7 +128,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
     Groups that read one block at the same time by chance still share a fetch, rarely so with large sets. Vectors have 16 bytes
     a work-item, with 4 in flight (on CPUs 64 bytes, 32 of them in a row); `unit_items` is the number of work-items of a
     compute unit. Path `plain` loads through all caches, `cg` bypasses the first (NVIDIA's PTX). The bandwidth is a slope over
-    bytes. The data read (on CPUs one load in four) are summed, and the sums are compared exactly. Raises Skip where a set is
+    bytes. All data read are summed, and the sums are compared exactly. Raises Skip where a set is
     no power of two, holds no batch of its work-group or exceeds one buffer.
     """
     info, own = device.info, set == "own"
@@ -145,12 +148,14 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
         V=f"uint{shape.lanes}",
         ILP=shape.ilp,
         GROUP_SIZE=shape.group,
-        EVERY=shape.every,
+        XOR=shape.xor,
         PATH=PATH_CODES["ca" if path == "plain" and ptx else path],
     )
     data, sums_bytes = device.kept("cache_read data", data_bytes), shape.groups * shape.group * shape.lanes * 4
     sums, seed = device.kept("cache_read sums", sums_bytes), (SEED + device.seed) % 2**32
     device.run([Launch(kernels["number_words"], (data, np.uint32(seed)), (data_bytes // 4,))])
+
+    xors = functools.cache(lambda: batch_xors(data_bytes // shape.batch_bytes, shape.ilp, shape.lanes, seed))
 
     def work(batches: int) -> Work:
         args = (data, sums, np.uint32(batches), np.uint32(blocks - 1), np.uint32(own), np.uint32(factor))
@@ -158,23 +163,24 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
             commands=(Launch(kernels["cache_read"], args, (shape.groups * shape.group,), (shape.group,)),),
             nbytes=batches * shape.batch_bytes * shape.groups,
             outputs=((sums, sums_bytes),),
-            check=_check(device, sums, shape, blocks, own, factor, batches, seed),
+            check=_check(device, sums, shape, lambda: expected(batches)),
             expected_units=shape.groups if info.kind == "cpu" else 0,
             concurrent_units=shape.groups if info.kind == "cpu" else 0,
         )
+
+    def expected(batches: int) -> Array:
+        if shape.xor:
+            return sums_of_xors(xors(), shape.groups, blocks, own, batches)
+        return expected_sums(shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, factor, batches, seed)
 
     # both ends go round the set, so the far end accesses no new data
     rounds = 4 * blocks if own else -(-2 * blocks // shape.groups)
     return Slope(work, start=max(MIN_BATCHES, rounds), most=1 << 31)
 
 
-def _check(
-    device: Device, sums: object, shape: _ReadShape, blocks: int, own: bool, factor: int, batches: int, seed: int
-) -> Callable[[], None]:
+def _check(device: Device, sums: object, shape: _ReadShape, wanted: Callable[[], Array]) -> Callable[[], None]:
     def check() -> None:
-        expected = expected_sums(
-            shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, factor, batches, seed, shape.every
-        )
+        expected = wanted()
         found = device.download(sums, np.uint32, expected.size).reshape(expected.shape)
         wrong = int((found != expected).sum())
         assert wrong == 0, f"{wrong} of {expected.size} sums are not those of what was to be read"
@@ -182,12 +188,36 @@ def _check(
     return check
 
 
+def batch_xors(batches: int, ilp: int, lanes: int, seed: int) -> Array:
+    """The exclusive or of each batch's vectors, by the formula of cache_read.cl's words: uint32 of shape (batches, lanes)."""
+    found = np.empty((batches, lanes), np.uint32)
+    each = ilp * lanes
+    for first in range(0, batches, XORED_AT_A_TIME):
+        last = min(batches, first + XORED_AT_A_TIME)
+        words = np.arange(first * each, last * each, dtype=np.uint32) * np.uint32(HASH_FACTOR) + np.uint32(seed)
+        np.bitwise_xor.reduce(words.reshape(last - first, ilp, lanes), axis=1, out=found[first:last])
+    return found
+
+
+def sums_of_xors(xors: Array, groups: int, blocks: int, own: bool, batches: int) -> Array:
+    """The sums that cache_read.cl leaves with XOR, of groups of one work-item that read blocks in ascending order: uint32 of
+    shape (groups, 1, lanes)."""
+    laps, rest = divmod(batches, blocks)
+    sums = np.empty((groups, 1, xors.shape[1]), np.uint32)
+    for group in range(groups):
+        mine = xors[group * blocks : (group + 1) * blocks] if own else xors
+        first = 0 if own else group * blocks // groups
+        around = (mine, mine[first : first + rest], mine[: max(0, first + rest - blocks)])
+        lap, part, begin = (read.sum(axis=0, dtype=np.uint64) for read in around)
+        sums[group, 0] = (lap * np.uint64(laps) + part + begin).astype(np.uint32)
+    return sums
+
+
 def expected_sums(
-    groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int, every: int = 1
+    groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int
 ) -> Array:
     """The sums that cache_read.cl leaves, computed from the formula of its words alone: uint32 of shape (groups, group,
     lanes)."""
-    summed = range(0, ilp, every)  # loads of a batch
     number = np.arange(groups, dtype=np.int64)
     first = number * 0 if own else number * blocks // groups
     laps, rest = divmod(batches, blocks)
@@ -196,8 +226,8 @@ def expected_sums(
     if own:
         block_sum = block_sum + number.astype(np.uint64) * np.uint64(blocks * batches)
     # sums of 32 bits wrap
-    loads, vectors = np.uint64(batches * len(summed)), np.uint64(ilp * group)
-    base = block_sum * vectors * np.uint64(len(summed)) + np.uint64(batches * group * sum(summed))
+    loads, vectors = np.uint64(batches * ilp), np.uint64(ilp * group)
+    base = block_sum * vectors * np.uint64(ilp) + np.uint64(batches * group * (ilp * (ilp - 1) // 2))
     index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]
     words = index[:, :, None] * np.uint64(lanes) + loads * np.arange(lanes, dtype=np.uint64)
     sums: Array = (words * np.uint64(HASH_FACTOR) + loads * np.uint64(seed)).astype(np.uint32)
