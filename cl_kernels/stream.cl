@@ -6,14 +6,14 @@
 #ifndef V
 typedef PASTE(T, 4) T4;
 
-// Four whole numbers below `levels`, a power of two up to 1024: hashes of the indices from i on and of a seed. They are small
-// so that sums of products are exact and results can be compared for equality. No vector here has over 32 bytes: PoCL 3.0 calls
+// Four whole numbers from 1 to `levels`, a power of two up to 1024: hashes of the indices from i on and of a seed. They are small
+// so that sums of products are exact and results can be compared for equality, and none is 0, so that no sum lacks a term unseen. No vector here has over 32 bytes: PoCL 3.0 calls
 // built-in functions of 64 bytes wrongly on CPUs with AVX-512 that its LLVM does not know, such as AMD's Zen 4.
 uint4 values(const ulong i, const uint seed, const uint levels) {
     const ulong4 at = i + (ulong4)(0, 1, 2, 3);
     uint4 h = convert_uint4((at ^ (at >> 32)) & 0xFFFFFFFFul) * HASH_FACTOR ^ seed;
     HASH_SCRAMBLE(h)
-    return HASH_FOLD(h) & (levels - 1);
+    return (HASH_FOLD(h) & (levels - 1)) + 1;
 }
 
 // Each work-item writes four of n elements.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,11 +34,11 @@ HOST_CHECKED_ELEMENTS = 4096  # elements at each end of an array that the host c
 
 
 def input_value(index: Array, seed: int, levels: int) -> Array:
-    """The input value at each index, as stream.cl computes it: a whole number below `levels`. Shape of `index`."""
+    """The input value at each index, as stream.cl computes it: a whole number from 1 to `levels`. Shape of `index`."""
     i = index.astype(np.uint64)
     h = ((i ^ (i >> np.uint64(32))).astype(np.uint32) * np.uint32(2654435761)) ^ np.uint32(seed)
     h = (h ^ (h >> np.uint32(15))) * np.uint32(2246822519)
-    return (h ^ (h >> np.uint32(13))) % np.uint32(levels)
+    return (h ^ (h >> np.uint32(13))) % np.uint32(levels) + np.uint32(1)
 
 
 def _where(
@@ -177,7 +177,7 @@ def stream(
         nbytes=(ARRAYS_READ[op] + (not sums)) * elements * scalar.itemsize,
         flops={"copy": 0, "write": 0, "scale": 1, "add": 1, "triad": 2, "dot": 2, "read": 1}[op] * elements,
         outputs=((out, (lanes if sums else elements) * scalar.itemsize),),
-        check=arrays.sum_check(op, out, lanes) if sums else arrays.check(op, out),
+        check=arrays.sum_check(op, inputs, out, lanes) if sums else arrays.check(op, out),
         expected_units=device.info.compute_units if device.info.kind == "cpu" and array_bytes >= MIN_BUSY_ARRAY_BYTES else 0,
     )
 
@@ -225,28 +225,37 @@ class _StreamArrays:
             count = int(self.device.download(wrong, np.uint32, 1)[0])
             assert count == 0, f"{count} of {self.elements} elements of {op} are wrong"
             # the device does not check itself alone: the host compares both ends
-            size = min(HOST_CHECKED_ELEMENTS, self.elements)
-            for first in (0, self.elements - size):
-                b, c = (input_value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())
-                found = self.device.download(out, self.scalar, size, first * self.scalar.itemsize)
+            for first, b, c, found in self._ends(out):
                 same = np.array_equal(found, (times_b * b + times_c * c + plus).astype(self.scalar))
                 assert same, f"{op} from element {first} on is wrong, as the host sees it"
 
         return check
 
-    def sum_check(self, op: str, out: Buffer, lanes: int) -> Callable[[], None]:
-        """Compares the sum over all lanes with the integer sum of the formula."""
+    def _ends(self, buffer: Buffer) -> Iterator[tuple[int, Array, Array, Array]]:
+        """Of both ends of an array: the first element, both inputs by the formula, and what the array holds."""
+        size = min(HOST_CHECKED_ELEMENTS, self.elements)
+        for first in (0, self.elements - size):
+            b, c = (input_value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())
+            yield first, b, c, self.device.download(buffer, self.scalar, size, first * self.scalar.itemsize)
+
+    def sum_check(self, op: str, inputs: Sequence[Buffer], out: Buffer, lanes: int) -> Callable[[], None]:
+        """Compares the sum over all lanes with the integer sum of the formula, and both ends of the inputs by the host: the
+        formula of equal elements would hide that one was read in place of another."""
         expected: list[int] = []
 
         def check() -> None:
+            for number, buffer in enumerate(inputs):
+                for first, b, c, found in self._ends(buffer):
+                    same = np.array_equal(found, (c if number else b).astype(self.scalar))
+                    assert same, f"input {'bc'[number]} from element {first} on is wrong, as the host sees it"
             if not expected:
                 items = min(self.elements, self.device.info.compute_units * 1024)
                 partial = self.device.alloc(8 * items)
                 args = (partial, *self._seeds(), np.uint32(self.levels), np.uint32(op == "dot"), np.uint64(self.elements))
                 self.device.run([Launch(self.kernels["expect"], args, (items,))])
                 expected.append(int(self.device.download(partial, np.uint64, items).sum()))
-            found = int(self.device.download(out, self.scalar, lanes).astype(np.float64).sum())
-            assert found == expected[0], f"the sum of {op} is {found}, not {expected[0]}"
+            total = int(self.device.download(out, self.scalar, lanes).astype(np.float64).sum())
+            assert total == expected[0], f"the sum of {op} is {total}, not {expected[0]}"
 
         return check
 
