@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from clmembench.analysis.change_points import MIN_RUNS, change_points
 from clmembench.cli import app
+from clmembench.report.history import histories
 from clmembench.results import jsonl
-from tests.builders import STREAM, device, header
+from tests.builders import STREAM, device, header, run
 from tests.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.test_verdict import triad
 
@@ -98,6 +99,27 @@ def test_a_change_is_named_with_its_run_ratio_and_driver(folder, made):  # noqa:
     assert len(lines) == 15 and [line.endswith("True") for line in lines].index(True) == 9
     every = json.loads(CliRunner().invoke(app, ["history", str(folder), "-b", "str*", "--json"]).stdout)[0]["quantities"]
     assert [(one["group"], one["quantity"]) for one in every] == [("stream", "bandwidth")] and len(every[0]["values"]) == 14
+
+
+def test_what_other_programs_took_from_a_cpu_is_no_change_point():
+    def history(others):
+        runs = []
+        for number in range(16):
+            busy = number in (6, 7, 8, 9)
+            head = header(
+                device("CPU", kind="cpu"), {"stream": STREAM}, run_id=f"01J{number:023d}", started=f"2026-01-{number + 1:02d}"
+            )
+            point = triad(
+                100.0 * (0.5 if busy else 1.0) * (1 + 0.001 * (number % 3)), 1 << 30, cpu_others=others if busy else 0.0
+            )
+            runs.append(run([point], head))
+        (found,) = histories(runs)
+        return found
+
+    quiet, busy = history(0.0), history(0.6)
+    assert [c.index for c in quiet.quantities[0].changes] == [6, 10]
+    assert busy.quantities[0].changes == () and len(busy.quantities[0].good()) == 16
+    assert any(note.startswith("4 values measured while other programs used the CPU") for note in busy.notes)
 
 
 def test_too_few_runs_and_a_missing_library_are_said_and_no_change_is_claimed(folder, monkeypatch):

@@ -8,11 +8,13 @@ from fnmatch import fnmatchcase
 
 from clmembench.analysis import change_points as changes
 from clmembench.analysis.change_points import ChangePoint
+from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import Run
 from clmembench.report.device_runs import device_label
 from clmembench.report.headline_cells import headline_cell
 from clmembench.report.parts import Part, parts
+from clmembench.report.verdict_pairs import side_of
 from clmembench.sanitize import printable
 from clmembench.units import count, format_params
 
@@ -21,13 +23,15 @@ NO_LIBRARY = "no change points were looked for, since ruptures is missing: pip i
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A quantity in one run, by the run's place among the device's: its median with a 95% interval where it is ok."""
+    """A quantity in one run, by the run's place among the device's: its median with a 95% interval where it is ok. `disturbed`
+    where other programs used the CPU meanwhile, which compare takes for a reason of a slower value, and a change point too."""
 
     run: int
     status: str
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    disturbed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,10 @@ def _history(runs: Sequence[Run], benches: Sequence[str]) -> DeviceHistory:
         notes.append(NO_LIBRARY if lacking else f"no change points were looked for: {changes.RULE}")
     elif quantities:
         notes.append(changes.RULE)
+    disturbed = sum(moment.disturbed for quantity in quantities for moment in quantity.good())
+    if disturbed:
+        values = count(disturbed, "value")
+        notes.append(f"{values} measured while other programs used the CPU: no change point is sought among such values")
     return DeviceHistory(device_label(runs[-1].header), tuple(_stamps(runs)), quantities, tuple(notes))
 
 
@@ -135,33 +143,38 @@ def _headlines(part: Part, place: int) -> Iterator[Quantity]:
             cell = headline_cell(part, benchmark.name, headline)
             metric = next(metric for metric in benchmark.metrics if metric.name == headline.metric)
             if card is not None and cell.status != "missing":
-                moment = Moment(place, cell.status, cell.value, cell.low, cell.high)
+                disturbed = cell.noisy is not None and cell.noisy.slack > 0
+                moment = Moment(place, cell.status, cell.value, cell.low, cell.high, disturbed)
                 yield Quantity(headline.group, headline.name, cell.point, card.version, metric.unit, metric.better, (moment,))
 
 
 def _of_points(part: Part, place: int, benches: Sequence[str]) -> Iterator[Quantity]:
     """Every metric of every point of the benchmarks that match."""
+    side, table = side_of(part), calibrated()
     for row in part.rows:
         value = row.value
         if any(fnmatchcase(value.benchmark, pattern) for pattern in benches):
             good = row.status == "ok" and value.median is not None
             numbers = (value.median, value.ci_low, value.ci_high) if good else (None, None, None)
             version, point = part.run.header.benchmarks[value.benchmark].version, format_params(value.params)
-            moment = Moment(place, row.status, *numbers)
+            noisy = side.noisy(value, table)
+            moment = Moment(place, row.status, *numbers, noisy is not None and noisy.slack > 0)
             yield Quantity(value.benchmark, value.metric, point, version, value.unit, value.better, (moment,))
 
 
 def _with_changes(quantity: Quantity) -> Quantity:
-    values = [moment.value for moment in quantity.good() if moment.value is not None]
+    steady = [(at, m.value) for at, m in enumerate(quantity.good()) if m.value is not None and not m.disturbed]
+    values = [value for _, value in steady]
     if len(values) < changes.MIN_RUNS:
         reason = f"{count(len(values), 'run')} with a value are fewer than the {changes.MIN_RUNS} that a change point needs"
         return replace(quantity, reason=reason)
     if min(values) <= 0:
         return replace(quantity, reason="a value is not above 0")
     try:
-        return replace(quantity, changes=tuple(changes.change_points(values)))
+        found = changes.change_points(values)
     except ImportError:
         return replace(quantity, reason=NO_LIBRARY)
+    return replace(quantity, changes=tuple(replace(change, index=steady[change.index][0]) for change in found))
 
 
 def _stamps(runs: Sequence[Run]) -> Iterator[RunStamp]:

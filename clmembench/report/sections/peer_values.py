@@ -13,7 +13,7 @@ from clmembench.report.rows import Row
 from clmembench.report.section import Section, columns
 from clmembench.units import format_in, format_params, format_value
 
-TITLE = "Comparison with this host's peers: ours is better where the ratio is above 1."
+TITLE = "Comparison with this host's peers: ours is better where the whole interval is above 1."
 HEAD = ("what", "ours", "peer", "its value", "ours / peer", "95% interval")
 MAX_SHORT_PASS_NS = 1e4  # a pass this short consists mostly of launch jitter
 MAX_INTERVAL_RATIO = 4.0  # upper over lower end of an interval, from half to twice: a wider one decides nothing
