@@ -3,36 +3,38 @@
 #include "common.cl"
 
 #if MATRIX
-// The FP64 matrix instruction of NVIDIA's sub-groups, by PTX: D += A B with A of 16 x 16 and B of 16 x 8. All elements of A are
-// `factor` and all of B are `addend`, so each instruction adds 16 times their product to every element of D, and it does not
+// The FP64 matrix instruction of NVIDIA's sub-groups, by PTX: D += A B with A of 16 x 16 and B of 16 x 8. All elements of A
+// are one number and all of B another, so each instruction adds 16 times their product to every element of D, and it does not
 // matter which elements a work-item holds.
-#define MULTIPLY_ADD(d)                                                                                           \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, " \
-                 "{%12,%13,%14,%15}, {%0,%1,%2,%3};"                                                              \
-                 : "+d"(d.s0), "+d"(d.s1), "+d"(d.s2), "+d"(d.s3)                                                 \
+#define MULTIPLY_ADD(sum, a, b)                                                                                       \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, "     \
+                 "{%12,%13,%14,%15}, {%0,%1,%2,%3};"                                                                  \
+                 : "+d"(sum.s0), "+d"(sum.s1), "+d"(sum.s2), "+d"(sum.s3)                                             \
                  : "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(b), "d"(b), "d"(b), "d"(b));
 #define V double4
 #else
 // Contraction gives one instruction where the device has one; mad() would be a call that some runtimes do not inline.
 #pragma OPENCL FP_CONTRACT ON
-#define MULTIPLY_ADD(x) x = x * a + b;
+#define MULTIPLY_ADD(x, factor, addend) x = x * factor + addend;
 #endif
 
-#define STEP_CHAIN(i) MULTIPLY_ADD(x##i)
-#define STEP_ALL APPLY(CHAINS, STEP_CHAIN)
+// Two steps: the second undoes the factor of the first, so that numbers stay exact, and no product can be left out.
+#define STEP_CHAIN(i) MULTIPLY_ADD(x##i, a, b)
+#define STEP_BACK(i) MULTIPLY_ADD(x##i, c, d)
+#define TWO_STEPS APPLY(CHAINS, STEP_CHAIN) APPLY(CHAINS, STEP_BACK)
 
 // Each work-item runs CHAINS chains of 16 x `rounds` steps from different start values, and writes the end of each.
-kernel void chains(global T* restrict out, const T factor, const T addend, const uint rounds) {
+kernel void chains(global T* restrict out, const T factor, const T addend, const T back, const T last, const uint rounds) {
     const T own = (T)(get_global_id(0) & 63);
 #if MATRIX
-    const double a = factor, b = addend;
+    const double a = factor, b = addend, c = back, d = last;
 #else
-    const V a = (V)(factor), b = (V)(addend);
+    const V a = (V)(factor), b = (V)(addend), c = (V)(back), d = (V)(last);
 #endif
     V x0 = (V)(own), x1 = (V)(own + 1), x2 = (V)(own + 2), x3 = (V)(own + 3);
     V x4 = (V)(own + 4), x5 = (V)(own + 5), x6 = (V)(own + 6), x7 = (V)(own + 7);
     for (uint i = 0; i < rounds; i++) {
-        REPEAT_16(STEP_ALL)
+        REPEAT_8(TWO_STEPS)
     }
     global V* const mine = (global V*)out + CHAINS * get_global_id(0);
     mine[0] = x0;

@@ -33,15 +33,18 @@ kernel void units(global uint* restrict unit, volatile global uint* arrived) {
     wait_for_groups(arrived);
 }
 
-// Each work-item writes one line: a node that holds its own address, so that a chase stays on that line.
-kernel void own_addresses(global uchar* memory, const global uint* restrict offset) {
-    global uchar* node = memory + offset[get_global_id(0)];
-    *(global ulong*)node = (ulong)node;
+// Each work-item writes one line: a ring of NODES nodes in one sector, each of which holds the address of the next, so that a
+// chase stays in that sector, and where it ends shows its steps.
+#define NODES 4
+#define NODE(i, steps) ((ulong)(memory + offset[i]) + 8 * ((steps) % NODES))
+kernel void make_rings(global uchar* memory, const global uint* restrict offset) {
+    const uint i = get_global_id(0);
+    for (uint k = 0; k < NODES; k++) *(global ulong*)NODE(i, k) = NODE(i, k + 1);
 }
 
 // The only work-item of each work-group checks where it runs. The first one on the target unit measures, after the others have
 // arrived and ended, so that no other access is in flight; row `row` of `ticks` is the time of `steps` dependent accesses to
-// each line. `unit` records where it ran; `wrong` counts lines that did not lead to themselves.
+// each line. `unit` records where it ran; `wrong` counts lines of which not all steps were made, or led elsewhere.
 kernel void l2_map(global uchar* memory, const global uint* restrict offset, global uint* restrict unit,
                    global uint* restrict ticks, volatile global uint* arrived, volatile global uint* claimed,
                    global uint* restrict wrong, const uint row, const uint target, const uint steps) {
@@ -61,14 +64,16 @@ kernel void l2_map(global uchar* memory, const global uint* restrict offset, glo
         ulong p = (ulong)(memory + offset[i]);
         LOAD_NEXT(p);
         sink = p;
+        uint made = 0;
         const uint start = ticks_now();
         for (uint n = 0; n < steps; n++) {
             // the address of each access is the value that the last one read
             LOAD_NEXT(p);
+            made++;
         }
         sink = p;  // cannot start before the last access has ended
         kept[i] = ticks_now() - start;
-        lost += p != (ulong)(memory + offset[i]);
+        lost += made != steps || p != NODE(i, steps + 1);
     }
     for (uint i = 0; i < LINES; i++) ticks[(size_t)row * LINES + i] = kept[i];
     unit[row] = id;

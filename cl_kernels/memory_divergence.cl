@@ -28,14 +28,14 @@ uint line_of(const uint counter, const uint mask) {
     return (HASH_FOLD(h) * HASH_FACTOR >> 5) & mask;
 }
 
-// Each work-item makes `intervals` rounds: LOADS loads from lines of its region, FMAS multiply-adds that change nothing, and
-// the sum of what it loaded. The region is that of the 2^lane_shift work-items beside it, which read words of one line that
-// are `word_step` apart; it has 2^region_shift words and `mask` + 1 lines. `zero`, `one` and `nothing` are 0, 1 and 0 at run
+// Each work-item makes `intervals` rounds: LOADS loads from lines of its region, FMAS multiply-adds that add 1 each, and the sum
+// of all that. The region is that of the 2^lane_shift work-items beside it, which read words of one line that
+// are `word_step` apart; it has 2^region_shift words and `mask` + 1 lines. `zero` and `one` are 0 and 1 at run
 // time, opaque to the compiler: the next interval's addresses wait for the end of this one's arithmetic.
 kernel void memory_divergence(const global float* restrict data, global float* restrict sums, global float* restrict stored,
                               global ulong* restrict ticks, global uint* restrict units, const uint intervals,
                               const uint mask, const uint lane_shift, const uint region_shift, const uint word_step,
-                              const uint seed, const uint zero, const float one, const float nothing) {
+                              const uint seed, const uint zero, const float one) {
     const uint lane = get_local_id(0) % WIDTH, sub_group = get_global_id(0) / WIDTH;
     const uint within = (lane & ((1u << lane_shift) - 1)) * word_step;
     const global float* const region = data + ((size_t)(lane >> lane_shift) << region_shift) + within;
@@ -53,7 +53,7 @@ kernel void memory_divergence(const global float* restrict data, global float* r
 #pragma unroll
         for (uint j = 1; j < LOADS; j++) x += loaded[j];
 #pragma unroll
-        for (uint n = 0; n < FMAS; n++) x = fma(x, one, nothing);
+        for (uint n = 0; n < FMAS; n++) x = fma(x, one, one);
         sum += x;
         counter += LOADS + (as_uint(x) & zero);
 #if STORES

@@ -85,7 +85,8 @@ kernel void matmul(const global uint* restrict in, global uint* restrict out, co
 #endif
 
 #if PATTERN == 2
-// Each work-item sorts its array and then inverts all bits, which leaves the worst order for the next round.
+// Each work-item sorts its array and then subtracts each element from a number that is 1 lower each round, which leaves the worst
+// order for the next round, and elements that show the number of rounds.
 FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
 kernel void sort(const global uint* restrict in, global uint* restrict out, const uint words, const uint phases,
                  const uint rounds) {
@@ -104,7 +105,7 @@ kernel void sort(const global uint* restrict in, global uint* restrict out, cons
             }
             a[j] = key;
         }
-        for (uint i = 0; i < words; i++) a[i] = ~a[i];
+        for (uint i = 0; i < words; i++) a[i] = ~r - a[i];
     }
     for (uint i = 0; i < words; i++) out[OWN_ELEMENT(i)] = a[i];
 #else
@@ -119,7 +120,7 @@ kernel void sort(const global uint* restrict in, global uint* restrict out, cons
             for (uint i = 1; i + 1 < WORDS; i += 2) SORT_PAIR(uint, a[i], a[i + 1])
         }
 #pragma unroll
-        FOR_EACH_WORD a[i] = ~a[i];
+        FOR_EACH_WORD a[i] = ~r - a[i];
     }
 #pragma unroll
     FOR_EACH_WORD out[OWN_ELEMENT(i)] = a[i];

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import iterate_multiply_add
-from clmembench.benchmarks.arithmetic import FACTORS, arithmetic
+from clmembench.benchmarks.arithmetic import CONSTANTS, arithmetic
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
@@ -29,6 +29,19 @@ def test_every_chain_ends_where_it_should(device, dtype, chains):
     prepared = arithmetic.prepare(device, dtype=dtype, width=4 if device.info.kind == "cpu" else 1, chains=chains)
     for rounds in (1, 7, 300):
         assert check_outputs(device, prepared.work(rounds)) == ""
+
+
+@pytest.mark.parametrize("dtype", ["float", "double", "int"])
+@pytest.mark.parametrize("place", [1, 2, 3, 4])
+def test_a_factor_or_an_addend_that_is_another_is_seen(device, dtype, place):
+    """A product by 1 may be left out unseen, and so may half of the operations that are counted."""
+    work = arithmetic.prepare(device, dtype=dtype, width=1, chains=2).work(10)
+    (launch,) = work.commands
+    args = list(launch.args)
+    args[place] = args[place].dtype.type(1 if args[place] != 1 else 0)
+    device.run([replace(launch, args=tuple(args))])
+    with pytest.raises(AssertionError, match="160 steps"):
+        work.check()
 
 
 @pytest.mark.parametrize("off", [-1, 1])
@@ -66,5 +79,5 @@ def test_steps_modulo_two_to_the_32_are_those_of_doing_them():
     start = np.arange(5, dtype=np.uint64)
     x = start.copy()
     for _ in range(37):
-        x = (x * FACTORS["int"] + 12345) % 2**32
-    assert np.array_equal(iterate_multiply_add(start, FACTORS["int"], 12345, 37), x)
+        x = (x * CONSTANTS["int"][0] + 12345) % 2**32
+    assert np.array_equal(iterate_multiply_add(start, CONSTANTS["int"][0], 12345, 37), x)

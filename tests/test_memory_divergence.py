@@ -9,7 +9,7 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks import memory_divergence as module
-from clmembench.benchmarks.memory_divergence import LINE_BYTES, Shape, expected_sums
+from clmembench.benchmarks.memory_divergence import LINE_BYTES, Shape, expected_intervals
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Launch, Skip
 from clmembench.runtimes import runtime
@@ -89,7 +89,7 @@ def test_an_interval_touches_as_many_distinct_lines_as_it_says():
             met.append(line)
         assert len(np.unique(met)) > 0.95 * 40 * lines, "lines are hardly met again"
         assert shape.footprint_bytes == lines * 1024 * 128
-        assert expected_sums(np.arange(64), shape, 2, 5, 3)[0].shape == (64,)
+        assert expected_intervals(np.arange(64), shape, 2, 7, 5, 3).shape == (5, 64)
 
 
 def test_sub_groups_fill_compute_units_evenly():

@@ -36,7 +36,7 @@ CANNOT: dict[str, str] = {
     "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
     **{
         f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"
-        for kernel in ("units", "own_addresses", "l2_map")
+        for kernel in ("units", "make_rings", "l2_map")
     },
     **{
         f"cache_sharing.{kernel}": "a compute unit tells its number by PTX alone: run on PoCL without, by test_cache_sharing"

@@ -39,8 +39,8 @@ def test_what_rounds_leave_is_what_doing_them_one_by_one_leaves(rounds, words):
     values = PRIVATE._initial_contents("sort", words, 3, seed=1)
     assert (np.diff(values.astype(np.int64), axis=0) < 0).all(), "the worst order to sort"
     held = values
-    for _ in range(rounds):
-        held = ~np.sort(held, axis=0)
+    for number in range(rounds):
+        held = np.uint32(2**32 - 1 - number) - np.sort(held, axis=0)
     assert np.array_equal(PRIVATE._expected("sort", values, rounds), held)
     factors = PRIVATE._initial_contents("matmul", words, 3, seed=1).astype(object)
     side = int(words**0.5)
@@ -70,6 +70,17 @@ def test_steps_are_counted_as_they_are_done(words):
         assert PRIVATE.steps_per_round("matmul", "dynamic", words) == len(
             list(itertools.product(range(int(words**0.5)), repeat=3))
         )
+
+
+@pytest.mark.parametrize("pattern", PRIVATE.PATTERN_CODES)
+@pytest.mark.parametrize("words", [4, 9])
+def test_contents_show_the_number_of_rounds(pattern, words):
+    given = [PRIVATE._initial_contents(pattern, words, 32, seed) for seed in range(20)]
+    for rounds in (4, 64, 1 << 12, 1 << 20):
+        for fewer in (rounds // 2, rounds - rounds // 4, rounds - 1, rounds - 2):
+            for one in given:
+                left, wanted = (PRIVATE._expected(pattern, one, n) for n in (fewer, rounds))
+                assert (left != wanted).any(axis=0).all()
 
 
 @pytest.mark.parametrize("pattern", PRIVATE.PATTERN_CODES)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark, iterate_multiply_add
-from clmembench.model import BuildError, Device, DeviceInfo, Headline, Kernel, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.model import Array, BuildError, Device, DeviceInfo, Headline, Kernel, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 STEPS_PER_ROUND = 16  # as unrolled in arithmetic.cl
@@ -17,7 +19,14 @@ GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # as many work-items as most GPUs 
 CHAIN_COUNTS = (8, 4, 2, 1)
 MATRIX_INSTRUCTION_FLOPS, SUB_GROUP_SIZE = 2 * 16 * 8 * 16, 32  # of one instruction; work-items that issue it together
 MATRIX_DOUBLES_PER_ITEM = 4  # doubles of the result in each work-item
-FACTORS, ADDENDS = {"int": 0x9E3779B1}, {"int": 0x7F4A7C15}  # other types use 1: the result counts the steps
+# Factor and addend of a step and of the next, by which the result counts the steps: two steps of real numbers add 1 to each
+# chain, x -> 2 x + 1 -> x + 1, and two matrix instructions add 16 times 1 + 2.
+CONSTANTS: Mapping[str, tuple[float, float, float, float]] = {
+    "int": (0x9E3779B1, 0x7F4A7C15, 0x85EBCA6B, 0x27D4EB2F),
+    MATRIX_TYPE: (1, 1, 1, 2),
+}
+REAL_CONSTANTS = (2, 1, 0.5, 0.5)
+MATRIX_PAIR_SUM = 16 * (1 * 1 + 1 * 2)
 
 
 def _rate_metric(dtype: str, peak: str | None) -> Metric:
@@ -62,8 +71,8 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     Each work-item runs `chains` independent chains of multiply-adds over vectors of `width`, with 2048 work-items a compute
     unit on GPUs and one on CPUs. A multiply-add counts as two operations. double_matrix is NVIDIA's FP64 matrix instruction
     m16n8k16 by PTX, 4096 operations of a sub-group. The rate is a slope over rounds. The end of every chain is compared
-    exactly: in floating point each step adds 1, which is opaque to the compiler. Raises Skip where the compiler lacks the
-    instruction.
+    exactly: in floating point two steps add 1, by factors that are opaque to the compiler. Raises Skip where the compiler
+    lacks the instruction.
     """
     info, matrix = device.info, dtype == MATRIX_TYPE
     group = min(GPU_GROUP_SIZE, info.max_work_group) if not info.has_cpu_cores else 1
@@ -71,7 +80,7 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     kernel = _build_kernel(device, dtype, matrix, width, chains)
     scalar, lanes = np.dtype(NUMPY_TYPES[dtype]), MATRIX_DOUBLES_PER_ITEM if matrix else width
     out = device.alloc(items * chains * lanes * scalar.itemsize)
-    factor, addend = FACTORS.get(dtype, 1), ADDENDS.get(dtype, 1)
+    constants = CONSTANTS.get(dtype, REAL_CONSTANTS)
 
     def work(rounds: int) -> Work:
         steps = STEPS_PER_ROUND * rounds
@@ -79,14 +88,12 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
         def check() -> None:
             found = device.download(out, scalar, items * chains * lanes).reshape(items, chains, lanes)
             start = (np.arange(items)[:, None] % 64 + np.arange(chains)[None, :]).astype(np.uint64)
-            wanted = (
-                iterate_multiply_add(start, factor, addend, steps) if dtype == "int" else start + steps * (16 if matrix else 1)
-            )
+            wanted = _after(start, dtype, steps // 2)
             wrong = int((found != wanted.astype(scalar)[:, :, None]).sum())
             assert wrong == 0, f"{wrong} of {found.size} numbers are not what {steps} steps make of them"
 
         flops = MATRIX_INSTRUCTION_FLOPS * items // SUB_GROUP_SIZE if matrix else 2 * items * width
-        args = (out, scalar.type(factor), scalar.type(addend), np.uint32(rounds))
+        args = (out, *(scalar.type(constant) for constant in constants), np.uint32(rounds))
         return Work(
             commands=(Launch(kernel, args, (items,), (group,)),),
             flops=flops * chains * steps,
@@ -97,6 +104,14 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
         )
 
     return Slope(work, start=16, most=MAX_EXACT_STEPS[dtype] // STEPS_PER_ROUND)
+
+
+def _after(start: Array, dtype: str, pairs: int) -> Array:
+    """What so many pairs of steps make of whole numbers; shape of `start`."""
+    if dtype == "int":
+        factor, addend, back, last = (int(constant) for constant in CONSTANTS["int"])
+        return iterate_multiply_add(start, factor * back % 2**32, (addend * back + last) % 2**32, pairs)
+    return np.asarray(start + pairs * (MATRIX_PAIR_SUM if dtype == MATRIX_TYPE else 1))
 
 
 def _build_kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:

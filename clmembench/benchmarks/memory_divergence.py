@@ -19,7 +19,8 @@ LINE_WORDS = LINE_BYTES // WORD_BYTES
 MIN_NEAR_BYTES = 16 * MIB  # many times the first cache; GPUs' drivers understate the last one
 MIN_FAR_BYTES = 1024 * MIB  # a cache of 50 MiB holds 5% of it
 STORED_INTERVALS = 32  # a work-item stores this many words in turn: the lines are the last cache's, never the first one's
-MAX_INTERVALS = 1 << 14  # of 4 loads of whole numbers below 256 each: their sum is exact in a float, up to 2^24
+MAX_EXACT_SUM = 1 << 24  # of whole numbers in a float
+MAX_WORD = 255  # of the data
 MAX_CHECKED_LINES = 1 << 18  # line numbers that the host computes; of more sub-groups it checks evenly spaced ones
 MAX_UNIT_REGISTERS, REGISTER_STEP = 1 << 16, 8  # of a compute unit of NVIDIA's since Kepler, and of a work-item's share
 MAX_MISPLACED_SHARE = 0.02  # work-groups that run on another compute unit than planned
@@ -153,39 +154,45 @@ def prepare_intervals(device: Device, shape: Shape, fmas: int, loads: int, store
         args: tuple[Any, ...] = (data, sums, stored, ticks, units)
         numbers = (intervals, shape.region_lines - 1, (shape.sharing - 1).bit_length(),
                    (shape.region_lines * LINE_WORDS - 1).bit_length(), shape.word_step, seed, 0)  # fmt: skip
-        args += (*map(np.uint32, numbers), np.float32(1), np.float32(0))
+        args += (*map(np.uint32, numbers), np.float32(1))
         return Work(
             commands=(Launch(kernel, args, (items,), (shape.items,)),),
             ops=intervals,
             nbytes=intervals * interval_bytes,
             reads={"ticks": Read(ticks, "uint64", shape.groups, "cycles")} if ptx else {},
             outputs=((sums, WORD_BYTES * items), *([(stored, stored_bytes)] if stores else [])),
-            check=_check(device, shape, (sums, stored, units), loads, stores, intervals, seed),
+            check=_check(device, shape, (sums, stored, units), (loads, fmas, stores), intervals, seed),
             facts=facts,
         )
 
-    return Slope(work, start=8, most=MAX_INTERVALS)
+    return Slope(work, start=8, most=MAX_EXACT_SUM // (MAX_WORD * loads + fmas))
 
 
 def _check(
-    device: Device, shape: Shape, buffers: tuple[Any, Any, Any], loads: int, stores: int, intervals: int, seed: int
+    device: Device,
+    shape: Shape,
+    buffers: tuple[Any, Any, Any],
+    interval: tuple[int, int, int],
+    intervals: int,
+    seed: int,
 ) -> Callable[[], None]:
-    sums, stored, units = buffers
+    (sums, stored, units), (loads, fmas, stores) = buffers, interval
     items = shape.groups * shape.items
 
     def check() -> None:
         if "ptx" in device.info.features:
             _check_places(device.download(units, np.uint32, shape.groups), device.info.compute_units)
         chosen = _checked_items(shape, items, intervals * loads)
-        wanted, last = expected_sums(chosen, shape, loads, intervals, seed)
-        found = device.download(sums, np.float32, items)[chosen]
-        wrong = int((found != wanted).sum())
+        added = expected_intervals(chosen, shape, loads, fmas, intervals, seed)
+        left = device.download(sums, np.float32, items)
+        assert not np.isnan(left).any(), f"{int(np.isnan(left).sum())} of {items} work-items left no sum"
+        wrong = int((left[chosen] != added.sum(axis=0).astype(np.float32)).sum())
         assert wrong == 0, f"{wrong} of {chosen.size} work-items did not load the words that they should have"
-        if stores:
-            row = (intervals - 1) % STORED_INTERVALS
+        for number in range(max(0, intervals - STORED_INTERVALS), intervals) if stores else ():
+            row = number % STORED_INTERVALS
             kept = device.download(stored, np.float32, items, offset_bytes=row * items * WORD_BYTES)[chosen]
-            wrong = int((kept != last).sum())
-            assert wrong == 0, f"{wrong} of {chosen.size} work-items did not store what they loaded last"
+            wrong = int((kept != added[number].astype(np.float32)).sum())
+            assert wrong == 0, f"{wrong} of {chosen.size} work-items did not store what interval {number} added"
 
     return check
 
@@ -219,8 +226,9 @@ def _checked_items(shape: Shape, items: int, loads: int) -> Array:
     return found[found < items]
 
 
-def expected_sums(items: Array, shape: Shape, loads: int, intervals: int, seed: int) -> tuple[Array, Array]:
-    """The sums that memory_divergence.cl leaves for these work-items, and what their last interval added: float32 each."""
+def expected_intervals(items: Array, shape: Shape, loads: int, fmas: int, intervals: int, seed: int) -> Array:
+    """What each interval of memory_divergence.cl adds to the sums of these work-items: shape (intervals, work-items), uint64.
+    Whole numbers: floats hold their sums exactly, in any order."""
     lane = items % shape.width
     region = (lane // shape.sharing).astype(np.uint32)
     start = (items // shape.width).astype(np.uint32) * np.uint32(HASH_FACTOR) + region * np.uint32(SCRAMBLE_FACTOR)
@@ -229,8 +237,7 @@ def expected_sums(items: Array, shape: Shape, loads: int, intervals: int, seed: 
     word = line_of(counter, shape.region_lines - 1) + region * np.uint32(shape.region_lines)
     word = word * np.uint32(LINE_WORDS) + within
     values = (word * np.uint32(HASH_FACTOR) + np.uint32(seed)) >> np.uint32(24)
-    # whole numbers: floats hold their sums exactly, in any order
-    return values.sum(axis=0).astype(np.float32), values[-loads:].sum(axis=0).astype(np.float32)
+    return np.asarray(values.reshape(intervals, loads, items.size).sum(axis=1) + np.uint64(fmas))
 
 
 def line_of(counter: Array, mask: int) -> Array:

@@ -117,18 +117,22 @@ def _initial_contents(pattern: str, words: int, group: int, seed: int) -> Array:
     if pattern == "add":
         return rng.integers(0, 1024, (words, group)).astype(np.float32)
     if pattern == "matmul":
-        return rng.integers(0, 1 << 32, (2 * words, group), dtype=np.uint32)
-    # strictly descending: each element must pass all before it
+        first, left, right = rng.integers(0, 1 << 32, (3, group, math.isqrt(words), math.isqrt(words)), dtype=np.uint32)
+        one = np.eye(math.isqrt(words), dtype=np.uint32)
+        # of determinant 1: powers of another one may soon be 0, whose product shows no number of rounds
+        second = (np.tril(left, -1) + one) @ (np.triu(right, 1) + one)
+        return np.ascontiguousarray(np.concatenate([m.reshape(group, words).T for m in (first, second)]))
+    # strictly descending: each element must pass all before it; rounds move all of them by up to 2^29
     gaps = rng.integers(1, (1 << 31) // words, (words, group), dtype=np.uint32)
-    return np.ascontiguousarray(np.cumsum(gaps, axis=0, dtype=np.uint32)[::-1])
+    return np.ascontiguousarray(np.cumsum(gaps, axis=0, dtype=np.uint32)[::-1] + np.uint32(1 << 30))
 
 
 def _expected(pattern: str, given: Array, rounds: int) -> Array:
     """Expected contents of the arrays after `rounds` rounds, shape (words, work-items)."""
     if pattern == "add":
         return np.asarray(given + np.float32(rounds))
-    if pattern == "sort":  # inverting all bits reverses the order, so that it descends again
-        return np.ascontiguousarray(~given[::-1]) if rounds % 2 else given
+    if pattern == "sort":  # a subtraction reverses the order, so that it descends again
+        return np.ascontiguousarray(~given[::-1] if rounds % 2 else given) - np.uint32(rounds // 2)
     words = len(given) // 2
     side = math.isqrt(words)
     a, b = (part.T.reshape(-1, side, side) for part in (given[:words], given[words:]))

@@ -12,7 +12,8 @@ from clmembench.resources import kernel_source
 LINES = 256
 SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: within any TLB
 NODE_SPACING_BYTES = 128  # no two nodes in one line
-NEAR_END_STEPS = 4  # accesses to a line
+NEAR_END_STEPS = 15  # accesses to a line
+TELLING_STEPS = 15  # the last four bits of their number: then every second, fourth or eighth ends elsewhere on a ring of four
 MAX_STEPS = 1 << 16  # a unit's row is one launch, which must not block the device for seconds
 MAX_POLLS = 20_000
 GROUPS_PER_UNIT = 8  # enough that each unit gets one, few enough that all run at once
@@ -70,7 +71,7 @@ def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
     arrived, claimed = device.alloc(4 * rows), device.alloc(4 * rows)
     ticks = device.alloc(4 * rows * LINES)
     device.upload(offset, random_line_offsets(SEED + device.seed))
-    device.run([Launch(kernels["own_addresses"], (memory, offset), (LINES,))])
+    device.run([Launch(kernels["make_rings"], (memory, offset), (LINES,))])
     args = (memory, offset, unit, ticks, arrived, claimed, wrong)
     reset: tuple[Command, ...] = (Fill(unit, 4 * rows, UNMEASURED_UNIT), Fill(arrived, 4 * rows), Fill(claimed, 4 * rows))
 
@@ -80,9 +81,10 @@ def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
         lost = device.download(wrong, np.uint32, rows)
         measured = ran == targets
         assert measured.mean() > 0.5, f"only {measured.sum()} of {rows} compute units were met again"
-        assert not lost[measured].any(), f"{lost[measured].sum()} accesses did not lead to their own line"
+        assert not lost[measured].any(), f"{lost[measured].sum()} lines had fewer accesses, or one that led elsewhere"
 
-    def work(steps: int) -> Work:
+    def work(least: int) -> Work:
+        steps = least | TELLING_STEPS
         launches = [
             Launch(kernels["l2_map"], (*args, np.uint32(row), np.uint32(target), np.uint32(steps)), (groups,), (1,))
             for row, target in enumerate(targets)
