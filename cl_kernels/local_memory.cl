@@ -1,26 +1,46 @@
-// Throughput of local memory: copies within it, word by word (COPY 1), and reads at full speed (COPY 0).
+// Throughput of local memory: copies within it, word by word (COPY 1), and reads at full speed (COPY 0). V is what a work-item
+// copies or reads at a time, LANES words of 4 bytes: as much as the device's widest load.
 #include "common.cl"
+#if LANES == 16
+#define LANE_NUMBERS (uint16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#elif LANES == 4
+#define LANE_NUMBERS (uint4)(0, 1, 2, 3)
+#else
+#define LANE_NUMBERS 0
+#endif
+#define NUMBERED(i) ((V)((i) * LANES) + LANE_NUMBERS)
+
 #if COPY
-// Each work-item copies ILP words from one region of its work-group's local memory to another, and back: 2 copies a round. No
+// Neighbouring work-items have neighbouring words; with OWN_BLOCK each has a block of its own, since a core runs them one after
+// the other, and words of one that lie a power of two apart fall into one set of its cache.
+#if OWN_BLOCK
+#define ITEM_STRIDE (2 * ILP)
+#define WORD_STRIDE 1
+#else
+#define ITEM_STRIDE 1
+#define WORD_STRIDE GROUP_SIZE
+#endif
+
+// Each work-item copies ILP words V from one region of its work-group's local memory to another, and back: 2 copies a round. No
 // work-item accesses another's words, so no barrier is needed. The regions are volatile, so every load and store is performed
 // in this order: all loads of a copy are in flight before the first store waits for one. Each copy rotates a work-item's words
 // by one place, through the names of registers alone, so their final places prove how many copies were made.
-kernel void copy_local(global uint* restrict contents, const uint rounds) {
-    local uint store[2 * ILP * GROUP_SIZE];
-    volatile local uint* const here = store + get_local_id(0);
+kernel void copy_local(global V* restrict contents, const uint rounds) {
+    local V store[2 * ILP * GROUP_SIZE];
+    volatile local V* const here = store + get_local_id(0) * ITEM_STRIDE;
     const uint first = (uint)get_global_id(0) * ILP;
-    for (uint k = 0; k < ILP; k++) here[k * GROUP_SIZE] = first + k;
-    for (uint k = 0; k < ILP; k++) here[(ILP + k) * GROUP_SIZE] = ~0u;
-    uint held[ILP];
+    for (uint k = 0; k < ILP; k++) here[k * WORD_STRIDE] = NUMBERED(first + k);
+    for (uint k = 0; k < ILP; k++) here[(ILP + k) * WORD_STRIDE] = (V)(~0u);
+    V held[ILP];
     for (uint i = 0; i < rounds; i++) {
-#define COPY_WORDS(from, to)                                                                    \
-    _Pragma("unroll") for (uint k = 0; k < ILP; k++) held[k] = here[((from) + k) * GROUP_SIZE]; \
-    _Pragma("unroll") for (uint k = 0; k < ILP; k++) here[((to) + (k + 1) % ILP) * GROUP_SIZE] = held[k];
+#define COPY_WORDS(from, to)                                                                     \
+    _Pragma("unroll") for (uint k = 0; k < ILP; k++) held[k] = here[((from) + k) * WORD_STRIDE]; \
+    _Pragma("unroll") for (uint k = 0; k < ILP; k++) here[((to) + (k + 1) % ILP) * WORD_STRIDE] = held[k];
         COPY_WORDS(0, ILP)
         COPY_WORDS(ILP, 0)
     }
-    for (uint k = 0; k < ILP; k++) contents[first + k] = here[k * GROUP_SIZE];
-    for (uint k = 0; k < ILP; k++) contents[ILP * get_global_size(0) + first + k] = here[(ILP + k) * GROUP_SIZE];
+    for (uint k = 0; k < ILP; k++) contents[first + k] = here[k * WORD_STRIDE];
+    for (uint k = 0; k < ILP; k++) contents[ILP * get_global_size(0) + first + k] = here[(ILP + k) * WORD_STRIDE];
 }
 #else
 #if PTX
@@ -32,39 +52,39 @@ uint4 load_ptx(const uint address) {
 }
 #define LOAD_VECTOR(k) load_ptx(address + (k) * LOAD_STRIDE_BYTES)
 #else
-#define LOAD_VECTOR(k) (*(local const uint4*)((local const uchar*)store + at + (k) * LOAD_STRIDE_BYTES))
+#define LOAD_VECTOR(k) (*(local const V*)((local const uchar*)store + at + (k) * LOAD_STRIDE_BYTES))
 #endif
-#define LOAD_STRIDE_BYTES (16 * LOAD_STRIDE)
+#define VECTOR_BYTES (4 * LANES)
+#define LOAD_STRIDE_BYTES (VECTOR_BYTES * LOAD_STRIDE)
 
-// Each work-item reads UNROLLED vectors of 16 bytes a round, next to its neighbours', and sums each of their four words. Two
-// loads share one addition of three terms, so a GPU that reads 128 bytes a cycle spends a quarter of its additions on the sums.
-// Each round starts LOAD_STRIDE vectors, one sub-group's share, after the last one, so no round repeats the loads of the one
+// Each work-item reads UNROLLED vectors V a round, next to its neighbours', and sums each of their words. Two loads share one
+// addition of three terms, so a GPU that reads 128 bytes a cycle spends a quarter of its additions on the sums. Each round starts LOAD_STRIDE vectors, one sub-group's share, after the last one, so no round repeats the loads of the one
 // before.
 FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
-kernel void read_local(global uint4* restrict sums, const uint rounds) {
+kernel void read_local(global V* restrict sums, const uint rounds) {
     // the last loads of a round reach beyond the vectors at which its first may start
-    local uint4 store[START_VECTORS + UNROLLED * LOAD_STRIDE];
+    local V store[START_VECTORS + UNROLLED * LOAD_STRIDE];
     for (uint k = 0; k < START_VECTORS + UNROLLED * LOAD_STRIDE; k += GROUP_SIZE) {
         const uint i = k + (uint)get_local_id(0);
         if (i < START_VECTORS + UNROLLED * LOAD_STRIDE)
-            store[i] = (uint4)(4 * i, 4 * i + 1, 4 * i + 2, 4 * i + 3) * HASH_FACTOR;
+            store[i] = NUMBERED(i) * HASH_FACTOR;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    uint at = 16 * (uint)get_local_id(0);
-    uint4 sum = (uint4)(0);
+    uint at = VECTOR_BYTES * (uint)get_local_id(0);
+    V sum = (V)(0);
     for (uint i = 0; i < rounds; i++) {
 #if PTX
         const uint address = (uint)(ulong)store + at;
 #endif
 #pragma unroll
         for (uint k = 0; k < UNROLLED; k += ILP) {
-            uint4 v[ILP];
+            V v[ILP];
 #pragma unroll
             for (uint j = 0; j < ILP; j++) v[j] = LOAD_VECTOR(k + j);
 #pragma unroll
             for (uint j = 0; j < ILP; j += 2) sum += v[j] + v[j + 1];
         }
-        at = (at + LOAD_STRIDE_BYTES) & (16 * START_VECTORS - 1);
+        at = (at + LOAD_STRIDE_BYTES) & (VECTOR_BYTES * START_VECTORS - 1);
     }
     sums[get_global_id(0)] = sum;
 }

@@ -16,24 +16,32 @@ READ_BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", p
 
 MAX_RESIDENT_ITEMS = 2048  # of a compute unit, on GPUs of several vendors; OpenCL does not report it
 SUB_GROUP_SIZE = 32
-LOADS_PER_ROUND = 16  # of 16 B
+LOADS_PER_ROUND = 16
 MIN_START_VECTORS = 1024  # vectors among which rounds start; a work-group's number if larger
+CORE_START_VECTORS = 128  # of a core's work-item: 8 KiB, which its first cache holds
+# words of 4 B that a work-item accesses at a time: a cache line on a core; on GPUs the paper's word, and the widest load
+CORE_LANES, COPY_LANES, READ_LANES = 16, 1, 4
 HASH_FACTOR = 2654435761
 
 
 def _copy_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    sizes = (64, 256) if info.has_cpu_cores else (32, 64, 128, 256, 512, 1024)
+    sizes = (16, 64) if info.has_cpu_cores else (32, 64, 128, 256, 512, 1024)
     return tuple(n for n in sizes if n <= info.max_work_group)
 
 
-def _copied_bytes(work_group: int, ilp: int) -> int:
-    return 2 * 4 * ilp * work_group
+def _copy_lanes(info: DeviceInfo) -> int:
+    """Words that a work-item copies at a time. A core that copies 4 bytes at a time is bound by its instructions."""
+    return CORE_LANES if info.has_cpu_cores else COPY_LANES
+
+
+def _copied_bytes(info: DeviceInfo, work_group: int, ilp: int) -> int:
+    return 2 * 4 * _copy_lanes(info) * ilp * work_group
 
 
 def _copy_fits(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
     """Whether that many work-groups can be active at the same time, as far as is known."""
     active = info.has_cpu_cores or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
-    return active and _copied_bytes(work_group, ilp) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
+    return active and _copied_bytes(info, work_group, ilp) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
 
 
 def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
@@ -54,64 +62,80 @@ def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: in
     work_group=axis_of(_copy_group_sizes),
     groups_a_unit=axis_of(lambda info: (1, 2) if info.has_cpu_cores else (1, 2, 3, 4, 5, 6)),
     ilp=axis_of(lambda info: (1, 4, 8) if info.has_cpu_cores else (1, 2, 4, 6, 8)),
+    version=2,
 )
 def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
-    """Throughput of copies within local memory, `ilp` 4-byte words a work-item at a time, by number and size of work-groups.
+    """Throughput of copies within local memory, `ilp` words a work-item at a time, by number and size of work-groups.
 
-    Bytes read and bytes written are counted. The throughput is a slope over copies, in which the costs of launching, of
-    filling local memory and of reading it out cancel; the paper subtracts the cost of a barrier and a clock instead. There are
-    `groups_a_unit` work-groups for each compute unit; the device decides whether all are active at the same time, and a GPU is
-    given at most 2048 work-items a unit. The final contents of both regions prove how many copies were made.
+    A word has 4 bytes; on CPUs, where local memory is a core's cache, it is a cache line. Bytes read and bytes written are
+    counted. The throughput is a slope over copies, in which the costs of launching, of filling local memory and of reading it
+    out cancel; the paper subtracts the cost of a barrier and a clock instead. There are `groups_a_unit` work-groups for each
+    compute unit; the device decides whether all are active at the same time, and a GPU is given at most 2048 work-items a
+    unit. The final contents of both regions prove how many copies were made.
     """
     if ilp < 1 or work_group < 1 or groups_a_unit < 1:
         raise Skip("work-items, work-groups and words are at least 1 each")
     if work_group > device.info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
-    used = _copied_bytes(work_group, ilp)
+    used, lanes = _copied_bytes(device.info, work_group, ilp), _copy_lanes(device.info)
     if used > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
         raise Skip(f"{used} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
-    kernel = device.build(kernel_source("local_memory"), COPY=1, GROUP_SIZE=work_group, ILP=ilp)["copy_local"]
+    defines: dict[str, Value] = {"COPY": 1, "GROUP_SIZE": work_group, "ILP": ilp, **_vector(lanes)}
+    defines["OWN_BLOCK"] = device.info.has_cpu_cores
+    kernel = device.build(kernel_source("local_memory"), **defines)["copy_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
     items = groups * work_group
-    found = device.alloc(2 * 4 * ilp * items)
+    found = device.alloc(2 * 4 * lanes * ilp * items)
 
     def work(copies: int) -> Work:
         rounds = -(-copies // 2)
 
         def check() -> None:
-            first, second = device.download(found, np.uint32, 2 * ilp * items).reshape(2, items, ilp)
-            words = np.arange(items * ilp, dtype=np.uint32).reshape(items, ilp)
+            first, second = device.download(found, np.uint32, 2 * ilp * items * lanes).reshape(2, items, ilp, lanes)
+            words = np.arange(items * ilp * lanes, dtype=np.uint32).reshape(items, ilp, lanes)
             assert np.array_equal(first, np.roll(words, 2 * rounds, 1)), "the first region does not hold what was copied to it"
             assert np.array_equal(second, np.roll(words, 2 * rounds - 1, 1)), "the second region does not hold what it should"
 
         return Work(
             commands=(Launch(kernel, (found, np.uint32(rounds)), (items,), (work_group,)),),
-            nbytes=2 * rounds * 2 * 4 * ilp * items,
-            outputs=((found, 2 * 4 * ilp * items),),
+            nbytes=2 * rounds * 2 * 4 * lanes * ilp * items,
+            outputs=((found, 2 * 4 * lanes * ilp * items),),
             check=check,
+            expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
         )
 
     return Slope(work, start=1 << 8, most=1 << 30)
 
 
+def _vector(lanes: int) -> dict[str, Value]:
+    """Definitions of what a work-item accesses at a time."""
+    return {"V": "uint" if lanes == 1 else f"uint{lanes}", "LANES": lanes}
+
+
 def _read_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    """Sizes of work-groups, the likely best first."""
-    sizes = (64, 256) if info.has_cpu_cores else (512, 1024, 256, 128)
+    """Sizes of work-groups, the likely best first. A core has one work-item, which reads line after line."""
+    sizes = (1,) if info.has_cpu_cores else (512, 1024, 256, 128)
     return tuple(n for n in sizes if n <= info.max_work_group) or (info.max_work_group,)
 
 
 def _read_fits(info: DeviceInfo, path: str, work_group: int, groups_a_unit: int, ilp: int) -> bool:
     active = info.has_cpu_cores or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
-    return active and 16 * _stored_vectors(info, work_group) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
+    return active and _stored_bytes(info, work_group) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
 
 
-def _start_vectors(work_group: int) -> int:
+def _start_vectors(info: DeviceInfo, work_group: int) -> int:
     """Vectors among which rounds start: a power of two."""
-    return max(MIN_START_VECTORS, 1 << (work_group - 1).bit_length())
+    least = CORE_START_VECTORS if info.has_cpu_cores else MIN_START_VECTORS
+    return max(least, 1 << (work_group - 1).bit_length())
 
 
-def _stored_vectors(info: DeviceInfo, work_group: int) -> int:
-    return _start_vectors(work_group) + LOADS_PER_ROUND * min(SUB_GROUP_SIZE, work_group)
+def _read_lanes(info: DeviceInfo) -> int:
+    return CORE_LANES if info.has_cpu_cores else READ_LANES
+
+
+def _stored_bytes(info: DeviceInfo, work_group: int) -> int:
+    vectors = _start_vectors(info, work_group) + LOADS_PER_ROUND * min(SUB_GROUP_SIZE, work_group)
+    return 4 * _read_lanes(info) * vectors
 
 
 @benchmark(
@@ -124,9 +148,10 @@ def _stored_vectors(info: DeviceInfo, work_group: int) -> int:
     work_group=axis_of(_read_group_sizes, tuning=True),
     groups_a_unit=axis_of(lambda info: (1,) if info.has_cpu_cores else (2, 1, 4), tuning=True),
     ilp=axis(4, 8, 2, tuning=True),
+    version=2,
 )
 def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
-    """Bandwidth of conflict-free reads of local memory on all compute units, 16 B a load.
+    """Bandwidth of conflict-free reads of local memory on all compute units, 16 B a load; on CPUs a cache line.
 
     Every value read is summed, which proves that no load was left out; a round starts elsewhere than the round before, so that
     the compiler can reuse none. The bandwidth is a slope over rounds of 16 loads, in which launching and filling cancel. path
@@ -137,53 +162,56 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     shape = min(work_group, groups_a_unit, ilp) >= 1 and ilp % 2 == 0 and LOADS_PER_ROUND % ilp == 0
     if not shape or work_group > device.info.max_work_group:
         raise Skip(f"no kernel has {groups_a_unit} work-groups of {work_group} and {ilp} loads at a time here")
-    if 16 * _stored_vectors(device.info, work_group) > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
-        raise Skip(f"{16 * _stored_vectors(device.info, work_group)} B do not fit into local memory")
-    step, turn = min(SUB_GROUP_SIZE, work_group), _start_vectors(work_group)
+    stored, lanes = _stored_bytes(device.info, work_group), _read_lanes(device.info)
+    if stored > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
+        raise Skip(f"{stored} B do not fit into local memory")
+    step, turn = min(SUB_GROUP_SIZE, work_group), _start_vectors(device.info, work_group)
     defines: dict[str, Value] = {
         "GROUP_SIZE": work_group,
         "LOAD_STRIDE": step,
         "START_VECTORS": turn,
         "UNROLLED": LOADS_PER_ROUND,
         "ILP": ilp,
+        **_vector(lanes),
     }
     kernel = device.build(kernel_source("local_memory"), COPY=0, PTX=path == "ptx", **defines)["read_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
     items = groups * work_group
-    sums = device.alloc(16 * items)
+    sums = device.alloc(4 * lanes * items)
 
     def work(rounds: int) -> Work:
         return Work(
             commands=(Launch(kernel, (sums, np.uint32(rounds)), (items,), (work_group,)),),
-            nbytes=rounds * LOADS_PER_ROUND * 16 * items,
-            outputs=((sums, 16 * items),),
-            check=_sum_check(device, sums, rounds, groups, work_group, step, turn),
+            nbytes=rounds * LOADS_PER_ROUND * 4 * lanes * items,
+            outputs=((sums, 4 * lanes * items),),
+            check=_sum_check(device, sums, rounds, groups, work_group, step, turn, lanes),
+            expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
         )
 
     return Slope(work, start=1 << 6, most=1 << 30)
 
 
 def _sum_check(
-    device: Device, sums: object, rounds: int, groups: int, work_group: int, step: int, turn: int
+    device: Device, sums: object, rounds: int, groups: int, work_group: int, step: int, turn: int, lanes: int
 ) -> Callable[[], None]:
     def check() -> None:
-        found = device.download(sums, np.uint32, 4 * groups * work_group).reshape(groups, work_group, 4)
-        wanted = expected_sums(rounds, work_group, step, turn)
+        found = device.download(sums, np.uint32, lanes * groups * work_group).reshape(groups, work_group, lanes)
+        wanted = expected_sums(rounds, work_group, step, turn, lanes)
         assert (found == wanted).all(), "some sums are not those of what was to be read: loads were left out, or are wrong"
 
     return check
 
 
-def expected_sums(rounds: int, work_group: int, step: int, turn: int) -> Array:
-    """The sums of each work-item of a group after `rounds` rounds, modulo 2^32: uint32 of shape (work_group, 4)."""
+def expected_sums(rounds: int, work_group: int, step: int, turn: int, lanes: int = READ_LANES) -> Array:
+    """The sums of each work-item of a group after `rounds` rounds, modulo 2^32: uint32 of shape (work_group, lanes)."""
     item = np.arange(work_group, dtype=np.uint64)
     period = turn // step
-    total = np.zeros((work_group, 4), np.uint64)
+    total = np.zeros((work_group, lanes), np.uint64)
     for number in range(min(rounds, period)):
         times = (rounds - number + period - 1) // period
         begin = (item + number * step) % turn
         vectors = begin[:, None] + np.arange(LOADS_PER_ROUND, dtype=np.uint64) * step
-        words = 4 * vectors.sum(axis=1)[:, None] + LOADS_PER_ROUND * np.arange(4, dtype=np.uint64)
+        words = np.uint64(lanes) * vectors.sum(axis=1)[:, None] + LOADS_PER_ROUND * np.arange(lanes, dtype=np.uint64)
         total += np.uint64(times) * (words % 2**32)
         total %= 2**32
     wanted: Array = (total * HASH_FACTOR % 2**32).astype(np.uint32)
