@@ -147,7 +147,7 @@ def stream(
     if elements == 0:
         raise Skip(f"{array_bytes} B hold no work-group of {work_group} vectors of {width} {dtype}")
     group, vectors = 1 if order == "blocked" else work_group, elements // width
-    items = _sum_items(device, order, group, vectors)
+    items = sum_items(device.info, order == "blocked", group, vectors)
     lanes, sums = items * width, op in SUM_OPERATIONS
     if sums and elements // lanes > 2 ** (np.finfo(scalar).nmant + 1):
         raise Skip(f"{elements // lanes} additions a lane are not exact in {dtype}: lower --size")
@@ -182,12 +182,12 @@ def stream(
     )
 
 
-def _sum_items(device: Device, order: str, group: int, vectors: int) -> int:
+def sum_items(info: DeviceInfo, blocked: bool, group: int, vectors: int) -> int:
     """Work-items of a sum: a few blocks a compute unit, or enough neighbours to fill a GPU."""
-    if device.info.work_groups is not None:
-        return device.info.work_groups * group
-    each = 4 if order == "blocked" else 2048
-    return max(group, min(device.info.compute_units * each, vectors) // group * group)
+    if info.work_groups is not None:
+        return info.work_groups * group
+    each = 4 if blocked else 2048
+    return max(group, min(info.compute_units * each, vectors) // group * group)
 
 
 def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:

@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.model import Call, Device, DeviceInfo, Fill, Launch, MemoryKind, Metric, Work
+from clmembench.benchmarks.copy_check import copy_array_bytes
+from clmembench.benchmarks.stream import OPERATION_CODES, sum_items
+from clmembench.model import Call, Device, DeviceInfo, Fill, Launch, MemoryKind, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 USM_BANDWIDTH = Metric("usm_bandwidth", "GB/s", "nbytes", "rate", "higher")
 FIRST_TOUCH = Metric("first_touch", "ns", "ops", "cost", "lower")
 KINDS: Sequence[MemoryKind] = ("device", "shared", "host")
 FACTOR = 2654435761
-WORK_GROUP = 64
-ITEMS_PER_UNIT = 2048  # enough neighbours to fill a GPU
+CORE_LANES, CORE_GROUP = 16, 64  # words of a vector, a cache line; vectors that are written by a work-group
+GPU_LANES, GPU_GROUP = 4, 256  # the widest load of a work-item
+CHECKED_WORDS = 1 << 22  # that the host compares at a time
 PAGE_BYTES = 4096
 SOURCE = "SYCL 2020 specification, section 4.8: unified shared memory"
 
@@ -50,25 +53,35 @@ def _where(info: DeviceInfo, memory: str, op: str, last_touch: str, array_bytes:
     memory=axis_of(_kinds),
     op=axis("read", "write"),
     last_touch=axis_of(_touched_by),
-    array_bytes=axis_of(_array_bytes),
+    array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
+    version=2,
 )
 def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, array_bytes: int) -> Work:
-    """Bandwidth of a kernel that reads or writes an allocation, by its kind and by who touched it last, by the host's clock.
+    """Bandwidth of a kernel that reads or writes an allocation, by its kind and by who touched it last.
 
     Shared and host allocations are SYCL's (USM); device is device memory, which through OpenCL is a buffer. last_touch host:
     before every pass the host writes a word of each page, so that a shared allocation has to move to the device within the
-    pass, where the two have memories of their own; its difference from last_touch device is the migration. Whole words of 4 B;
-    each is read or written once.
+    pass, where the two have memories of their own; its difference from last_touch device is the migration. A driver may move it
+    before the kernel starts, so these passes are timed by the host's clock, with the launch in them; others by the device's.
+    Reads are those of `stream` in the order that suits the device; vectors of words, each read or written once. Raises Skip
+    where the array holds no work-group of vectors.
     """
-    kernels = device.build(kernel_source("usm"))
-    words = array_bytes // 4
-    group = min(WORK_GROUP, device.info.max_work_group)
-    items = max(group, min(device.info.compute_units * ITEMS_PER_UNIT, words) // group * group)
-    buffer, sums = device.alloc(4 * words, memory), device.alloc(4 * items)
-    write = Launch(kernels["write_words"], (buffer, np.uint32(FACTOR), np.uint64(words)), (items,), (group,))
-    read = Launch(kernels["read_words"], (buffer, sums, np.uint64(words)), (items,), (group,))
+    info, blocked = device.info, device.info.has_cpu_cores
+    lanes, group = (CORE_LANES, CORE_GROUP) if blocked else (GPU_LANES, GPU_GROUP)
+    group = min(group, info.max_work_group)
+    vectors = array_bytes // (4 * lanes) // group * group
+    if not vectors:
+        raise Skip(f"{array_bytes} B hold no work-group of {group} vectors of {4 * lanes} B: raise --size")
+    words, each = vectors * lanes, 1 if blocked else group
+    items = sum_items(info, blocked, each, vectors)
+    buffer, sums = device.alloc(4 * words, memory), device.alloc(4 * lanes * items)
+    defines: dict[str, Value] = {"V": f"uint{lanes}", "NONTEMPORAL": blocked and "nontemporal" in info.features}
+    writing = device.build(kernel_source("usm"), LANES=lanes, **defines)["write_words"]
+    defines |= {"T": "uint", "OP": OPERATION_CODES["read"], "BLOCKED": blocked, "LOOP": False}
+    reading = device.build(kernel_source("stream"), **defines)
+    write = Launch(writing, (buffer, np.uint32(FACTOR)), (vectors,), (group,))
+    read = Launch(reading["reduce"], (buffer, buffer, sums, np.uint64(vectors)), (items,), (each,))
     device.run([write])
-    whole = (np.arange(words, dtype=np.uint32) * np.uint32(FACTOR)).sum(dtype=np.uint64) if op == "read" else None
 
     def touch() -> None:
         with device.mapped(buffer, 4 * words, "write") as array:
@@ -76,19 +89,24 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
 
     def check() -> None:
         if op == "read":
-            found = device.download(sums, np.uint32, items).sum(dtype=np.uint64)
-            assert (int(found) - int(whole or 0)) % 2**32 == 0, "the sum of what was read is wrong"
-        else:
-            found = device.download(buffer, np.uint32, words)
-            assert np.array_equal(found, np.arange(words, dtype=np.uint32) * np.uint32(FACTOR)), "what was written is wrong"
+            found = device.download(sums, np.uint32, lanes * items).reshape(items, lanes).sum(axis=0, dtype=np.uint64)
+            wanted = [FACTOR * (lanes * (vectors * (vectors - 1) // 2) + lane * vectors) for lane in range(lanes)]
+            same = all((int(sum_) - of_lane) % 2**32 == 0 for sum_, of_lane in zip(found, wanted, strict=True))
+            assert same, "the sum of what was read is wrong"
+            return
+        for first in range(0, words, CHECKED_WORDS):
+            count = min(CHECKED_WORDS, words - first)
+            held = device.download(buffer, np.uint32, count, 4 * first)
+            wanted_words = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32) * np.uint32(FACTOR)
+            assert np.array_equal(held, wanted_words), "what was written is wrong"
 
     return Work(
         commands=(read if op == "read" else write,),
         nbytes=4 * words,
         before=(Call(touch),) if last_touch == "host" else (),
-        outputs=((sums, 4 * items),) if op == "read" else ((buffer, 4 * words),),
+        outputs=((sums, 4 * lanes * items),) if op == "read" else ((buffer, 4 * words),),
         check=check,
-        clock="host",
+        clock="host" if last_touch == "host" else "device",
         expected_units=device.info.compute_units if device.info.kind == "cpu" else 0,
     )
 
