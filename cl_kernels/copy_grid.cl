@@ -1,13 +1,20 @@
-// Throughput of a copy by a fixed number of work-groups, at any size of the array. Each work-item has ILP words of 4 bytes in
-// flight: all loads of a round come before its stores, and lie a whole grid of work-items apart, so that each is coalesced.
+// Throughput of a copy by a fixed number of work-groups, at any size of the array. Each work-item has ILP words in flight, of 4
+// bytes or vectors V of them: all loads of a round come before its stores, and lie a whole grid of work-items apart, so that
+// each is coalesced. NONTEMPORAL: stores bypass the caches, as a CPU's copies have to, which otherwise first read what they
+// overwrite.
 #include "common.cl"
-#define LOAD_WORD(j) const uint word##j = in[i + j * items];
-#define STORE_WORD(j) out[i + j * items] = word##j;
+#if NONTEMPORAL
+#define STORE(v, p) __builtin_nontemporal_store((v), (p))
+#else
+#define STORE(v, p) (*(p) = (v))
+#endif
+#define LOAD_WORD(j) const V word##j = in[i + j * items];
+#define STORE_WORD(j) STORE(word##j, &out[i + j * items]);
 
 // Each work-item copies ILP words a round, `rounds` times, and then its share of the rest of n words. IN_STEP is for CPUs,
 // where the work-items of a work-group are a loop on one core: a barrier in each round keeps that loop within the round, on
 // neighbouring words.
-kernel void copy_grid(const global uint* restrict in, global uint* restrict out, const ulong n, const ulong rounds) {
+kernel void copy_grid(const global V* restrict in, global V* restrict out, const ulong n, const ulong rounds) {
     const ulong items = get_global_size(0);
     // not unrolled: otherwise more than ILP words would be in flight
 #pragma unroll 1
@@ -20,5 +27,5 @@ kernel void copy_grid(const global uint* restrict in, global uint* restrict out,
 #endif
     }
 #pragma unroll 1
-    for (ulong i = rounds * (ILP * items) + get_global_id(0); i < n; i += items) out[i] = in[i];
+    for (ulong i = rounds * (ILP * items) + get_global_id(0); i < n; i += items) STORE(in[i], &out[i]);
 }

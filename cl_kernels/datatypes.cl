@@ -1,5 +1,11 @@
 // Throughput of a copy by data type: elements of T.
 #include "common.cl"
+// NONTEMPORAL: stores bypass the caches; a CPU's other stores first read what they overwrite.
+#if NONTEMPORAL
+#define STORE(v, p) __builtin_nontemporal_store((v), (p))
+#else
+#define STORE(v, p) (*(p) = (v))
+#endif
 
 // Each work-item copies ELEMENTS of n elements, which lie a work-group's size apart; it loads all before it stores the first.
 // The last work-group may have work-items beyond the end.
@@ -10,7 +16,7 @@ kernel void copy_elements(const global T* restrict in, global T* restrict out, c
 #pragma unroll
         for (int k = 0; k < ELEMENTS; k++) held[k] = in[first + k * size];
 #pragma unroll
-        for (int k = 0; k < ELEMENTS; k++) out[first + k * size] = held[k];
+        for (int k = 0; k < ELEMENTS; k++) STORE(held[k], &out[first + k * size]);
     } else {
         for (size_t i = first; i < n; i += size) out[i] = in[i];
     }

@@ -13,6 +13,13 @@ from clmembench.resources import kernel_source
 MAX_GPU_ARRAY_BYTES = 512 * MIB  # many times any cache, and still copied quickly by few work-items
 HOST_CHECKED_WORDS = 4096  # words at each end that the host compares too
 SEED = 0x9E3779B9
+CACHE_LINE_WORDS = 16  # of 4 bytes
+
+
+def store_kinds(info: DeviceInfo) -> tuple[int, ...]:
+    """Kinds of stores of a copy, 1 non-temporal, the likely best first: a CPU's other stores read first what they overwrite, so
+    that a copy moves half as much again as is counted. GPUs write whole sectors anyway."""
+    return (1, 0) if info.has_cpu_cores else (0,)
 
 
 def copy_array_bytes(info: DeviceInfo) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis_of, benchmark
-from clmembench.benchmarks.copy_check import copy_array_bytes, prepare_copy
+from clmembench.benchmarks.copy_check import CACHE_LINE_WORDS, copy_array_bytes, prepare_copy, store_kinds
 from clmembench.model import Device, DeviceInfo, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 ILPS = (1, 2, 4, 8)  # as in copy_grid.cl
+VECTOR_WIDTHS = (1, 2, 4, 8, 16)  # words of a vector: one of 3 takes the room of 4
 GPU_GROUPS_PER_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups
 MAX_RESIDENT_ITEMS = 2048  # of a compute unit, on most GPUs
 
@@ -51,28 +52,40 @@ def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Valu
     ilp=axis_of(lambda info: (1, 4) if info.has_cpu_cores else ILPS),
     groups=axis_of(_group_counts),
     array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
+    # a core that copies 4 bytes at a time is bound by its instructions, not by memory
+    width=axis_of(lambda info: (CACHE_LINE_WORDS if info.has_cpu_cores else 1,), tuning=True),
+    nontemporal=axis_of(store_kinds, needs={1: ["nontemporal"]}, tuning=True),
+    version=2,
 )
-def copy_grid(device: Device, work_group: int, ilp: int, groups: int, array_bytes: int) -> Work:
+def copy_grid(
+    device: Device, work_group: int, ilp: int, groups: int, array_bytes: int, width: int = 1, nontemporal: int = 0
+) -> Work:
     """Throughput of a copy in global memory over number and size of work-groups and ILP.
 
-    ILP is the number of 4-byte words that each work-item has in flight: it loads them all before it stores them. Bytes read
-    and bytes written are counted. Every word that arrives is compared. Raises Skip for an ILP other than 1, 2, 4 and 8, and
-    for a work-group larger than the device's largest.
+    ILP is the number of words that each work-item has in flight: it loads them all before it stores them. A word has 4 bytes,
+    on CPUs a cache line, and the search for the best configuration chooses the kind of stores there. Bytes read
+    and bytes written are counted. Every word that arrives is compared. Raises Skip for an ILP other than 1, 2, 4 and 8, for a
+    width that OpenCL C does not have, and for a work-group larger than the device's largest.
     """
     if ilp not in ILPS:
         raise Skip(f"an ILP of {ilp} is none that the kernel has: choose from {', '.join(map(str, ILPS))}")
+    if width not in VECTOR_WIDTHS:
+        raise Skip(f"OpenCL C has no vector of {width} words: choose from {', '.join(map(str, VECTOR_WIDTHS))}")
     if work_group > device.info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
-    count, items = array_bytes // 4, groups * work_group
+    count, items = array_bytes // (4 * width), groups * work_group
     if count < ilp * items:
-        raise Skip(f"{array_bytes} B are less than {items} work-items with {ilp} words each copy at once: raise --size")
-    kernel = device.build(kernel_source("copy_grid"), ILP=ilp, IN_STEP=device.info.has_cpu_cores)["copy_grid"]
-    source, target, check = prepare_copy(device, 4 * count)
+        each = f"{ilp} words of {4 * width} B each"
+        raise Skip(f"{array_bytes} B are less than {items} work-items with {each} copy at once: raise --size")
+    defines: dict[str, Value] = {"ILP": ilp, "IN_STEP": device.info.has_cpu_cores, "NONTEMPORAL": nontemporal}
+    kernel = device.build(kernel_source("copy_grid"), V="uint" if width == 1 else f"uint{width}", **defines)["copy_grid"]
+    nbytes = 4 * width * count
+    source, target, check = prepare_copy(device, nbytes)
     rounds = count // (ilp * items)
     return Work(
         commands=(Launch(kernel, (source, target, np.uint64(count), np.uint64(rounds)), (items,), (work_group,)),),
-        nbytes=2 * 4 * count,
-        outputs=((target, 4 * count),),
+        nbytes=2 * nbytes,
+        outputs=((target, nbytes),),
         check=check,
         expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
         notes=(NOTE_IN_STEP,) if device.info.has_cpu_cores else (),

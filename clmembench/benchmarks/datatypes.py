@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
-from clmembench.benchmarks.copy_check import copy_array_bytes, prepare_copy
+from clmembench.benchmarks.copy_check import copy_array_bytes, prepare_copy, store_kinds
 from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Skip, Value, Work
 from clmembench.resources import kernel_source
 
@@ -19,6 +19,7 @@ DOUBLE_FEATURES: dict[Value, list[str]] = {t: ["fp64"] for t in TYPE_BYTES if t.
 GROUP_SIZES = (256, 64, 1024)
 CPU_TYPES = ("char", "char4", "short", "int", "float", "float4", "double", "double4")
 ELEMENTS_PER_ITEM = (1, 4)  # of a work-item
+MIN_NONTEMPORAL_BYTES = 16  # of an element: the narrowest vector that CPUs store past their caches
 
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
@@ -26,9 +27,12 @@ def _types(info: DeviceInfo) -> tuple[str, ...]:
     return (*(TYPE_BYTES if not info.has_cpu_cores else CPU_TYPES), DEVICE_COPY)
 
 
-def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int) -> bool:
-    # the runtime's copy has no work-groups
-    return dtype != DEVICE_COPY or (work_group == GROUP_SIZES[0] and elements == ELEMENTS_PER_ITEM[0])
+def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int, nontemporal: int) -> bool:
+    # the runtime's copy has no work-groups and no stores of ours
+    if dtype == DEVICE_COPY:
+        return work_group == GROUP_SIZES[0] and elements == ELEMENTS_PER_ITEM[0] and not nontemporal
+    # compilers do not make vectors of non-temporal stores
+    return not nontemporal or TYPE_BYTES.get(dtype, 1) >= MIN_NONTEMPORAL_BYTES
 
 
 @benchmark(
@@ -40,14 +44,16 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
     array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
     work_group=axis(*GROUP_SIZES, tuning=True),
     elements=axis(*ELEMENTS_PER_ITEM, tuning=True),
+    nontemporal=axis_of(store_kinds, needs={1: ["nontemporal"]}, tuning=True),
+    version=2,
 )
-def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, elements: int = 1) -> Work:
+def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, elements: int = 1, nontemporal: int = 0) -> Work:
     """Throughput of a copy in global memory by data type, each in its best configuration, and of the runtime's own copy.
 
     A work-item copies one element, or `elements` that lie a work-group's size apart. `device_copy` is the runtime's copy
-    between two buffers. All move the same array, up to a part of an element. Bytes read and bytes written are counted. Every
-    byte that arrives is compared. Raises Skip for a work-group larger than the device's largest, and where the array holds no
-    element.
+    between two buffers. On CPUs vectors are also stored past the caches. All move the same array, up to a part of an element.
+    Bytes read and bytes written are counted. Every byte that arrives is compared. Raises Skip for a work-group larger than the
+    device's largest, and where the array holds no element.
     """
     size = TYPE_BYTES.get(dtype, 1)
     count = array_bytes // size
@@ -58,8 +64,9 @@ def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, ele
     source, target, check = prepare_copy(device, count * size)
     command: Command = Copy(target, source, count * size)
     if dtype != DEVICE_COPY:
-        options = {"FP64": 1} if dtype.startswith("double") else {}
-        kernel = device.build(kernel_source("datatypes"), T=dtype, ELEMENTS=elements, **options)["copy_elements"]
+        options: dict[str, Value] = {"T": dtype, "ELEMENTS": elements, "NONTEMPORAL": nontemporal}
+        options |= {"FP64": 1} if dtype.startswith("double") else {}
+        kernel = device.build(kernel_source("datatypes"), **options)["copy_elements"]
         items = -(-count // (work_group * elements)) * work_group
         command = Launch(kernel, (source, target, np.uint64(count)), (items,), (work_group,))
     return Work(

@@ -14,7 +14,7 @@ from clmembench.model import DeviceInfo, Finding
 MIN_SATURATED_RATE_SHARE = 0.95  # of the best rate: counts as reaching it
 MIN_PLATEAU_IN_FLIGHT_RATIO = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
 MIN_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
-COPIED_WORD_BYTES = 4  # that a work-item copies at a time
+COPIED_WORD_BYTES = 4  # that a work-item copies at a time, where its configuration has no `width` of words
 SATURATION_METHOD = (
     f"copies over work-groups, their size and ILP: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best rate"
 )
@@ -61,7 +61,9 @@ def copy_shapes(values: Sequence[Derived], compute_units: int) -> list[CopyShape
         if v.benchmark != "copy_grid" or v.status != "ok" or v.median is None or v.ci_low is None or v.ci_high is None:
             continue
         groups, size, ilp = (int(v.params[name]) for name in ("groups", "work_group", "ilp"))
-        most, least = groups * size * ilp * COPIED_WORD_BYTES, min(groups, compute_units) * size * ilp * COPIED_WORD_BYTES
+        width = v.tuning.get("width", 1)
+        loaded = size * ilp * COPIED_WORD_BYTES * (width if isinstance(width, int) else 1)  # by a work-group
+        most, least = groups * loaded, min(groups, compute_units) * loaded
         found.append(CopyShape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
     return [
         replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _work_groups_in_flight(s, found, compute_units)))
