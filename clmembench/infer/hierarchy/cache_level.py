@@ -42,6 +42,12 @@ from clmembench.model import CacheLevel, Finding, Inquiry
 
 GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 PREFETCHER_HELPS = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
+BLOCKS_DIFFER = (
+    "laps in blocks of two sizes differ in latency, though nothing is fetched ahead of cold accesses in sequence: translation "
+    "may be the cause"
+)
+CURVE_STOOD = "no prefetcher lowers it, by laps in other blocks held against the curve, as an earlier version did"
+NOT_COMPARED = "laps in blocks of another size, which would show whether a prefetcher fetches some of the lines, got no answer"
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 TOO_LARGE = "laps over so large a level take too long to look for its lines one by one"
 # Thresholds
@@ -78,11 +84,13 @@ class LevelContext:
 def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[CacheLevel]:
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
-    reason = yield from _why_not_own_latency(asked, chase, curve, around)
+    reason, note = yield from _why_not_own_latency(asked, chase, curve, around)
     # the plateau's middle: it begins where the level before is gone
     begun = curve.steps[around.number - 1].gone_bytes if around.number else 0
     translated = around.translation.cost((min(begun, step.fits_bytes) + step.fits_bytes) / 2, around.node_bytes)
-    latencies = latency_findings(curve, without_translation(plateau_latency(curve, around.number, reason), translated))
+    latency = plateau_latency(curve, around.number, reason)
+    latency = replace(latency, method=f"{latency.method}; {note}" if note else latency.method)
+    latencies = latency_findings(curve, without_translation(latency, translated))
     if reason:
         plateau = curve.plateau(around.number)
         # where a plateau is in doubt so is what most misses are: no upper bound
@@ -155,6 +163,16 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     return CacheLevel(name, chase.space, _with_counted_sets(findings, curve, around, possible))
 
 
+def without_prefetcher(level: CacheLevel) -> CacheLevel:
+    """The level of a device that fetches nothing ahead of cold accesses in sequence: no reason of its findings says that it
+    does."""
+    findings = {
+        name: replace(found, reason=found.reason.replace(PREFETCHER_HELPS, BLOCKS_DIFFER))
+        for name, found in level.findings.items()
+    }
+    return replace(level, findings=findings)
+
+
 def _with_counted_sets(
     findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, possible: frozenset[str]
 ) -> dict[str, Finding]:
@@ -170,14 +188,17 @@ def _undetermined_properties(names: tuple[str, ...], reason: str) -> dict[str, F
     return {name: undetermined_finding(name, reason) for name in names}
 
 
-def _why_not_own_latency(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[str]:
-    """Why a step's plateau may not be the level's own latency; "" where it is."""
+def _why_not_own_latency(
+    asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext
+) -> Inquiry[tuple[str, str]]:
+    """Why a step's plateau may not be the level's own latency, "" where it is; and how that was told, where not as usual."""
     step = curve.steps[around.number]
     if not step.flat:
-        return NO_PLATEAU
-    if not (yield from _free_of_prefetching(asked, chase, curve, around)):
-        return PREFETCHER_HELPS
-    return "" if all(before.flat for before in curve.steps[: around.number]) else UNKNOWN_LEVEL_NUMBER
+        return NO_PLATEAU, ""
+    free, note = yield from _free_of_prefetching(asked, chase, curve, around)
+    if not free:
+        return NOT_COMPARED if free is None else PREFETCHER_HELPS, ""
+    return "" if all(before.flat for before in curve.steps[: around.number]) else UNKNOWN_LEVEL_NUMBER, note
 
 
 def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
@@ -198,17 +219,22 @@ def _compared_sizes(curve: LatencyCurve, number: int) -> list[int]:
     return [half, end] if half >= begun or begun >= end else [math.isqrt(begun * end), end, half]
 
 
-def _free_of_prefetching(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[bool]:
+def _free_of_prefetching(
+    asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext
+) -> Inquiry[tuple[bool | None, str]]:
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
-    fall into by chance; at its end where there is no answer."""
+    fall into by chance; at its end where there is no answer. None: no answer at all, not along the curve's own path either. And
+    a note where a run stored before has no lap in usual blocks along this path, so that the curve's latency stood for it."""
     step = curve.steps[around.number]
     translation = BlockTranslation(around.strides.reach_bytes, around.penalty)
-    for size in _compared_sizes(curve, around.number):
-        point = PlateauPoint(curve.size_below(size), around.node_bytes, step.noise)
-        free = yield from free_of_prefetching(asked, chase, point, translation)
-        if free is not None:
-            return free
-    return False
+    for path in dict.fromkeys((chase, replace(chase, space="global"))):
+        for size in _compared_sizes(curve, around.number):
+            point = PlateauPoint(curve.size_below(size), around.node_bytes, step.noise, step.hit)
+            free = yield from free_of_prefetching(asked, path, point, translation)
+            if free is not None:
+                usual = yield from asked.one(chase.lap(point.array_bytes // point.stride_bytes, point.stride_bytes))
+                return free, "" if usual.value is not None else CURVE_STOOD
+    return None, ""
 
 
 def _geometry(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
-from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
+from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level, without_prefetcher
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, latency_findings, memory_level
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.memory_latency import measure_memory, measure_plateau
@@ -287,8 +287,11 @@ def _with_patterns(whole: Hierarchy, curve: LatencyCurve, limits: ProbeLimits) -
 
 
 def _with_prefetch(whole: Hierarchy, curve: LatencyCurve, node: int, through: Space) -> Inquiry[Hierarchy]:
-    """The hierarchy with how far ahead data is fetched into its second level."""
+    """The hierarchy with how far ahead data is fetched into its second level; where none is, no level's reason says so."""
     held = OTHER_PATHS_FIRST_CACHE_RATIO // 2 * curve.steps[0].over_bytes if through == "global" else 0
     ahead = yield from prefetch.measure_prefetch(node, held, through)
     second = replace(whole.levels[1], findings={**whole.levels[1].findings, "prefetch_bytes": ahead})
-    return replace(whole, levels=(whole.levels[0], second, *whole.levels[2:]))
+    levels = [whole.levels[0], second, *whole.levels[2:]]
+    if ahead.status == "ok" and ahead.value == 0:
+        levels = [without_prefetcher(level) for level in levels]
+    return replace(whole, levels=tuple(levels))

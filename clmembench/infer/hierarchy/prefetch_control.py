@@ -17,11 +17,13 @@ MAX_COMPARED_ORDERS = 3  # of each size of blocks: a disturbance lengthens one l
 
 @dataclass(frozen=True, slots=True)
 class PlateauPoint:
-    """A working set on a plateau, its nodes `stride_bytes` apart, and the relative noise of a lap over it."""
+    """A working set on a plateau, its nodes `stride_bytes` apart, the relative noise of a lap over it, and the latency there
+    (0: not known), which counts where a run stored before has no lap in usual blocks along the path in question."""
 
     array_bytes: int
     stride_bytes: int
     noise: float = 0.0
+    latency: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,10 @@ def _excess(asked: ProbeCache, chase: ChaseLayout, point: PlateauPoint, block_by
     excess, count = 0.0, point.array_bytes // point.stride_bytes
     for seed in range(MAX_COMPARED_ORDERS):
         answers = yield from asked.all([layout.lap(count, point.stride_bytes, seed) for layout in layouts])
-        if any(answer.value is None for answer in answers):
+        values = [answers[0].value or point.latency, answers[1].value]
+        if not all(values):
             return excess if seed else None
-        best = [min(old, answer.value or old) for old, answer in zip(best, answers, strict=True)]
+        best = [min(old, value or old) for old, value in zip(best, values, strict=True)]
         own = [(a.high - a.low) / 2 if a.high is not None and a.low is not None else 0.0 for a in answers]
         excess = best[1] - best[0]
         if abs(excess) <= max(MAX_BLOCK_RELATIVE_DIFFERENCE * best[0], 2 * point.noise * best[0], own[1]):
