@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.cli import app
-from clmembench.host import environment
+from clmembench.host import control_groups, environment
 from clmembench.host.checks import complaints
 from clmembench.report.rows import rows
 from clmembench.report.run_warnings import warnings
@@ -80,22 +80,43 @@ def test_a_run_warns_of_what_its_header_holds():
     assert sum("other virtual machines took 50%" in warning for warning in warnings(found, rows(found, None), None)) == 1
 
 
+UNIFIED, CPU_V1 = "0::/a/b\n", "5:cpuset:/a/b\n3:cpu,cpuacct:/a/b\n"
+
+
 @pytest.mark.parametrize(
-    ("files", "limit"),
+    ("groups", "root", "files", "limit"),
     [
-        ({"cpu.max": "150000 100000\n"}, 1.5),
-        ({"cpu.max": "max 100000\n"}, None),
-        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4.0),
-        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, None),
-        ({"cpu.max": "what\n"}, None),
-        ({}, None),
+        (UNIFIED, "/", {"a/b/cpu.max": "150000 100000\n"}, 1.5),
+        (UNIFIED, "/", {"cpu.max": "300000 100000\n"}, 3.0),
+        (UNIFIED, "/", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "200000 100000\n", "cpu.max": "300000 100000\n"}, 2.0),
+        (UNIFIED, "/", {"a/b/cpu.max": "max 100000\n"}, None),
+        (UNIFIED, "/", {"a/b/cpu.max": "what\n"}, None),
+        (UNIFIED, "/", {"c/cpu.max": "100000 100000\n"}, None),  # of another group
+        (UNIFIED, "/", {}, None),
+        (UNIFIED, "/a/b", {"cpu.max": "50000 100000\n"}, 0.5),  # a container, which sees its own group as the root
+        ("0::/\n", "/", {"cpu.max": "50000 100000\n"}, 0.5),  # the same in a name space of its own
+        ("0::/../c\n", "/", {"cpu.max": "50000 100000\n"}, 0.5),  # moved out of it
+        (CPU_V1, "/", {"a/b/cpu.cfs_quota_us": "400000\n", "a/b/cpu.cfs_period_us": "100000\n"}, 4.0),
+        (CPU_V1, "/", {"a/cpu.cfs_quota_us": "100000\n", "a/cpu.cfs_period_us": "50000\n"}, 2.0),
+        (CPU_V1, "/", {"a/b/cpu.cfs_quota_us": "-1\n", "a/b/cpu.cfs_period_us": "100000\n"}, None),
+        (CPU_V1, "/a/b", {"cpu.cfs_quota_us": "50000\n", "cpu.cfs_period_us": "100000\n"}, 0.5),
     ],
 )
-def test_limits_of_control_groups_of_both_versions(tmp_path, files, limit):
+def test_the_least_quota_from_a_process_s_own_group_up_to_the_root_counts(tmp_path, groups, root, files, limit):
+    kind, options = ("cgroup2", "rw") if groups is not CPU_V1 else ("cgroup", "rw,cpu,cpuacct")
+    mount = tmp_path / "with a space"
     for name, content in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
-    assert environment._cpu_limit(tmp_path) == limit
+        (mount / name).parent.mkdir(parents=True, exist_ok=True)
+        (mount / name).write_text(content)
+    (tmp_path / "cgroup").write_text(f"7:memory:/else\n{groups}")
+    here = str(mount).replace(" ", "\\040")
+    other = "30 23 0:26 / /sys/fs/other rw - cgroup cgroup rw,memory"
+    (tmp_path / "mountinfo").write_text(f"{other}\n31 23 0:27 {root} {here} rw shared:9 - {kind} none {options}\n")
+    assert control_groups.cpu_limit(tmp_path) == limit
+
+
+def test_a_system_without_control_groups_has_no_quota(tmp_path):
+    assert control_groups.cpu_limit(tmp_path) is None
 
 
 def test_this_host_says_how_many_cores_it_has_and_what_was_stolen():

@@ -9,7 +9,7 @@ import pytest
 
 from clmembench.cli import waiting
 from clmembench.cli.waiting import with_wait
-from clmembench.host import device_lock, quiet
+from clmembench.host import device_lock, environment, quiet
 from clmembench.host.cpu_load import Load
 from clmembench.host.quiet import HostUse
 from clmembench.results import jsonl
@@ -125,6 +125,7 @@ def test_waiting_ends_when_the_host_is_quiet_or_the_time_is_over():
 
 def test_a_busy_host_is_warned_of_before_the_run_and_waited_for(capsys, monkeypatch):
     waited = []
+    monkeypatch.setattr(environment, "cpus", lambda: {"logical_cpus": 2, "usable_cpus": 2, "cpu_limit": None})
     monkeypatch.setattr(quiet, "look", lambda info: BUSY)
     monkeypatch.setattr(quiet, "wait", lambda info, most_s: waited.append(most_s) or [])
     waiting.warn_of_others(device(kind="cpu"), 0.0)
@@ -137,6 +138,23 @@ def test_a_busy_host_is_warned_of_before_the_run_and_waited_for(capsys, monkeypa
     assert "warning: other programs use 40%" in capsys.readouterr().err
     monkeypatch.setattr(quiet, "look", lambda info: QUIET)
     waiting.warn_of_others(device(kind="cpu"), 120.0)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"usable_cpus": 1}, "only 1 of 4 CPUs may be used"),
+        ({"cpu_limit": 1.5}, "a control group limits this process to 1.5 of"),
+    ],
+)
+def test_cpus_that_the_process_may_not_use_are_warned_of_before_the_run(capsys, monkeypatch, limits, said):
+    monkeypatch.setattr(quiet, "look", lambda info: QUIET)
+    monkeypatch.setattr(environment, "cpus", lambda: {"logical_cpus": 4, "usable_cpus": 4, "cpu_limit": None, **limits})
+    waiting.warn_of_others(device(kind="cpu"), 0.0)
+    found = capsys.readouterr().err
+    assert f"warning: {said}" in found and "-a compute_units" in found
+    waiting.warn_of_others(device(kind="gpu"), 0.0)
     assert capsys.readouterr().err == ""
 
 

@@ -68,13 +68,17 @@ def locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
 
 
 def warn_of_others(info: DeviceInfo, quiet_s: float) -> None:
-    """Say what other programs use of what is to be measured, after waiting so many seconds at most until they do not."""
-    from clmembench.host import quiet
+    """Say which CPUs the process may not use, and what other programs use of what is to be measured, after waiting so many
+    seconds at most until they do not."""
+    from clmembench.host import checks, environment, quiet
+
+    for complaint in checks.cpu_limits(environment.cpus()) if info.kind == "cpu" else ():
+        exit_codes.say(f"warning: {complaint}")
 
     found = quiet.look(info).complaints(info.kind)
     if found and quiet_s:
         exit_codes.say(f"{' and '.join(found)}: --wait-quiet waits for {format_duration(quiet_s)} at most until they do not")
         found = quiet.wait(info, quiet_s)
-    for complaint in found:
+    for use in found:
         remedy = "stop them" if quiet_s else "stop them, or use --wait-quiet 5m"
-        exit_codes.say(f"warning: {complaint}, which makes values slower and suspect: {remedy}")
+        exit_codes.say(f"warning: {use}, which makes values slower and suspect: {remedy}")

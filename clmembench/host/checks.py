@@ -91,14 +91,7 @@ def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
         yield Complaint(
             f"other virtual machines took {stolen:.0%} of the CPU time", "measure at a quieter time, and use --processes 6"
         )
-    limit = _number(host, "cpu_limit")
-    if limit is not None and usable and limit < usable:
-        yield Complaint(
-            f"a control group limits this process to {limit:g} of {usable:g} CPUs",
-            "raise the container's CPU limit, or measure on fewer with -a compute_units",
-        )
-    if usable and cpus and usable < cpus:
-        yield Complaint(f"only {usable:g} of {cpus:g} CPUs may be used", "start without taskset, or in a larger CPU set")
+    yield from cpu_limits(host)
     governor = host.get("governor")
     if governor in SLOW_GOVERNORS:
         yield Complaint(f"the frequency governor is {governor}", "sudo cpupower frequency-set -g performance")
@@ -107,6 +100,21 @@ def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
         yield Complaint(
             f"{usable:g} CPUs are hardware threads of {cores:g} cores",
             f"-a compute_units={cores:g} -a placement=scatter measures with one thread a core",
+        )
+
+
+def cpu_limits(host: Mapping[str, Fact]) -> Iterator[Complaint]:
+    """Complaints about control groups and CPU sets that leave a CPU's driver fewer CPUs than the host has."""
+    cpus, usable, limit = (_number(host, name) for name in ("logical_cpus", "usable_cpus", "cpu_limit"))
+    if limit is not None and usable and limit < usable:
+        yield Complaint(
+            f"a control group limits this process to {limit:g} of {usable:g} CPUs",
+            "raise the container's CPU limit, or measure on fewer with -a compute_units",
+        )
+    if usable and cpus and usable < cpus:
+        yield Complaint(
+            f"only {usable:g} of {cpus:g} CPUs may be used",
+            f"start without taskset, or in a larger CPU set, or measure on fewer with -a compute_units={usable:g}",
         )
 
 

@@ -9,7 +9,7 @@ import re
 import time
 from pathlib import Path
 
-from clmembench.host import cpu_topology
+from clmembench.host import control_groups, cpu_topology
 from clmembench.model import Fact
 
 _VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU|SYCL|ONEAPI|DPCPP|UR|ZE)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
@@ -32,16 +32,23 @@ def host() -> dict[str, Fact]:
         "machine": platform.machine(),
         "python": platform.python_version(),
         "cpu": model.group(1).strip() if model else (platform.processor() or None),
-        "logical_cpus": os.cpu_count(),
-        "usable_cpus": len(cpu_topology.usable_cpus()),
+        **cpus(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "sockets": len(set(re.findall(r"^physical id\s*:\s*(\d+)$", cpuinfo, re.MULTILINE))) or None,
         "steal": _stolen(),
-        "cpu_limit": _cpu_limit(),
         "cores": len({(thread.socket, thread.core) for thread in cpu_topology.read()}),
         "virtual": bool(re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)),
         "governor": _text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         "load_1min": round(load, 2) if load is not None else None,
+    }
+
+
+def cpus() -> dict[str, Fact]:
+    """How many CPUs the host has, and how many of them this process's CPU set and control groups leave it."""
+    return {
+        "logical_cpus": os.cpu_count(),
+        "usable_cpus": len(cpu_topology.usable_cpus()),
+        "cpu_limit": control_groups.cpu_limit(),
     }
 
 
@@ -58,19 +65,6 @@ def _stolen() -> float | None:
     if before is None or after is None or after[1] <= before[1]:
         return None
     return round((after[0] - before[0]) / (after[1] - before[1]), 4)
-
-
-def _cpu_limit(root: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """CPUs that control groups allow this process in all, by either version of them; None where there is no limit."""
-    limit = (_text(str(root / "cpu.max")) or "").split()
-    if not limit:
-        quota, period = (_text(str(root / "cpu" / f"cpu.cfs_{name}_us")) for name in ("quota", "period"))
-        limit = [quota or "max", period or ""]
-    try:
-        allowed = int(limit[0]) / int(limit[1])
-    except (ValueError, IndexError, ZeroDivisionError):  # "max"
-        return None
-    return round(allowed, 2) if allowed > 0 else None
 
 
 def packages() -> dict[str, str]:
