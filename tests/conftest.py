@@ -4,9 +4,12 @@ tests does not stop them, and what the user has tuned does not change them."""
 import os
 import sys
 import tempfile
+from functools import partial
 
 import pytest
 from hypothesis import settings
+
+from clmembench.measure import repeats, runner
 
 # tests start hundreds of processes, each of which would compile the package again, which takes longer than most of them run
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -36,6 +39,14 @@ def pytest_collection_modifyitems(items):
     """The longest files first; pytest-xdist would begin with those that have most tests."""
     place = {name: number for number, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waits():
+    """Tests run beside each other: no run waits until the others have ended."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runner, "Repeats", partial(repeats.Repeats, wait=lambda info, most_s: ["other tests run"]))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from clmembench.benchmarks import discovered, headline_bytes
 from clmembench.infer import plateaus
+from clmembench.measure.timed_work import TimedWork
 from clmembench.model import Benchmark, DeviceInfo, Launch, Place, Skip, Slope, Work
 from clmembench.model.work import Value
 from clmembench.plan import hierarchy, sweep
@@ -119,7 +120,7 @@ def test_what_is_of_the_hosts_processor_is_not_taken_for_the_cards():
         width=8,
         work_group=64,
     )
-    assert isinstance(work, Work) and work.expected_units == 0
+    assert isinstance(work, Work) and TimedWork(work).series(SMALL).busy == 0
     # what it claims of its caches does not come from this host's operating system, and its memory is not the host's
     assert plateaus.memory_floor_bytes(PHI) == 512 * MIB
     assert headline_bytes(replace(PHI, host_mem_bytes=1 << 30)) == headline_bytes(PHI) == 512 * MIB

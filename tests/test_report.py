@@ -597,13 +597,13 @@ def study(used=lambda n: float(n)):
     found = []
     for place in places:
         units = place.compute_units or 4
-        times = (10**6 // units,) * 16
+        times = (10**7 // units,) * 16
         cpu = tuple(int(used(units) * t) for t in times)
         found.append(
             record(
                 "stream",
                 {"op": "triad", "array_bytes": MIB},
-                replace(series(times, nbytes=10**7), cpu_ns=cpu, busy=units),
+                replace(series(times, nbytes=10**8), cpu_ns=cpu, busy=units),
                 place=place,
             )
         )
@@ -631,7 +631,8 @@ def test_a_study_over_compute_units_has_a_section_a_figure_and_speed_ups():
 def test_a_point_that_did_not_run_on_the_compute_units_asked_for_is_suspect(used, status):
     found = study(lambda n: used * n)
     table = rows(found, None)
-    assert [row.status for row in table] == ["ok"] + [status] * 4  # no Place, no promise
+    whole = "ok" if used > 1 else status  # threads that are not held to CPUs may be more than compute units
+    assert [row.status for row in table] == [whole] + [status] * 4
     on_gpu = replace(found, header=replace(found.header, device=device(kind="gpu")))
     assert {row.status for row in rows(on_gpu, None)} == {"ok"}  # work-groups use no CPU
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.host import cpu_load
+from clmembench.host import cpu_load, cpu_waits
 from clmembench.host.cpu_load import Load, Reading
 from clmembench.measure import worker
 from clmembench.measure.core_clock import CoreClock
@@ -94,12 +94,24 @@ def test_without_a_child_there_is_one_place_and_one_process(moving):
 
 
 def test_a_record_says_who_used_the_cpus(moving, monkeypatch):
-    readings = [Reading(100.0, 5.0, 1.0, 50.0), Reading(104.0, 6.0, 2.0, 54.0)]
+    first, samples, last = (Reading(100.0, 5.0, 1.0, 50.0), Reading(102.0, 5.0, 2.0, 52.0), Reading(104.0, 6.0, 2.0, 54.0))
+    readings = [first, samples, last]
     monkeypatch.setattr(cpu_load, "read", lambda: readings.pop(0))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     record = Session(JOB).record({"groups": 1}, "measure")
     # in 4 s of 2 CPUs: 4 s were used, 1 s by this process; 1 s was stolen
     assert (record.cpu_others, record.cpu_stolen) == (0.375, 0.125)
+    # of samples that are long enough for the accounting, theirs alone: in 2 s of 2 CPUs 2 s were used by others
+    readings = [first, samples, last, last]
+    monkeypatch.setattr(cpu_load, "MIN_SAMPLES_S", 0.0)
+    record = Session(JOB).record({"groups": 1}, "measure")
+    assert (record.cpu_others, record.cpu_stolen) == (0.5, 0.25)
+
+
+def test_a_record_says_how_long_a_thread_had_no_cpu(moving, monkeypatch):
+    waits = [{"1": (0, 0)}, {"1": (10**15, 1)}]
+    monkeypatch.setattr(cpu_waits, "read", lambda: waits.pop(0))
+    assert Session(JOB).record({"groups": 1}, "measure").cpu_waited == 1.0
 
 
 def test_shares_are_between_nothing_and_all_and_need_time_to_pass():

@@ -21,9 +21,9 @@ class Derived:
     `nbytes` is what one pass moves, `flops` what it computes, `work` what it does of the metric's amount and `pass_ns` how long
     it takes by `clock` (of a slope 0), `busy` and `together` how many compute units it should use, and must use at once.
     `medians` has one of each process of `measured_in`; `sampled` is the metric and the records whose samples these are of;
-    `outliers` are counted, never dropped. `others` is the share of the
-    host's CPUs that other processes used. `gate` names the gate that a suspect value failed, `key` the point as `key_of` does;
-    `evidence` are the ids of the records, and `facts` what the compiler said."""
+    `outliers` are counted, never dropped. `others` and `stolen` are the shares of the host's CPUs that other processes and
+    guests used, `waited` the share of its time for which a thread had no CPU. `gate` names the gate that a suspect value
+    failed, `key` the point as `key_of` does; `evidence` are the ids of the records, and `facts` what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -57,6 +57,8 @@ class Derived:
     pass_ns: float = 0.0
     clock: str = "device"
     others: float = 0.0
+    stolen: float = 0.0
+    waited: float | None = None
     gate: str = ""
     medians: tuple[float, ...] = ()
     measured_in: tuple[int, ...] = ()
@@ -175,6 +177,8 @@ def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
         "flops": first.series[0].flops,
         "clock": first.series[0].clock,
         "others": point_records.median_or_zero([r.cpu_others for r in records if r.cpu_others is not None]),
+        "stolen": point_records.median_or_zero([r.cpu_stolen for r in records if r.cpu_stolen is not None]),
+        "waited": point_records.median_or_none([r.cpu_waited for r in records if r.cpu_waited is not None]),
         "busy": first.series[0].busy,
         "together": first.series[0].together,
         "pass_ns": point_records.pass_ns(records, walls) if len(first.series) == 1 else 0.0,

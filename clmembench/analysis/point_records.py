@@ -44,7 +44,7 @@ def cpu_over_wall(records: Sequence[Record], walls: Sequence[Sequence[float]]) -
             wall, cpu = wall - ends[0][0], cpu - ends[0][1]
         if wall > 0:
             ratios.append(cpu / wall)
-    return median_or_zero(ratios) if ratios else None
+    return median_or_none(ratios)
 
 
 def median_times(records: Sequence[Record]) -> list[list[float]]:
@@ -56,6 +56,11 @@ def pass_ns(records: Sequence[Record], walls: Sequence[Sequence[float]]) -> floa
     """Time of one pass in ns, the median over records; `walls` are their `median_times`."""
     pairs = zip(records, walls, strict=True)
     return median_or_zero([time / s.passes for record, times in pairs for s, time in zip(record.series, times, strict=True)])
+
+
+def median_or_none(numbers: Sequence[float]) -> float | None:
+    """The median; None of no numbers."""
+    return statistics.median(numbers) if numbers else None
 
 
 def median_or_zero(numbers: Sequence[float]) -> float:

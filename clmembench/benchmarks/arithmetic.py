@@ -99,7 +99,6 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
             flops=flops * chains * steps,
             outputs=((out, items * chains * lanes * scalar.itemsize),),
             check=check,
-            expected_units=items if info.kind == "cpu" else 0,
             concurrent_units=items if info.kind == "cpu" else 0,
         )
 

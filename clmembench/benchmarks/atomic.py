@@ -149,7 +149,6 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
             before=(reset,),
             outputs=((carried, items * contest.word.itemsize), (counted, items * contest.word.itemsize)),
             check=check,
-            expected_units=items if device.info.kind == "cpu" else 0,
             concurrent_units=items if device.info.kind == "cpu" else 0,
             notes=(NOTE_COMBINED_ADDS,) if combined else (),
         )

@@ -119,7 +119,6 @@ def device_barrier(device: Device, groups: int) -> Slope:
             before=(reset,),
             outputs=((passed, 4 * groups),),
             check=check,
-            expected_units=together,
             concurrent_units=together,
         )
 

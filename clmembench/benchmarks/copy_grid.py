@@ -87,6 +87,5 @@ def copy_grid(
         nbytes=2 * nbytes,
         outputs=((target, nbytes),),
         check=check,
-        expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
         notes=(NOTE_IN_STEP,) if device.info.has_cpu_cores else (),
     )

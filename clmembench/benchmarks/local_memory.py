@@ -101,7 +101,6 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
             nbytes=2 * rounds * 2 * 4 * lanes * ilp * items,
             outputs=((found, 2 * 4 * lanes * ilp * items),),
             check=check,
-            expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
         )
 
     return Slope(work, start=1 << 8, most=1 << 30)
@@ -185,7 +184,6 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
             nbytes=rounds * LOADS_PER_ROUND * 4 * lanes * items,
             outputs=((sums, 4 * lanes * items),),
             check=_sum_check(device, sums, rounds, groups, work_group, step, turn, lanes),
-            expected_units=min(groups, device.info.compute_units) if device.info.kind == "cpu" else 0,
         )
 
     return Slope(work, start=1 << 6, most=1 << 30)

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
-from clmembench.gates import point
+from clmembench.gates import cpu_share, point
+from clmembench.gates.cpu_share import QUIETEN
 from clmembench.gates.lines import Key, at_size, by_size, interval, inversions, relative_half_width, size_on, with_value
 from clmembench.gates.thresholds import RUN
 from clmembench.infer import plateaus
@@ -107,20 +108,25 @@ def _peak(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
 
 
 def _cores(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
-    """CPU time over the kernels' time: on a CPU it says on how many compute units a point ran."""
-    for value in with_value(values) if run.header.device.kind == "cpu" else ():
+    """Waits for CPUs, and CPU time over the kernels' time: on a CPU it says on how many compute units a point ran."""
+    on_cpu = run.header.device.kind == "cpu"
+    for value in with_value(values):
         units, used = value.place.compute_units, value.cpu_over_wall
-        if used is None:
+        short = cpu_share.shortage(value, run.header)
+        if short:
+            yield value, short
+        elif not on_cpu or used is None:
             continue
-        if units is not None and value.busy == units and not RUN.min_units_used * units <= used <= RUN.max_units_used * units:
+        elif units is not None and value.busy == units and used > RUN.max_units_used * units and value.clock == "device":
             yield (
                 value,
-                f"{units} compute unit{'s were' if units != 1 else ' was'} asked for and {used:.2f} were used: "
-                "quieten the host, and measure it again",
+                f"{units} compute unit{'s were' if units != 1 else ' was'} asked for and {used:.2f} were used: {QUIETEN}",
             )
+        elif units is not None and value.busy == units and cpu_share.few_units(value):
+            yield value, f"{cpu_share.few_units(value)}: {QUIETEN}"
         elif used < RUN.min_units_used * value.together:
             together = f"{value.together} work-groups were to run at the same time"
-            yield value, f"{together}, and {used:.2f} compute units were used: quieten the host, and measure it again"
+            yield value, f"{together}, and {used:.2f} compute units were used: {QUIETEN}"
 
 
 def _clock(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:

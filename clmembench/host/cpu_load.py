@@ -1,4 +1,4 @@
-"""CPU time during a measurement by consumer: this process, other processes, other guests of the hypervisor."""
+"""CPU time during a measurement by consumer: this process, other processes, other guests; and how long it had none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-MIN_ACCOUNTING_TICKS = 5  # of the kernel's accounting: a shorter stretch says nothing
+from clmembench.host import cpu_waits
+
+TICK_S = 0.01  # of the kernel's accounting
+MIN_ACCOUNTING_TICKS = 5  # a shorter stretch says nothing
+MIN_SAMPLES_S = 20 * TICK_S  # of samples whose own accounting says more than that of the whole point
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +53,33 @@ def between(before: Reading | None, after: Reading | None, cpus: int) -> Load | 
     if before is None or after is None or cpus < 1:
         return None
     wall = after.at_s - before.at_s
-    if wall < MIN_ACCOUNTING_TICKS * 0.01:
+    if wall < MIN_ACCOUNTING_TICKS * TICK_S:
         return None
     others = after.busy_s - before.busy_s - (after.own_s - before.own_s)
     return Load(_share(others, wall * cpus), _share(after.stolen_s - before.stolen_s, wall * cpus))
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """Use of the CPUs over the samples of a point: the shares of others, None of samples too short for it, and the longest
+    share of the time for which a thread of this process had no CPU."""
+
+    load: Load | None = None
+    waited: float | None = None
+
+
+class Watch:
+    """Reads who uses the CPUs from its making on."""
+
+    def __init__(self) -> None:
+        self._before, self._waits, self._at_ns = read(), cpu_waits.read(), time.monotonic_ns()
+
+    def use(self) -> CpuUse:
+        """The use since then."""
+        wall_ns = time.monotonic_ns() - self._at_ns
+        waited = cpu_waits.longest_share(self._waits, cpu_waits.read(), wall_ns)
+        is_long = wall_ns >= 1e9 * MIN_SAMPLES_S
+        return CpuUse(between(self._before, read(), os.cpu_count() or 0) if is_long else None, waited)
 
 
 def _share(part: float, whole: float) -> float:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job, ProbeResult
+from clmembench.measure.repeats import Repeats
 from clmembench.measure.worker_process import Worker, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline
@@ -34,14 +35,21 @@ def run_selection(
 
 
 def _run_selection_until(
-    deadline: Deadline, runtime: str, info: DeviceInfo, found: ProbeResult, selection: Selection, known: Sequence[Record] = ()
+    deadline: Deadline,
+    runtime: str,
+    info: DeviceInfo,
+    found: ProbeResult,
+    selection: Selection,
+    known: Sequence[Record] = (),
+    repeats: Repeats | None = None,
 ) -> Iterator[Record]:
+    repeats = repeats or Repeats(info, deadline)
     for benchmark in selected_benchmarks(selection):
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
-        yield from run_plan(plan, benchmark, runtime, info, found, selection, known, deadline, others)
+        yield from run_plan(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats)
 
 
 def run_selections(
@@ -49,8 +57,9 @@ def run_selections(
 ) -> Iterator[Record]:
     """Every record of several selections, one after the other, as it is measured. `budget_s` is the time for all of them."""
     deadline = Deadline.after(budget_s)
+    repeats = Repeats(info, deadline)
     for selection in selections:
-        yield from _run_selection_until(deadline, runtime, info, found, selection)
+        yield from _run_selection_until(deadline, runtime, info, found, selection, repeats=repeats)
 
 
 def run_plan(
@@ -63,9 +72,10 @@ def run_plan(
     known: Sequence[Record] = (),
     deadline: Deadline = NEVER,
     others: Sequence[Benchmark] = (),
+    repeats: Repeats | None = None,
 ) -> Iterator[Record]:
     """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
-    contains too."""
+    contains too; `repeats` decides which are measured again, over all plans of a run."""
     job = Job(
         runtime,
         info,
@@ -79,9 +89,12 @@ def run_plan(
     names = {b.name for b in (benchmark, *others)}
     mine = [r for r in known if r.benchmark in names]
     done = [r for r in mine if r.cause not in TIME_SPENT_CAUSES]
+    repeats = repeats or Repeats(info, deadline)
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     with ExitStack() as stack:
-        attempts = {b.name: stack.enter_context(_attempts(b, job, selection, deadline, mine)) for b in (benchmark, *others)}
+        attempts = {
+            b.name: stack.enter_context(_attempts(b, job, selection, deadline, mine, repeats)) for b in (benchmark, *others)
+        }
         answers: list[Record] | None = None
         count = 0
         measuring = benchmark.name
@@ -104,9 +117,11 @@ def run_plan(
             count += len(points)
 
 
-def _attempts(benchmark: Benchmark, job: Job, selection: Selection, deadline: Deadline, known: Sequence[Record]) -> _Attempts:
+def _attempts(
+    benchmark: Benchmark, job: Job, selection: Selection, deadline: Deadline, known: Sequence[Record], repeats: Repeats
+) -> _Attempts:
     mine = [record for record in known if record.benchmark == benchmark.name]
-    return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, mine)
+    return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, mine, repeats)
 
 
 def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: str, process: int) -> tuple[object, ...]:
@@ -132,13 +147,20 @@ class _Attempts:
     death."""
 
     def __init__(
-        self, benchmark: Benchmark, job: Job, selection: Selection, deadline: Deadline, known: Sequence[Record] = ()
+        self,
+        benchmark: Benchmark,
+        job: Job,
+        selection: Selection,
+        deadline: Deadline,
+        known: Sequence[Record] = (),
+        repeats: Repeats | None = None,
     ) -> None:
         self._benchmark = benchmark
         self._job = job
         self._selection = selection
         self._deadline = deadline
         self._own_deadline = Deadline.after(selection.benchmark_s)
+        self._repeats = repeats or Repeats(job.device, deadline)
         self._child: Worker | None = None
         dead = [r for r in known if r.cause in PROCESS_ENDING_CAUSES]
         self._deaths = sum(r.role == "measure" for r in dead)
@@ -175,7 +197,7 @@ class _Attempts:
         if self._own_deadline.is_over():
             return self._unmeasured(point, process, "skipped", Cause.BENCHMARK_BUDGET, BENCHMARK_BUDGET_SPENT)
         try:
-            return self._started(point.place, process).measure(point, self._limit_s())
+            return self._repeats.measured(lambda: self._started(point.place, process).measure(point, self._limit_s()))
         except WorkerError as error:
             if point.role == "tune":
                 self._deadly.append(shape)

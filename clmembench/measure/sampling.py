@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.analysis import stats
+from clmembench.host.cpu_load import CpuUse, Watch
 from clmembench.host.point_sensors import PointSensors
 from clmembench.measure.point_context import ContextRecorder
 from clmembench.measure.timed_work import TimedWork, overlap_works, rate_work, slope_works
@@ -41,8 +42,8 @@ POISON_BYTE = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right ans
 @dataclass(frozen=True, slots=True)
 class SampledPoint:
     """The samples of one point: a series for each Work, why sampling stopped, whether results were checked, whether the Work
-    reads its own clock so that a drift of the core clock does no harm, facts that the compiler reported, and what sensors said
-    beside the samples."""
+    reads its own clock so that a drift of the core clock does no harm, facts that the compiler reported, and what sensors and
+    the system's accounting of CPU time said beside the samples."""
 
     series: tuple[Series, ...]
     stopped: str
@@ -52,6 +53,7 @@ class SampledPoint:
     own_clock: bool = False
     facts: Mapping[str, Value] = field(default_factory=dict)
     context: Context | None = None
+    cpu: CpuUse = field(default_factory=CpuUse)
 
 
 def sample_point(
@@ -80,7 +82,9 @@ def sample_point(
         end.warm(device, _warm_up_limit_s(budget))
     beside = ContextRecorder(None if budget.trial else sensors)
     beside.begin()
+    watch = Watch()
     stopped = _sample_until_stopped(device, ends, budget, slope)
+    cpu = watch.use()
     context = beside.end(device, ends, budget)
     last = ends[-1].work
     if last.check is not None and not budget.trial:  # a trial's winner is measured and checked again
@@ -94,13 +98,14 @@ def sample_point(
     notes = tuple(dict.fromkeys((*(note for end in ends for note in end.work.notes), *unverified)))
     clocked = any(end.work.own_clock for end in ends)
     return SampledPoint(
-        tuple(end.series() for end in ends),
+        tuple(end.series(device.info) for end in ends),
         stopped,
         last.check is not None,
         notes,
         own_clock=clocked,
         facts=last.facts,
         context=context,
+        cpu=cpu,
     )
 
 

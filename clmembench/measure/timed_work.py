@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, field
 
 from clmembench.analysis import stats
-from clmembench.model import MAX_TIME_NS, Array, Batch, Device, Overlap, Series, Slope, Timing, Trace, Work
+from clmembench.model import MAX_TIME_NS, Array, Batch, Device, DeviceInfo, Launch, Overlap, Series, Slope, Timing, Trace, Work
 from clmembench.plan.budget import Budget
 
 MIN_SAMPLE_CLOCK_STEPS = 100  # a sample lasts at least this many steps of its clock
@@ -61,7 +62,7 @@ class TimedWork:
         for name, read in self.work.reads.items():
             self.reads.setdefault(name, []).append(device.download(read.buffer, read.dtype, read.count))
 
-    def series(self) -> Series:
+    def series(self, info: DeviceInfo) -> Series:
         work, timings = self.work, self.timings
         stamped = all(t.device_ns is not None for t in timings)
         queued = all(t.queue_ns is not None for t in timings)
@@ -77,7 +78,7 @@ class TimedWork:
             device_ns=tuple(_within_storable_ns(t.device_ns or 0) for t in timings) if stamped else None,
             queue_ns=tuple(_within_storable_ns(t.queue_ns or 0) for t in timings) if queued else None,
             cpu_ns=tuple(t.cpu_ns for t in timings),
-            busy=work.expected_units,
+            busy=_expected_units(work, info),
             together=work.concurrent_units,
             reads={name: Trace.pack(work.reads[name].unit, rows) for name, rows in self.reads.items()},
             submit_ns=tuple(_within_storable_ns(t.submit_ns or 0) for t in timings) if submitted else None,
@@ -88,6 +89,25 @@ def _within_storable_ns(stamped_ns: int) -> int:
     """A time by event stamps, clamped to what a results file holds: stamps that leap may be any distance apart, and the record
     of such a point is suspect but must be stored."""
     return max(-MAX_TIME_NS, min(MAX_TIME_NS, stamped_ns))
+
+
+def _expected_units(work: Work, info: DeviceInfo) -> int:
+    """Compute units of a CPU that the kernels of a Work keep busy, on average over rounds of equal work-groups; 0 where that is
+    unknown. By the host's clock what the host does counts too."""
+    if work.expected_units is not None or info.kind != "cpu" or work.clock != "device":
+        return work.expected_units or 0
+    launches = [command for command in work.commands if isinstance(command, Launch)]
+    if not launches or len(launches) < len(work.commands):
+        return 0
+    groups = min(_work_groups(launch) for launch in launches)
+    return groups // -(-groups // max(1, info.compute_units))
+
+
+def _work_groups(launch: Launch) -> int:
+    """Work-groups of a launch; 1, the fewest, where the driver chooses."""
+    if launch.local_size is None:
+        return 1
+    return max(1, math.prod(launch.global_size) // math.prod(launch.local_size))
 
 
 def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> TimedWork:

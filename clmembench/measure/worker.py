@@ -88,13 +88,14 @@ class Session:
             started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self.device.sources()
-        load = cpu_load.read()
+        load, beside = cpu_load.read(), cpu_load.CpuUse()
         try:
             prepared = benchmark.prepare(self.device, **params)
             end_if_forked(self._pid)  # a copy that the benchmark left behind would measure beside this one
             # points of a plan that asks for hundreds are too short for sensors
             sensors = self._sensors if benchmark.peer_of or not benchmark.adaptive else None
             measured, reading, why = self._steady(prepared, role, sensors)
+            beside = measured.cpu
             record = dataclasses.replace(
                 record,
                 status="wrong" if measured.wrong else "ok",
@@ -124,13 +125,14 @@ class Session:
             reason = f"internal error in {benchmark.name}: {type(error).__name__}: {error}"
             record = dataclasses.replace(record, reason=reason, log=traceback.format_exc(), cause=Cause.INTERNAL_ERROR)
         seconds = round(time.monotonic() - begun, 3)
-        used = cpu_load.between(load, cpu_load.read(), os.cpu_count() or 0)
+        used = beside.load or cpu_load.between(load, cpu_load.read(), os.cpu_count() or 0)
         record = dataclasses.replace(
             record,
             sources=self.device.sources(),
             seconds=seconds,
             cpu_others=used.others if used else None,
             cpu_stolen=used.stolen if used else None,
+            cpu_waited=beside.waited,
         )
         return _storable_record(record)
 

@@ -162,9 +162,10 @@ class Record:
 
     `index` is its place in the order of the plan; `cause` is why it is not ok, for decisions, and `reason` says so to people;
     `gate` is the gate that it failed where it is suspect. `cpu_others` and `cpu_stolen` are the shares of all of the host's
-    CPUs that other processes used and that a hypervisor gave to other guests during the measurement; None where the system
-    does not say. `facts` are what the compiler said of its kernel, `context` what sensors said beside
-    its samples; None in records of older versions, and of a point that was not sampled.
+    CPUs that other processes used and that a hypervisor gave to other guests during the measurement; `cpu_waited` is the share
+    of its time for which a thread of the process was ready to run and had no CPU; None where the system does not say. `facts`
+    are what the compiler said of its kernel, `context` what sensors said beside its samples; None in records of older versions,
+    and of a point that was not sampled.
     """
 
     benchmark: str
@@ -188,6 +189,7 @@ class Record:
     gate: str = ""
     cpu_others: float | None = None
     cpu_stolen: float | None = None
+    cpu_waited: float | None = None
     facts: Mapping[str, Value] = field(default_factory=dict)
     cause: Cause = Cause.NONE
     context: Context | None = None

@@ -141,11 +141,12 @@ class Work:
     """The commands of one pass, and what they cost. A benchmark returns this and never times anything.
 
     nbytes, flops and ops are the amounts of one pass by the benchmark's documented counting rule. `before` runs untimed
-    before every pass. `expected_units`: compute units of a CPU that this keeps busy, 0 where that is unknown;
-    `concurrent_units`: those that must be at work at once for the number to be what it is called. `outputs` are poisoned before
-    `check`, which raises AssertionError when a result is wrong, returns None, and holds after any number of passes. `reads` are
-    downloaded after each sampled pass and stored with it; `own_clock` says that they tell the core's clock beside each, so that
-    one that moves between samples spoils nothing. `notes` are facts about how this point was run that a reader of the
+    before every pass. `expected_units`: compute units of a CPU that this keeps busy, 0 where that is unknown, as where
+    work-groups have unequal work; None: all that its work-groups can share. `concurrent_units`: those that must be at work at
+    once for the number to be what it is called. `outputs` are poisoned before `check`, which raises AssertionError when a
+    result is wrong, returns None, and holds after any number of passes. `reads` are downloaded after each sampled pass and
+    stored with it; `own_clock` says that they tell the core's clock beside each, so that one that moves between samples spoils
+    nothing. `notes` are facts about how this point was run that a reader of the
     number must know; `facts` are what the compiler said of the kernel that is timed (Device.compiled), or what its data cost.
     """
 
@@ -159,7 +160,7 @@ class Work:
     outputs: tuple[tuple[Buffer, int], ...] = ()  # (buffer, bytes to poison)
     check: Callable[[], None] | None = None
     clock: Clock = "device"
-    expected_units: int = 0
+    expected_units: int | None = None
     concurrent_units: int = 0
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Value] = field(default_factory=dict)

@@ -44,7 +44,8 @@ def check_record(record: Record) -> None:
     _check_numbers("process", (record.process,), most=MAX_PROCESSES)
     _check_numbers("index", (record.index,))
     _check_texts("gate", (record.gate,), MAX_NAME_LETTERS)
-    _check_numbers("cpu_others or cpu_stolen", (record.cpu_others or 0.0, record.cpu_stolen or 0.0), most=1)
+    shares = (record.cpu_others or 0.0, record.cpu_stolen or 0.0, record.cpu_waited or 0.0)
+    _check_numbers("cpu_others, cpu_stolen or cpu_waited", shares, most=1)
     _check_count("series", record.series, MAX_SERIES)
     for series in record.series:
         _check_series("series", series, record.status == "ok")
