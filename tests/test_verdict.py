@@ -20,6 +20,7 @@ from clmembench.report.render import markdown
 from clmembench.report.section import table
 from clmembench.report.verdict import verdict, verdict_section
 from clmembench.report.verdict_cells import UnknownDevice
+from clmembench.report.verdict_known import FIGURES
 from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_sentences import sentences
 from clmembench.results import jsonl
@@ -246,6 +247,90 @@ def test_a_hostile_name_is_text_in_the_verdict():
     evil = "<script>alert(1)</script>|`$(x)"
     runs = [run([triad(4000.0, 1 << 30)], header(device(evil), CARDS)), of("cpu", triad(160.0, 1 << 29))]
     assert "<script" not in without_own_script(render_html(runs))
+
+
+# ---- what rows are of -------------------------------------------------------------------------------------------------
+
+
+def measured(benchmark, metric, points, info):
+    """A run of a benchmark of this version with values of a rate, by parameters."""
+    known = discovered()[benchmark]
+    card = Card(known.version, known.suite, "", "", (next(m for m in known.metrics if m.name == metric),))
+    records = []
+    for params, rate in points:
+        amounts = [round(100_000 * times * rate) for times in (1, 3)]
+        near, far = (series([100_000 * times] * 20, nbytes=n, ops=n) for times, n in zip((1, 3), amounts, strict=True))
+        of_form = (near, far) if card.metrics[0].form.startswith("slope") else (near,)
+        records.append(record(benchmark, params, *of_form, version=known.version))
+    return run(records, header(info, {benchmark: card}))
+
+
+def test_a_shared_set_has_one_size_and_not_the_best_of_sizes_that_nearer_caches_hold_in_part():
+    def reads(name, of_small, of_16_mib):
+        sets = ((1 << 20, of_small), (16 << 20, of_16_mib))
+        points = [({"set": "shared", "path": "plain", "set_bytes": size, "unit_items": 2048}, rate) for size, rate in sets]
+        return measured("cache_read", "read_bandwidth", points, device(name))
+
+    found = compared(reads("A", 17_320.0, 9_400.0), reads("B", 13_571.0, 8_066.0))
+    (row,) = [one for one in found.lines if one.benchmark == "cache_read"]
+    assert row.name == "reads of one set of 16 MiB by all compute units"
+    assert [cell.text for cell in row.cells] == ["9,400 GB/s", "8,066 GB/s"]
+
+
+def test_additions_that_a_compiler_may_merge_have_a_row_that_says_so():
+    names = {one.name: one for one in discovered()["atomic"].headlines if one.metric == "throughput"}
+    assert {one.params["dtype"] for one in names.values()} == {"int", "long"}
+    for name, one in names.items():
+        assert ("as compiled" in name and "combine" in one.note) == (one.params["dtype"] == "int")
+
+
+def test_each_peak_that_a_fraction_is_of_has_a_row_of_theory():
+    peaks = {m.peak for b in discovered().values() for h in b.headlines for m in b.metrics if m.name == h.metric and m.peak}
+    assert "fp64_matrix_gflop_s" in peaks and peaks <= set(FIGURES.values())
+
+
+def test_a_fraction_of_the_peak_of_matrix_instructions_says_so():
+    h200 = device("NVIDIA H200", platform="NVIDIA CUDA", vendor="NVIDIA Corporation", compute_units=132)
+    points = [({"dtype": "double", "variant": "ptx", "n": 8192}, 61_783.0)]
+    card = replace(discovered()["dgemm"].metrics[1])
+    known = Card(discovered()["dgemm"].version, "compute", "", "", (card,), x="n")
+    point = record("dgemm", points[0][0], replace(series([10**7] * 20), flops=61_783 * 10**7), version=known.version)
+    (cell,) = line(compared(run([point], header(h200, {"dgemm": known}))), "DGEMM").cells
+    assert cell.extra == "92.3% of matrix peak"
+    theory = line(compared(run([point], header(h200, {"dgemm": known}))), "FP64, matrix instructions")
+    assert theory.cells[0].text == "66,908 GFLOP/s"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric", "params", "more", "meaning"),
+    [
+        ("barrier", "barrier", {"work_items": 256}, {}, "the end of a loop over work-items on one core"),
+        (
+            "transfer", "link_bandwidth", {"direction": "to_device", "memory": "pageable", "array_bytes": 1 << 28},
+            {"shares_host_memory": True}, "a copy within the host's memory, over no link",
+        ),
+        ("local_read", "bandwidth", {"path": "portable"}, {}, "ordinary memory that a cache holds"),
+    ],
+)  # fmt: skip
+def test_what_a_value_is_on_a_cpu_alone_is_said_and_not_compared_with_gpus(benchmark, metric, params, more, meaning):
+    infos = [device("GPU"), device("Other GPU"), device("CPU", kind="cpu", **more), device("Other CPU", kind="cpu", **more)]
+    runs = [
+        measured(benchmark, metric, [(params, rate)], info) for info, rate in zip(infos, (90.0, 3.0, 50.0, 0.1), strict=True)
+    ]
+    found = compared(*runs, baseline="GPU")
+    (row,) = [one for one in found.lines if one.benchmark == benchmark]
+    assert f"{meaning}: CPU, Other CPU" in row.note
+    assert [cell.ratio != "" for cell in row.cells] == [True, True, False, False]
+    assert not any(found.pairs.decide(row, place, other) for place in (0, 1) for other in (2, 3))
+    assert found.pairs.decide(row, 2, 3) is not None
+
+
+def test_latencies_of_memory_by_topology_and_by_a_sweep_say_how_they_differ():
+    (sweep,) = [one for one in discovered()["pchase"].headlines if one.name == "memory"]
+    found = verdict(parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))]), [None, dram_of(100.0)])
+    by_topology = line(found, "load from DRAM, by topology").note
+    assert "address translation included" in sweep.note and "load from DRAM, by topology" in sweep.note
+    assert "without address translation" in by_topology and "row memory" in by_topology
 
 
 # ---- sentences ----------------------------------------------------------------------------------------------------------
@@ -543,10 +628,15 @@ def test_a_point_is_the_same_whatever_the_search_chose():
     assert found.run.records == new.records
 
 
-def test_what_grows_with_its_results_is_of_one_run():
+def test_what_grows_with_its_results_is_of_the_run_with_most_good_points_and_of_as_many_the_latest():
     cards = {"stream": replace(STREAM, growing="array_bytes")}
     old = stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), triad(2.0, 1 << 30), cards=cards)
-    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30), cards=cards)
+    quick = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30), cards=cards)
+    assert merged_runs([old, quick])[0].run.records == old.records
+    bad = triad(3.0, 1 << 20, status="suspect", gate="levels", reason="disturbed")
+    disturbed = stored("2026-02-01T00:00:00+00:00", bad, triad(3.0, 1 << 30), cards=cards)
+    assert merged_runs([old, disturbed])[0].run.records == old.records
+    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 20), triad(3.0, 1 << 30), cards=cards)
     assert merged_runs([old, new])[0].run.records == new.records
 
 

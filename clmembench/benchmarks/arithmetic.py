@@ -57,6 +57,7 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
     source="Williams, Waterman & Patterson 2009 (roofs); clpeak",
     headlines=(
         Headline("compute", "FP64 multiply-adds in registers", "flop_rate", {"dtype": "double"}),
+        Headline("compute", "FP64 matrix instructions in registers", "flop_rate", {"dtype": MATRIX_TYPE}),
         Headline("compute", "FP32 multiply-adds in registers", "flop_rate", {"dtype": "float"}),
     ),
     where=_where,

@@ -102,7 +102,13 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
             {**DEFAULT_POINT, "items": 1},
             note="of one line: where the last cache is in partitions, it may lie near the compute unit or far from it",
         ),
-        Headline("atomics", "adds to one address, most work-items", "throughput", DEFAULT_POINT, {"items": "largest"}),
+        *(
+            Headline("atomics", name, "throughput", {**DEFAULT_POINT, "dtype": dtype}, {"items": "largest"}, note=note)
+            for name, dtype, note in (
+                ("adds of long to one address, most work-items", "long", ""),
+                ("adds of int to one address as compiled, most work-items", "int", NOTE_COMBINED_ADDS),
+            )
+        ),
     ),
     where=_where,
     default_subset=_in_default_subset,

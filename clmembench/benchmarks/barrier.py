@@ -30,7 +30,15 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
     BARRIER_TIME,
     suite="sync",
     source="Razzaq et al. 2016, section IV-B2 (B4), within one work-group",
-    headlines=(Headline("synchronisation", "work-group barrier, 256 work-items", "barrier", {"work_items": 256}),),
+    headlines=(
+        Headline(
+            "synchronisation",
+            "work-group barrier, 256 work-items",
+            "barrier",
+            {"work_items": 256},
+            on_cpu="the end of a loop over work-items on one core",
+        ),
+    ),
     quick={"work_items": axis_of(lambda info: tuple(n for n in (64, 256) if n <= info.max_work_group))},
     work_items=axis_of(_item_counts),
 )

@@ -21,6 +21,9 @@ HASH_FACTOR, SEED = 2654435761, 0x85EBCA6B
 GPU_BLOCK_FACTOR = 5  # with this factor no work-group follows another's order
 XORED_AT_A_TIME = 1 << 14  # batches that the host combines at a time: 32 MiB
 MIN_BATCHES = 64
+SHARED_HEADLINE_BYTES = (
+    16 * MIB
+)  # on GPUs beyond what nearer caches hold; on CPUs with a last cache of 32 MiB or more within it
 LARGE_UNIT_ITEMS = (1024, 2048)  # work-items of a compute unit
 
 
@@ -110,8 +113,14 @@ def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) ->
     where=_where,
     default_subset=_in_default_subset,
     headlines=(
-        Headline("bandwidth", "reads of each compute unit's own set, best", "read_bandwidth", {"set": "own"}),
-        Headline("bandwidth", "reads of a shared set, best", "read_bandwidth", {"set": "shared"}),
+        Headline("bandwidth", "reads of each compute unit's own set, best size", "read_bandwidth", {"set": "own"}),
+        # the best of all sizes would be the smallest, whose lines nearer caches hold in part and requests to which are merged
+        Headline(
+            "bandwidth",
+            "reads of one set of 16 MiB by all compute units",
+            "read_bandwidth",
+            {"set": "shared", "path": "plain", "set_bytes": SHARED_HEADLINE_BYTES},
+        ),
     ),
     figure_axis="set_bytes",
     set=axis("own", "shared"),

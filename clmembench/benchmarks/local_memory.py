@@ -141,7 +141,11 @@ def _stored_bytes(info: DeviceInfo, work_group: int) -> int:
     READ_BANDWIDTH,
     suite="access",
     source="Mei & Chu 2015, section 6.1 (theoretical throughput); Zhang & Owens 2011",
-    headlines=(Headline("bandwidth", "local memory reads, all compute units", "bandwidth"),),
+    headlines=(
+        Headline(
+            "bandwidth", "local memory reads, all compute units", "bandwidth", on_cpu="ordinary memory that a cache holds"
+        ),
+    ),
     where=_read_fits,
     path=axis("portable", "ptx", needs={"ptx": ["ptx"]}),
     work_group=axis_of(_read_group_sizes, tuning=True),

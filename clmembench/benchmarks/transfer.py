@@ -78,7 +78,14 @@ def is_zero_copy(device: Device) -> bool:
         "memory": axis_of(lambda info: ("pageable", "mapped") if info.shares_host_memory else MEMORIES),
     },
     headlines=[
-        Headline("host link", name, "link_bandwidth", {"direction": direction}, {"array_bytes": "largest"})
+        Headline(
+            "host link",
+            name,
+            "link_bandwidth",
+            {"direction": direction},
+            {"array_bytes": "largest"},
+            in_host_memory="a copy within the host's memory, over no link",
+        )
         for name, direction in (("host to device", "to_device"), ("device to host", "from_device"))
     ],
     where=_where,

@@ -63,7 +63,8 @@ def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceR
 
 def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:
     """One run of all records that are the latest of their point, and notes. What an inquiry or a growing axis asks for depends
-    on what it was answered, so that the points of such a benchmark are all of one run."""
+    on what it was answered, so that the points of such a benchmark are all of one run: that with most good points, since a
+    quick or an interrupted run says less."""
     if len(runs) == 1:
         return runs[0], ()
     ordered = sorted(runs, key=lambda run: (run.header.started, run.header.run_id), reverse=True)
@@ -84,7 +85,7 @@ def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:
         own = [[record for record in run.records if record.benchmark == name] for run in latest]
         own = [of for of in own if of]
         if cards[name].growing or not _has_grid(name):
-            own = own[:1]
+            own = sorted(own, key=_good_points, reverse=True)[:1]  # of as many the latest, which comes first
         records += _latest_records(own, frozenset(cards[name].tuning))
     header = replace(
         ordered[0].header,
@@ -101,6 +102,10 @@ def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:
     ]
     whole = replace(ordered[0], header=header, records=tuple(records), notes=(*of_files, *notes, *of_hosts))
     return whole, tuple(notes)
+
+
+def _good_points(records: Sequence[Record]) -> int:
+    return len({repr((sorted(r.params.items()), r.place)) for r in records if r.role == "measure" and r.status == "ok"})
 
 
 def _has_grid(name: str) -> bool:

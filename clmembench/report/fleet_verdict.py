@@ -57,6 +57,7 @@ def _cell(group: Group, benchmark: str, headline: str, version: int, unit: str) 
         format_in(median, unit), detail=detail, status="ok", value=median, low=low, high=high, point=point,
         size=sizes.pop() if len(sizes) == 1 else ", ".join(sorted(sizes)),
         noisy=_over_runs(good),
+        meaning=good[-1].meaning,
         caveat=next((cell.caveat for cell in good if cell.caveat), ""),
     )  # fmt: skip
 

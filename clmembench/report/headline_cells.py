@@ -18,6 +18,7 @@ from clmembench.report.verdict_cells import Cell
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
+PEAK_NAMES = {"fp64_matrix_gflop_s": "matrix peak"}  # others are that of the row's own quantity
 MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (McCalpin)
 
 
@@ -90,11 +91,13 @@ def _plateau_cell(part: Part, extreme: str) -> Cell:
 
 def _measured(part: Part, row: Row, headline: Headline) -> Cell:
     """The cell of a good row, with the remark that a cache may hold much of its array where the driver claims such a cache."""
-    value, cache_bytes = row.value, part.run.header.device.cache_bytes
+    value, info = row.value, part.run.header.device
+    cache_bytes = info.cache_bytes
     varying = {name: v for name, v in value.params.items() if name not in headline.params}
     point = format_params(varying)
     extra = [f"{format_value(value.cycles)} cycles"] if value.cycles else []
-    extra += [f"{percent(row.fraction)} of peak"] if row.fraction is not None else []
+    peak_name = PEAK_NAMES.get(value.peak or "", "peak")
+    extra += [f"{percent(row.fraction)} of {peak_name}"] if row.fraction is not None else []
     size, caveat = value.params.get(headline.beyond_caches), ""
     if isinstance(size, int) and size < MIN_ARRAY_TO_CACHE_RATIO * cache_bytes:
         caveat = f"array of {size / cache_bytes:.2g} times the claimed cache"
@@ -111,8 +114,10 @@ def _measured(part: Part, row: Row, headline: Headline) -> Cell:
         low=value.ci_low,
         high=value.ci_high,
         fraction=row.fraction,
-        noisy=decision.side_of((), part.run.header.device, part.run.header.host).noisy(value, noise.calibrated()),
+        noisy=decision.side_of((), info, part.run.header.host).noisy(value, noise.calibrated()),
         caveat=caveat,
+        meaning=headline.meaning(info.has_cpu_cores, info.shares_host_memory),
+        peak_name=peak_name,
         point=point,
         # beyond the caches a bandwidth is the same at every size
         size="" if headline.beyond_caches else format_params({axis: value.params[axis] for axis in headline.extremes}),

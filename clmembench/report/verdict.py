@@ -118,8 +118,14 @@ def headline_lines(
         return
     hint = f"not measured: suite {benchmark.suite}, benchmark {benchmark.name}"
     cells = [cell if cell.status != "missing" else Cell("–", detail=hint) for cell in cells]
-    note = "; ".join(filter(None, (_difference(labels, cells), headline.note)))
+    note = "; ".join(filter(None, (_difference(labels, cells), headline.note, *_meanings(labels, cells))))
     yield Line(headline.group, headline.name, better, tuple(cells), note, benchmark.name)
+
+
+def _meanings(labels: Sequence[str], cells: Sequence[Cell]) -> Iterator[str]:
+    """What else the value is on some devices."""
+    for meaning in dict.fromkeys(cell.meaning for cell in cells if cell.meaning):
+        yield f"{meaning}: {', '.join(label for label, cell in zip(labels, cells, strict=True) if cell.meaning == meaning)}"
 
 
 def _of_latest_version(cells: Sequence[Cell], measured: Sequence[int], benchmark: str) -> list[Cell]:
@@ -166,7 +172,8 @@ def _objections(line: Line, pairs: DevicePairs, labels: Sequence[str], best: int
     """The devices with a value that is not compared with the best one's."""
     groups: dict[str, list[str]] = {}
     for place, cell in enumerate(line.cells):
-        if cell.value is not None and place != best and (why := pairs.objection(line, best, place)):
+        why = pairs.objection(line, best, place) if cell.value is not None and place != best else ""
+        if why and cell.meaning == line.cells[best].meaning:  # others' meanings are in the note already
             groups.setdefault(why, []).append(labels[place])
     return "; ".join(f"not compared with the best, {why}: {', '.join(of)}" for why, of in groups.items())
 

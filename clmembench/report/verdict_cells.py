@@ -38,6 +38,8 @@ class Cell:
     ratio: str = ""
     noisy: NoisyValue | None = None  # the value as compare sees it
     caveat: str = ""  # why the value may be of something else, for which it is not compared
+    meaning: str = ""  # what else it is on such a device: it is compared with values that are the same
+    peak_name: str = "peak"  # that the fraction is of
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,8 @@ class DevicePairs:
             return NOT_GOOD
         if cells[0].caveat or cells[1].caveat:
             return cells[0].caveat or cells[1].caveat
+        if cells[0].meaning != cells[1].meaning:
+            return cells[1].meaning or cells[0].meaning
         if cells[0].size != cells[1].size:
             return OTHER_SIZE
         return "" if (min(first, second), max(first, second)) in self.pairs else NOT_GOOD

@@ -14,6 +14,9 @@ from clmembench.report.rows import Row
 from clmembench.report.verdict_cells import Cell, Line
 from clmembench.sanitize import printable
 
+NOTE_DRAM = (
+    "without address translation and without lines that prefetchers bring, which the end of a sweep (row memory) includes"
+)
 LEVEL_PROPERTIES = (("latency", "latency_ns"), ("capacity", "size_bytes"))
 
 
@@ -31,7 +34,8 @@ def level_lines(hierarchies: Sequence[Hierarchy | None], headers: Sequence[Heade
             ]
             if any(cell.status != "missing" for cell in cells):
                 what = {"latency": f"load from {name}", "capacity": f"size of {name}"}[group]
-                yield Line(group, f"{what}, by topology", "lower" if group == "latency" else "", tuple(cells))
+                note = NOTE_DRAM if (group, name) == ("latency", "DRAM") else ""
+                yield Line(group, f"{what}, by topology", "lower" if group == "latency" else "", tuple(cells), note)
 
 
 def _with_noise(cell: Cell, header: Header) -> Cell:

@@ -23,7 +23,9 @@ CLAIMS: dict[str, tuple[Callable[[DeviceInfo], int], Callable[[int], str]]] = {
 # theoretical figures by the name of the row
 FIGURES = {
     "memory bandwidth": "memory_bandwidth_gb_s",
+    "local memory bandwidth": "local_memory_bandwidth_gb_s",
     "FP64, vector": "fp64_vector_gflop_s",
+    "FP64, matrix instructions": "fp64_matrix_gflop_s",
     "FP32, vector": "fp32_vector_gflop_s",
     "host link, one direction": "link_gb_s",
 }
@@ -52,6 +54,7 @@ def _figure(sheet: SpecSheet | None, name: str) -> Cell:
     known = sheet.figures.get(name) if sheet else None
     if known is None:
         return Cell("–")
-    scope = f" a {known.scope}" if known.scope != "device" else ""
+    core = "core" if sheet and sheet.kind == "cpu" else "compute unit"
+    scope = f" a {core if known.scope == 'core' else known.scope}" if known.scope != "device" else ""
     text = printable(f"{format_in(known.value, known.unit)}{scope}")
     return Cell(text, detail=printable(known.source), status="theoretical")

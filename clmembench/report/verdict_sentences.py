@@ -84,7 +84,7 @@ def _against_best(line: Line, found: Verdict, subject: str) -> Iterator[str]:
 
 def _remark(cell: Cell) -> str:
     """The size that a value was measured at, where it depends on one, and its fraction of the peak."""
-    return ", ".join(filter(None, (cell.size, f"{cell.fraction:.0%} of peak" if cell.fraction is not None else "")))
+    return ", ".join(filter(None, (cell.size, f"{cell.fraction:.0%} of {cell.peak_name}" if cell.fraction is not None else "")))
 
 
 def _not_compared(line: Line, found: Verdict, best: int) -> str:

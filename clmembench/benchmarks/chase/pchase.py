@@ -29,7 +29,10 @@ PARTIAL_LAP_STEPS = 1 << 11  # steps of the near end where the set exceeds any L
 WARMING_ITEMS = 1024  # they share a large set's warm lap, which takes one of them 8 s over 2 GiB
 MAX_SINGLE_ITEM_LAP_BYTES = 128 * MIB  # or twice the claimed cache: warmed by one work-item
 SEED = 20160131
-ONE_UNIT = "of one compute unit; others may be nearer to the memory: topology measures all of them"
+ONE_UNIT = (
+    "the end of a sweep by one compute unit, address translation included: others may be nearer to the memory. The row load "
+    "from DRAM, by topology, is without translation and without lines that prefetchers bring, and on GPUs over all units"
+)
 
 
 def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
