@@ -132,6 +132,14 @@ def test_for_structure_the_samples_that_were_left_alone_count(slow):
     assert found.value == pytest.approx(20.0) and found.unit == "cycles"
 
 
+@pytest.mark.parametrize("gate", ["drift", "cores"])
+def test_a_disturbance_says_nothing_against_the_samples_that_were_left_alone(gate):
+    disturbed = replace(ends(QUIET[0], [345_000] * 5 + QUIET[1][5:]), status="suspect", gate=gate, reason="disturbed")
+    assert chase_latency.usual(disturbed, LAP, 2.0).value == pytest.approx(20.0)
+    assert chase_latency.usual(replace(disturbed, gate="stamps"), LAP, 2.0).value is None
+    assert chase_latency.answer(disturbed, LAP).value is None
+
+
 def test_samples_that_were_fast_by_chance_do_not_count_where_none_agree():
     far = [305_000 + 4_000 * k for k in range(-10, 11)]  # nowhere do three lie within half a percent
     lucky = [205_000, 215_000, *far[2:]]

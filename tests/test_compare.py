@@ -11,6 +11,7 @@ import pytest
 from clmembench.analysis import compare, matching
 from clmembench.analysis.baseline_check import advice, judge
 from clmembench.analysis.matching import objections, pooled
+from clmembench.gates.whole import judged_run
 from clmembench.report import comparison
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, device, header, record, run, series, slope
 
@@ -105,6 +106,34 @@ def test_what_others_took_from_a_cpu_is_no_change_of_it():
     assert "other programs used the CPU" in compare.compare(crowded, b).changes[0].reason
     # but they explain no speed: what is slower although others slowed the first run down is slower
     assert verdicts(crowded, replace(points(0.5), header=own)) == {"slower"}
+
+
+def test_a_part_of_a_cpu_is_not_the_cpu_become_slower():
+    def of(units, **host):
+        whole = {"cpu": "Test CPU", "logical_cpus": 2, "virtual": False, **host}
+        return replace(points(units / 2), header=header(device(kind="cpu", compute_units=units), CARDS, host=whole))
+
+    found = compare.compare(of(2), of(1))
+    assert not found.changes and set(found.left_out) == {"stream", "pchase"}
+    assert "2 compute units of this CPU in the first and 1 in the second" in found.left_out["stream"]
+    assert judge(found, 0.05).outcome == "CANNOT DECIDE"
+    assert {change.verdict for change in compare.compare(of(2), of(1), force=True).changes} == {"slower"}
+    # two CPUs of one model may have as many cores as they like
+    assert {change.verdict for change in compare.compare(of(2), of(1, logical_cpus=1)).changes} == {"slower"}
+
+
+def test_values_that_lacked_cpus_are_left_out():
+    head = header(device(kind="cpu", compute_units=2), CARDS, host={"virtual": False, "logical_cpus": 2, "usable_cpus": 1})
+    quiet, limited = (
+        replace(points(f), header=h) for f, h in ((1.0, replace(head, host={**head.host, "usable_cpus": 2})), (0.5, head))
+    )
+    busy = tuple(
+        replace(r, series=tuple(replace(s, busy=2 if r.benchmark == "stream" else 1) for s in r.series))
+        for r in limited.records
+    )
+    first, second = (judged_run(one, None) for one in (quiet, replace(limited, records=busy)))
+    found = {c.benchmark: c for c in compare.compare(first, second).changes}
+    assert found["stream"].verdict == "undecided" and "may use 1 of the 2 CPUs" in found["stream"].reason
 
 
 def test_the_order_of_two_runs_only_turns_the_ratio():

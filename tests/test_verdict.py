@@ -55,10 +55,10 @@ def launch(ns, version=LAUNCH.version):
     return record("launch", {"groups": 1}, series([ns] * 20, ops=1), version=version)
 
 
-def copy(gb_s, nbytes=1 << 28):
+def copy(gb_s, nbytes=1 << 28, **changes):
     times = [round(nbytes / gb_s)] * 20
     params = {"direction": "to_device", "memory": "pinned", "array_bytes": nbytes}
-    return record("transfer", params, series(times, nbytes=nbytes), version=3)
+    return record("transfer", params, series(times, nbytes=nbytes), version=3, **changes)
 
 
 def of(kind, *records, **changes):
@@ -124,6 +124,18 @@ def test_what_is_not_good_is_shown_as_that_and_never_the_best():
     assert second.text == "160 GB/s"
     assert third.text == "–" and third.detail == "not measured: suite memory, benchmark stream"
     assert not any(cell.is_best for cell in (first, second, third))
+
+
+@pytest.mark.parametrize(("disturbed", "status"), [(90.0, "suspect"), (60.0, "suspect"), (40.0, "ok")])
+def test_the_best_of_several_points_is_open_where_one_that_may_be_better_lacked_cpus(disturbed, status):
+    """By a thread that waited for half of the time: at most twice as fast without."""
+    lacking = copy(disturbed, cpu_waited=0.5, cpu_others=0.5)
+    pinned, mapped = copy(100.0), replace(lacking, params={**lacking.params, "memory": "mapped"})
+    host = {"logical_cpus": 2, "usable_cpus": 2}
+    found = run([pinned, mapped], header(device(NAMES["cpu"], kind="cpu"), CARDS, host=host))
+    cell = line(compared(found, of("gpu", copy(50.0))), "host to device").cells[0]
+    assert cell.status == status
+    assert (cell.value is None and "1 point that may be better lacked CPUs" in cell.detail) == (status == "suspect")
 
 
 def test_a_smaller_size_does_not_stand_in_for_the_largest_that_failed():

@@ -20,7 +20,8 @@ QUARTERS = 4  # of the samples, each looked at by itself
 MAX_UNDISTURBED_SPREAD = 0.005  # relative: what samples that nothing disturbed differ by
 FEW, LEAST_FEW = 10, 3  # one of so many samples, and no fewer than so many, that agree are undisturbed
 MAX_CLOCK_CHANGE = 0.03  # relative
-SLOPE_ONLY_GATES = ("drift", "grows")  # gates that say nothing against windows
+DISTURBED_GATES = ("drift", "cores")  # gates that say nothing against the samples that were left alone
+SLOPE_ONLY_GATES = (*DISTURBED_GATES, "grows")  # gates that say nothing against windows
 
 
 def answer(record: Record, probe: Probe) -> Answer:
@@ -86,8 +87,8 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
     least one misses in every window, so that a few fast ones are enough.
     In cycles of `ghz`, the clock of the whole run, unless the record's own says that the core ran at another (by over 3%, with
     readings that agree); readings of a chain are noisier than what they are held against. The interval spans what quarters of
-    the samples say by themselves. A record that is suspect for its clock's readings alone is used, and one whose ends
-    did not meet the same where it has windows.
+    the samples say by themselves. A record that is suspect for its clock's readings alone is used, or because its thread
+    had no CPU for a while, and one whose ends did not meet the same where it has windows.
     """
     found = answer(record, probe)
     if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate in SLOPE_ONLY_GATES):
@@ -105,7 +106,7 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
         if alone is not None:
             value, low, high, share = alone
             return replace(found, value=value, low=low, high=high, ns=value / clock, unit="cycles", reason="", alone=share)
-    if record.status != "ok" and record.gate != "drift":
+    if record.status != "ok" and record.gate not in DISTURBED_GATES:
         return found
     ns = (_agreed(ends[1]) - _agreed(ends[0])) / steps
     if ns <= 0:

@@ -64,8 +64,8 @@ def compare(
     first: Run, second: Run, margin: float = DEFAULT_MARGIN, force: bool = False, table: noise.NoiseTable | None = None
 ) -> Comparison:
     """Both runs' values, judged before (gates). What one of them lacks is listed, not compared, and so are benchmarks whose
-    version or kernels changed, unless `force`."""
-    left_out = {} if force else matching.incomparable(first, second)
+    version or kernels changed, and all of one CPU with another number of compute units, unless `force`."""
+    left_out = {} if force else matching.incomparable(first, second) | matching.on_other_units(first, second)
     sides = []
     measured = [matching.own_values(run) for run in (first, second)]
     for run, own in zip((first, second), measured, strict=True):

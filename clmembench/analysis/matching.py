@@ -60,9 +60,21 @@ def incomparable(first: Run, second: Run) -> dict[str, str]:
     return found
 
 
+def on_other_units(first: Run, second: Run) -> dict[str, str]:
+    """All common benchmarks, with the reason, where the driver had another number of compute units of one CPU in each run, as a
+    CPU set or its settings leave it: a part of a CPU is not the CPU become slower."""
+    a, b = first.header, second.header
+    same = all(a.host.get(name) is not None and a.host.get(name) == b.host.get(name) for name in ("cpu", "logical_cpus"))
+    units = [header.device.compute_units for header in (a, b)]
+    if a.device.kind != "cpu" or a.device.name != b.device.name or not same or units[0] == units[1]:
+        return {}
+    why = f"the driver had {units[0]} compute units of this CPU in the first and {units[1]} in the second"
+    return dict.fromkeys(common(first, second), why)
+
+
 def objections(first: Run, second: Run) -> list[str]:
     """Why benchmarks are not to be compared: another version, other kernels, no parameters in common; or none is common."""
-    found = list(incomparable(first, second).values())
+    found = [*dict.fromkeys(on_other_units(first, second).values()), *incomparable(first, second).values()]
     keys = [{key[:2] for key in by_point(own_values(run))} for run in (first, second)]
     for name in common(first, second):
         points = [{point for benchmark, point in of if benchmark == name} for of in keys]

@@ -42,6 +42,7 @@ def shortage(value: Derived, header: Header) -> str:
     return ""
 
 
+MAX_GUESSED_WAIT = 0.95  # what waited longer tells nothing of the speed without waits
 STOP = "stop them, or use --wait-quiet 5m"
 
 
@@ -52,6 +53,12 @@ def is_disturbed(record: Record, on_cpu: bool, cpus: int) -> bool:
     waited, others, stolen = (share or 0.0 for share in (record.cpu_waited, record.cpu_others, record.cpu_stolen))
     by_others = waited > RUN.max_wait_share and _is_by_others(waited, others * cpus)
     return by_others or _stolen(stolen * cpus, None) > RUN.max_wait_share
+
+
+def possible_gain(value: Derived) -> float:
+    """How many times better a value that lacked CPUs may be with them."""
+    waited = max(RUN.max_wait_share, min(MAX_GUESSED_WAIT, value.waited or 0.0))
+    return max(1 / (1 - waited), value.busy / max(value.cpu_over_wall or 0.0, 1 - MAX_GUESSED_WAIT))
 
 
 def few_units(value: Derived) -> str:

@@ -21,6 +21,7 @@ from clmembench.specs.sheets import Peak, SpecSheet
 MEMORY_PEAK = "memory_bandwidth_gb_s"
 
 CACHE_READ = "cache_read"
+CORES_GATE = "cores"
 
 Found = Iterator[tuple[Derived, str]]
 
@@ -221,7 +222,7 @@ def latency_curve(run: Run) -> list[plateaus.CurvePoint]:
 
 SINGLE_VALUE_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
     "peak": _peak,
-    "cores": _cores,
+    CORES_GATE: _cores,
     "clock": _clock,
 }
 CROSS_POINT_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {

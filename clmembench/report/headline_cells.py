@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from clmembench.analysis import decision, noise
 from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, headline_bytes
-from clmembench.gates.whole import latency_curve
+from clmembench.gates.cpu_share import possible_gain
+from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.infer import plateaus
 from clmembench.infer.access.saturation import memory_latency
 from clmembench.model import Headline
@@ -46,11 +47,19 @@ def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
     if not good:
         first = next((row for row in here if row.status != "skipped"), here[0])
         return Cell(first.status, detail=printable(first.reason), status=first.status)
-    row = max(good, key=lambda r: score(r.value.median or 0.0, r.value.better))
+    row = max(good, key=_score)
+    rivals = [r for r in here if r.value.gate == CORES_GATE and possible_gain(r.value) * _score(r) > _score(row)]
+    if rivals:
+        why = f"{count(len(rivals), 'point')} that may be better lacked CPUs: {rivals[0].reason}"
+        return Cell("suspect", detail=printable(why), status="suspect")
     why = _why_in_a_cache(part, row, headline.beyond_caches)
     if why:
         return Cell("undetermined", detail=why, status="undetermined")
     return _measured(part, row, headline)
+
+
+def _score(row: Row) -> float:
+    return score(row.value.median or 0.0, row.value.better)
 
 
 def _why_in_a_cache(part: Part, row: Row, axis: str) -> str:
