@@ -184,7 +184,7 @@ def _outcome_text(found: Outcome) -> str:
     if found.best is None:
         return f"undecided, nothing is stored: {found.reason}; {tried}"
     if found.best is found.first:
-        near = f"; {units.format_params(found.winner)} is {ratio} times as good" if ratio else ""
-        return f"{units.format_params(found.best)}: the first configuration is the best{near}; {tried}"
+        near = f" is kept: {units.format_params(found.winner)} is {ratio} times as good" if ratio else " did best in the trials"
+        return f"{units.format_params(found.best)}: the first configuration{near}; {tried}"
     gain = f"{ratio} times as good as the first configuration, {units.format_params(found.first)}"
     return f"{units.format_params(found.best)}: {gain if ratio else 'the first configuration does not run'}; {tried}"

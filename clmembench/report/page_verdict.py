@@ -15,7 +15,7 @@ from clmembench.report.verdict_cells import BEST, OLDER, Cell, Line, Verdict
 
 MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
 MAX_NAMED_BEST = 3
-PANELS_ALT = "Headline quantities of all devices, the best first; all values are in the table above"
+PANELS_ALT = "Headline quantities of all devices, in the order of medians; all values are in the table above"
 PLAIN = (
     "ok",
     "missing",
