@@ -9,7 +9,7 @@ import pytest
 from clmembench.analysis.derive import derive
 from clmembench.gates.point import GATES, judged
 from clmembench.gates.whole import CROSS_POINT_GATES, SINGLE_VALUE_GATES, judged_run
-from clmembench.model import Card, Place
+from clmembench.model import Card, Metric, Place
 from clmembench.report.rows import row_object, rows
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
@@ -323,5 +323,91 @@ def test_a_line_of_very_many_points_takes_no_time():
 
 
 def test_every_gate_has_a_violation_here():
-    planted = {"stamps", "samples", "together", "grows", "cycle", "drift", "peak", "cores", "clock", "levels", "sizes", "knee"}
+    planted = {
+        "stamps", "samples", "together", "grows", "cycle", "drift", "peak", "cores", "clock", "impossible", "levels", "sizes",
+        "knee",
+    }  # fmt: skip
     assert planted == {*GATES, *SINGLE_VALUE_GATES, *CROSS_POINT_GATES}
+
+
+# ---- what no hardware does ------------------------------------------------------------------------------------------------
+
+RATES = {
+    "read": Metric("read", "GB/s", "nbytes", "slope_rate", "higher"),
+    "bits": Metric("bits", "Tbit/s", "nbytes", "rate", "higher", scale=8e-3),
+    "flop_rate": Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher"),
+    "each": Metric("each", "ns", "ops", "cost", "lower"),
+    "atomics": Metric("throughput", "Gop/s", "ops", "rate", "higher"),
+    "waits": Metric("queued_to_submitted", "ns", "ops", "cost", "lower", part="submit"),
+}
+
+
+def judged_rate(metric: Metric, amount: float, ns: int, suite: str = "memory", clock: str = "device", **claims):
+    """The value of a pass, or of a slope, that does this amount in so many ns on a device with these claims."""
+    amounts = {"nbytes": 0, "flops": 0, "ops": 0, metric.amount: int(amount)}
+    ends = [series([ns] * 8, clock=clock, queue_ns=(ns,) * 8, submit_ns=(ns,) * 8, **amounts)]
+    if metric.form.startswith("slope"):
+        ends.append(series([3 * ns] * 8, clock=clock, **{name: 3 * n for name, n in amounts.items()}))
+    card = Card(1, suite, "", "", (metric,))
+    one = run([record("mine", {}, *ends)], header(device(**claims), {"mine": card}))
+    (value,) = derive(judged_run(one, None))
+    return value
+
+
+@pytest.mark.parametrize(
+    ("metric", "amount", "ns", "claims", "sound"),
+    [
+        ("bits", 2**62, 16_000_000, {}, False),  # a plug-in that names an amount it never moved
+        ("bits", 2**62, 16_000_000, {"kind": "accelerator", "compute_units": 0, "max_clock_mhz": 0}, False),
+        ("read", 4.3e10 * 1e6, 10**6, {"kind": "cpu", "compute_units": 2}, False),  # loads that a compiler removed
+        ("read", 4 * 2 * 128 * 1e6, 10**6, {}, True),  # 128 bytes a cycle of 2 GHz on each of 4 units
+        ("read", 4 * 2 * 512 * 1e6, 10**6, {}, True),  # the widest units there are
+        ("read", 4 * 2 * 4096 * 1e6, 10**6, {}, False),
+        ("read", 33_000 * 1e6, 10**6, {"compute_units": 132, "max_clock_mhz": 1980}, True),  # all L1 of an H100
+        ("read", 460 * 1e6, 10**6, {"kind": "accelerator", "compute_units": 1, "max_clock_mhz": 300}, True),  # an FPGA with HBM
+        ("read", 2000 * 1e6, 10**6, {"compute_units": 1, "max_clock_mhz": 1}, True),  # a clock that no device has
+        ("flop_rate", 67_000 * 1e6, 10**6, {"compute_units": 132, "max_clock_mhz": 1980}, True),  # FP64 matrix instructions
+        ("flop_rate", 67_000_000 * 1e6, 10**6, {"compute_units": 132, "max_clock_mhz": 1980}, False),
+        ("each", 10**12, 10**6, {}, False),
+        ("each", 10**6, 10**6, {}, True),
+        ("atomics", 132 * 1.98 * 32 * 1e6, 10**6, {"compute_units": 132, "max_clock_mhz": 1980}, True),
+        ("atomics", 132 * 1.98 * 1e5 * 1e6, 10**6, {"compute_units": 132, "max_clock_mhz": 1980}, False),
+    ],
+)
+def test_a_rate_that_no_hardware_reaches_is_suspect_without_a_sheet(metric, amount, ns, claims, sound):
+    value = judged_rate(RATES[metric], amount, ns, **claims)
+    assert (value.status, value.gate) == (("ok", "") if sound else ("suspect", "impossible")), value.reason
+    assert sound or "the amount of work or the time is wrong" in value.reason
+
+
+@pytest.mark.parametrize("amount", ["nbytes", "flops"])
+def test_what_a_pass_is_said_to_do_is_judged_whatever_the_metric_is(amount):
+    times = replace(series([10**6] * 8, ops=1000, nbytes=10**6), flops=10**6)
+    card = Card(1, "memory", "", "", (RATES["each"],))
+    for said, status in ((10**6, "ok"), (2**62, "suspect")):
+        one = run([record("mine", {}, replace(times, **{amount: said}))], header(cards={"mine": card}))
+        assert {v.status for v in derive(judged_run(one, None))} == {status}
+
+
+@pytest.mark.parametrize(
+    ("metric", "ns", "suite", "clock", "sound"),
+    [
+        (LATENCY, 0.6, "memory", "device", True),  # 1.2 cycles at 2 GHz
+        (LATENCY, 0.1, "memory", "device", False),
+        (replace(LATENCY, name="step"), 0.1, "access", "device", True),  # several steps may end in one cycle
+        (RATES["each"], 40.0, "sync", "host", True),
+        (RATES["each"], 1.0, "sync", "host", False),  # a launch
+        (RATES["each"], 1.0, "memory", "host", True),  # a page that is touched
+        (RATES["waits"], 1.0, "sync", "queue", True),  # parts of the way may be short
+    ],
+)
+def test_steps_and_calls_take_some_time(metric, ns, suite, clock, sound):
+    value = judged_rate(metric, 10**6, int(ns * 10**6), suite, clock)
+    assert (value.status, value.gate) == (("ok", "") if sound else ("suspect", "impossible")), value.reason
+
+
+@pytest.mark.parametrize(("gb_s", "sound"), [(900, True), (5300, True), (40_000, False)])
+def test_no_link_carries_more(gb_s, sound):
+    big = {"compute_units": 300, "max_clock_mhz": 2000}
+    value = judged_rate(Metric("link", "GB/s", "nbytes", "rate", "higher"), gb_s * 10**6, 10**6, "link", "host", **big)
+    assert (value.status, value.gate) == (("ok", "") if sound else ("suspect", "impossible"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,33 @@ class RunThresholds:
 
 
 @dataclass(frozen=True, slots=True)
+class ImpossibleThresholds:
+    """Bounds that no hardware reaches, each several times what any does: they need no sheet, and catch amounts of work that
+    were never done. Those a cycle are of a compute unit as OpenCL counts them, at twice the clock that was measured or is
+    claimed."""
+
+    max_a_cycle: Mapping[str, int] = field(
+        default_factory=lambda: {
+            "nbytes": 1024,  # L1 and local memory: 128 on NVIDIA and AMD, 512 on Intel's Xe cores, 192 of a CPU's core
+            "flops": 8192,  # vectors 256, matrix instructions of FP64 and TF32 up to 2,048, of integers 4,096
+            "ops": 8192,  # of any kind; atomics 32 to 64
+        }
+    )
+    max_a_ns: Mapping[str, float] = field(
+        default_factory=lambda: {
+            "nbytes": 1e6,  # 1 PB/s: all L1 of the largest GPUs give 0.08
+            "flops": 1e8,  # 100 PFLOP/s: the largest GPUs give 0.1 in these types
+            "ops": 1e8,
+        }
+    )
+    max_clock_ghz: float = 7.0  # where no clock is known: processors reach 6.2
+    min_claimed_ghz: float = 0.1  # drivers that know no clock claim 0 or 1 MHz
+    min_cycles: float = 1.0  # of a step that waits for the one before
+    min_call_ns: float = 5.0  # of a driver's or a library's function: the shortest do nothing and take 30
+    max_link_gb_s: float = 10_000.0  # NVLink carries 1,800, and memory that host and device share 5,300
+
+
+@dataclass(frozen=True, slots=True)
 class CommandThresholds:
     """Thresholds between what several commands say of one device."""
 
@@ -47,4 +75,4 @@ class CommandThresholds:
     max_walks: float = 2.0  # times memory and all TLB penalties found: page walks that miss caches cost no more
 
 
-POINT, RUN, COMMANDS = PointThresholds(), RunThresholds(), CommandThresholds()
+POINT, RUN, COMMANDS, IMPOSSIBLE = PointThresholds(), RunThresholds(), CommandThresholds(), ImpossibleThresholds()

@@ -11,6 +11,7 @@ from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
 from clmembench.gates import cpu_share, point
 from clmembench.gates.cpu_share import QUIETEN
+from clmembench.gates.impossible import impossible
 from clmembench.gates.lines import Key, at_size, by_size, interval, inversions, relative_half_width, size_on, with_value
 from clmembench.gates.thresholds import RUN
 from clmembench.infer import plateaus
@@ -224,6 +225,7 @@ SINGLE_VALUE_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | N
     "peak": _peak,
     CORES_GATE: _cores,
     "clock": _clock,
+    "impossible": lambda values, run, sheet: impossible(values, run),
 }
 CROSS_POINT_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
     "levels": _levels,

@@ -21,7 +21,7 @@ HOST_CHUNK_ELEMENTS = 1 << 22  # elements that the host processes at a time
 def element(index: Array, seed: int) -> Array:
     """The element at each index (row * n + column), as dgemm_init.cl computes it: a whole number in float64. Shape of
     `index`."""
-    return input_value(index, seed, 2 * MAX_ELEMENT + 1).astype(np.float64) - MAX_ELEMENT
+    return input_value(index, seed, 2 * MAX_ELEMENT + 1).astype(np.float64) - (MAX_ELEMENT + 1)
 
 
 def _times_vectors(seed: int, n: int, vectors: Array) -> Array:
