@@ -442,7 +442,7 @@ def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
 def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_counted():
     def node(number):
         info = device(f"Xeon {number}", kind="cpu", platform=("PoCL", "Intel")[number % 2], cpu_id="GenuineIntel-6-106")
-        return run([triad(20.0 * 10**number, 1 << 30)], header(info, CARDS))
+        return run([triad(20.0 * 3**number, 1 << 30)], header(info, CARDS))
 
     said = told(*map(node, range(6)))
     assert sum("two runtimes" in text for text in said) == 3
