@@ -134,7 +134,7 @@ def test_a_level_gets_its_size_and_its_sets() -> None:
     step = CurveStep(25.0, 12.5, 100.0, 180 * KIB, 210 * KIB, 1 * MIB)
     known = {"size_bytes": 32 * KIB, "line_bytes": 64, "policy": "LRU"}
     levels = [cache_level(1, 5.0, **known), cache_level(2, 25.0, line_bytes=64, ways=8)]
-    found, far = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), LINE, 1 << 30), answers(machine(second)))
+    found, far = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), answers(machine(second)))
     assert isinstance(far, str) or far is None
     assert found[0] == levels[0]
     assert (found[1].findings["size_bytes"].value, found[1].findings["sets"].value) == (second.size_bytes, 512)
@@ -148,7 +148,7 @@ def test_levels_get_their_sizes_and_their_sets_and_a_hidden_one_is_a_level_with_
     step = CurveStep(25.0, 12.5, 600.0, 360 * KIB, 420 * KIB, 12 * MIB)
     known = {"size_bytes": 32 * KIB, "line_bytes": 64, "policy": "LRU"}
     levels = [cache_level(1, 5.0, **known), cache_level(2, 25.0, line_bytes=64, ways=8)]
-    found, far = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), LINE, 1 << 30), answers(device))
+    found, far = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), answers(device))
     assert far is None
     assert [one.name for one in found] == ["L1", "L2", "L3"]
     assert found[0] == levels[0]
@@ -190,6 +190,16 @@ def test_of_caches_that_keep_some_lines_there_is_a_lower_bound() -> None:
     assert 4 * MIB <= found.low <= 6 * MIB and found.high == np.inf
 
 
+def test_short_lines_that_nothing_told_are_all_scanned() -> None:
+    """A scan every 64 B over lines of 32 B leaves every second one out: the size counted double."""
+    first, second = Cache(plain(16, 8, 128), 128, 5.0, sector_bytes=32), Cache(hashed(1024, 8, 32), 32, 25.0, "random")
+    device = replace(machine(), paths={"global": Path((first, second), 100.0)})
+    step = CurveStep(25.0, 12.5, 100.0, 180 * KIB, 210 * KIB, 1 * MIB)
+    levels = [cache_level(1, 5.0, line_bytes=128, sector_bytes=32, size_bytes=16 * KIB, policy="LRU"), cache_level(2, 25.0)]
+    found, _ = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), answers(device))
+    assert found[1].findings["size_bytes"].value == pytest.approx(second.size_bytes, rel=0.03)
+
+
 @pytest.mark.parametrize("line", [128, None])
 def test_a_level_behind_longer_lines_is_not_scanned_in_shorter_steps(line: int | None) -> None:
     """The cache before would hide a part of each line."""
@@ -200,7 +210,7 @@ def test_a_level_behind_longer_lines_is_not_scanned_in_shorter_steps(line: int |
     def none(probes: object) -> list[object]:
         raise AssertionError("no probe is asked for")
 
-    found, _ = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 128, 1 << 30), none)
+    found, _ = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), none)
     assert found == levels
 
 

@@ -108,7 +108,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     for number, one in enumerate(found):
         before = translations[-1] if translations else None
         translations.append((yield from infer_tlb_level(asked, translating, number, one, curve.ghz, before)))
-    levels, far_partition = yield from with_scanned_sizes(asked, levels, curve, node, limits.most_bytes)
+    levels, far_partition = yield from with_scanned_sizes(asked, levels, curve, limits.most_bytes)
     if limits.translates_first:
         levels = with_unsettled_merged(levels)
     asked.patience = 0  # on CPUs the other spaces are the same memory again

@@ -35,24 +35,24 @@ MIN_SHARED_LEVEL_BYTES = 256 << 10  # of one of which most accesses miss only fr
 MAX_RELATIVE_HALF_WIDTH = 0.03  # of an interval: a wider one tells what was left to the scan beside others, not the size
 MIN_MISS_RATIO = 2.0  # of memory's latency to that of the last known level: less leaves no room for one between
 MIN_SHARED_BYTES = 1 << 20  # that the caches of a core that shares the last one hold about, at least
-SHORTEST_LINE_BYTES = 64  # of caches behind the first
+SHORTEST_LINE_BYTES, SHORTEST_CPU_LINE_BYTES = 32, 64  # of caches behind the first
 MAX_NEARER_SHARE = 0.04  # of a level: what the one before may hold besides, where no usual size tells how much that is
 USUAL_FACTORS = range(1, 16, 2)  # whose products with powers of two lie at least 6.5% apart
 MAX_OUT_OF_BOUNDS = 0.1  # by which a mean stay may leave bounds that laps gave
 
 
 def with_scanned_sizes(
-    asked: ProbeCache, levels: Sequence[CacheLevel], curve: LatencyCurve, node_bytes: int, most_bytes: int
+    asked: ProbeCache, levels: Sequence[CacheLevel], curve: LatencyCurve, most_bytes: int
 ) -> Inquiry[tuple[list[CacheLevel], FarPartition | None]]:
     """The levels, with the sizes of those whose size nothing else told; and the far partition of the last one, if that has two,
-    which then stands in place of what laps show behind it. `node_bytes`: the longest unit that any level brings in."""
+    which then stands in place of what laps show behind it."""
     found: list[CacheLevel] = []
     for number, level in enumerate(levels):
         size, step = level.findings["size_bytes"], curve.steps[number]
         found.append(level)
         if not number or size.status != "undetermined" or not step.flat or _least_bytes(step, asked) < MIN_SCANNED_BYTES:
             continue
-        unit = _unit_bytes(level, levels[number - 1], node_bytes)
+        unit = _unit_bytes(level, levels[number - 1], SHORTEST_CPU_LINE_BYTES if asked.shared else SHORTEST_LINE_BYTES)
         if not unit:
             continue
         scanned = _scanned_level(asked, level, curve, number, unit, most_bytes)
@@ -88,15 +88,15 @@ def _with_doubt(level: CacheLevel) -> CacheLevel:
     return replace(level, findings={**level.findings, **doubted})
 
 
-def _unit_bytes(level: CacheLevel, before: CacheLevel, node_bytes: int) -> int:
-    """The distance of a scan's lines: the level's line, or no more than any line has; 0 where the cache before may hide some of
-    them. Longer distances would leave lines out, and shorter ones than that cache's line would not all reach the level."""
+def _unit_bytes(level: CacheLevel, before: CacheLevel, shortest: int) -> int:
+    """The distance of a scan's lines: the level's line, or no more than any line has (`shortest`), or what the cache before
+    brings in, where that is more; 0 where that is not known. Longer distances would leave lines out, so that the size counts
+    too large; shorter ones than what that cache brings in would not all reach the level."""
     line = level.findings["line_bytes"].value
     if isinstance(line, int):
         return line
-    usual = min(node_bytes, SHORTEST_LINE_BYTES)
-    nearer = before.findings["line_bytes"].value if level.space == "global" else usual
-    return usual if isinstance(nearer, int) and nearer <= usual else 0
+    brought = before.findings["sector_bytes"].value if level.space == "global" else shortest
+    return max(shortest, brought) if isinstance(brought, int) else 0
 
 
 def _scanned_level(
@@ -150,7 +150,7 @@ def with_share_of_last(
     if flat and miss and miss > MIN_MISS_RATIO * flat[-1].hit:
         hit, least = flat[-1].hit, max(flat[-1].fits_bytes, MIN_SHARED_BYTES)
         scanned = ScannedLevel(
-            asked, "global", SHORTEST_LINE_BYTES, hit, (hit + miss) / 2, miss - hit, least, 0, most_bytes, wanders=True
+            asked, "global", SHORTEST_CPU_LINE_BYTES, hit, (hit + miss) / 2, miss - hit, least, 0, most_bytes, wanders=True
         )
         stay = yield from measure_residence(scanned)
         if isinstance(stay, str):
