@@ -4,7 +4,8 @@ The devices are those of tests/hierarchies.py, with the same inquiry as for real
 spaces other than global memory only latencies are judged. An inquiry that fails or takes too long is counted and listed, and is
 in no row.
 `--published` judges the published devices of tests/published.py in place of random ones: FIRST to LAST are their numbers.
-Usage: python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong] [--reasons] [--rows FILE]
+Usage: python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong] [--reasons] [--rows FILE] [--write]
+`--write` puts the sentence and the table into docs/topology.md, the only place that has them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.model import Answer, Hierarchy, Probe
 from clmembench.plan.hierarchy import replay
-from scripts.trace_error_rate import Row, judged, outcomes, print_wrong, table, true_cache, true_tlbs
+from scripts.trace_error_rate import Row, judged, outcomes, print_wrong, sentence, table, true_cache, true_tlbs, write_block
 from tests.hierarchies import random_hierarchy
 from tests.published import PUBLISHED
 from tests.simulated import Machine
@@ -119,6 +120,7 @@ def main() -> None:
     parser.add_argument("--reasons", action="store_true", help="count the reasons of what is undetermined, too")
     parser.add_argument("--published", action="store_true", help="judge published devices, not random ones")
     parser.add_argument("--rows", type=Path, help="append every device's outcomes to this file, a line of JSON each")
+    parser.add_argument("--write", action="store_true", help="put sentence and table into the docs")
     given = parser.parse_args()
     judge = judge_published if given.published else judge_device
     rows: list[Row] = []
@@ -132,15 +134,16 @@ def main() -> None:
         longest, most = max(longest, seconds), max(most, asked)
         if given.wrong:
             print_wrong(some)
-    print(table(rows))
+    what = "Published devices" if given.published else f"Seeds {given.first} to {given.last}"
+    told = sentence(rows, what, tally["done"] - tally["failed"], len(seeds))
+    print(f"{told}\n\n{table(rows)}")
     if given.published:
         print("\n" + table(rows, lambda row: str(row.device), "device"))
     if given.reasons:
         print(reasons(rows))
-    print(
-        f"\nSeeds {given.first} to {given.last}, {tally['done']} of {len(seeds)} done, {tally['failed']} failed; "
-        f"at most {most} probes, {longest:.0f} s with simulation."
-    )
+    print(f"\nAt most {most} probes, {longest:.0f} s with simulation.")
+    if given.write:
+        write_block("errors-of-published" if given.published else "errors-of-drawn", f"{told}\n\n{table(rows)}")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ Wrong is: a capacity off by more than two lines or 2%; an inexact line, sector, 
 policy; a latency or penalty off by more than 5%. Latencies are compared with the recorded ones, which include the simulated
 clock's constant overhead. Every property of every level that exists counts: those of a level that was not found are `missing`.
 Bounds of an undetermined value are judged too: they are wrong where they exclude the truth by more than that.
-Usage: python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong]
+Usage: python scripts/trace_error_rate.py FIRST LAST [--processes N] [--wrong] [--write]
+`--write` puts the sentence and the table into docs/topology.md, the only place that has them.
 Ended early (SIGTERM, SIGINT), it prints the table of what is done.
 """
 
@@ -34,6 +35,7 @@ from tests.simulated import Cache, Path, Tlb, tlbs_of
 EXACT_PARAMETERS = {"line_bytes", "sector_bytes", "ways", "sets", "policy", "page_bytes", "entries", "reach_bytes"}
 UNJUDGED = ("effective_bytes", "all_caches_bytes", "pair_bytes", "set_bits", "victim_probabilities", "prefetch_bytes")
 MAX_SECONDS = 300  # for one hierarchy
+DOCS = pathlib.Path(__file__).parent.parent / "docs" / "topology.md"
 OUTCOMES = ("right", "wrong", "undetermined", "inconsistent", "missing")
 
 
@@ -178,6 +180,25 @@ def table(rows: list[Row], by: Callable[[Row], str] = lambda row: row.parameter,
     return "\n".join(lines)
 
 
+def sentence(rows: Sequence[Row], what: str, done: int, asked: int) -> str:
+    """What a table says in all, of how many devices."""
+    own, total = Counter(r.outcome for r in rows), max(1, len(rows))
+    bounds = [r.bounds_hold for r in rows if r.bounds_hold is not None]
+    shares = f"{own['right'] / total:.1%} right, {own['wrong'] / total:.2%} wrong ({own['wrong']})"
+    excluded = f"{sum(not hold for hold in bounds)} of {len(bounds)} bounds exclude the truth"
+    return f"{what}, {done} of {asked} done in time: {len(rows)} answers, {shares}; {excluded}."
+
+
+def write_block(name: str, text: str, docs: pathlib.Path = DOCS) -> None:
+    """Put text between the two marks of a name in the docs. Raises ValueError where there are no such marks."""
+    page = docs.read_text(encoding="utf-8")
+    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ValueError(f"{docs} has no block {name}: write {begin.strip()} and {end} on lines of their own")
+    before, rest = page.split(begin)
+    docs.write_text(f"{before}{begin}{text.strip()}\n{end}{rest.split(end)[1]}", encoding="utf-8")
+
+
 def try_seed(judge: Callable[[int], Any], seed: int) -> tuple[Any, str]:
     """The result of `judge` for a seed; or None, with the reason: it failed, or exceeded LONGEST."""
 
@@ -237,6 +258,7 @@ def main() -> None:
     parser.add_argument("last", type=int)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--wrong", action="store_true", help="list what is wrong, to standard error")
+    parser.add_argument("--write", action="store_true", help="put sentence and table into the docs")
     asked = parser.parse_args()
     rows: list[Row] = []
     longest, tally, seeds = 0.0, Counter[str](), range(asked.first, asked.last + 1)
@@ -245,11 +267,10 @@ def main() -> None:
         longest = max(longest, seconds)
         if asked.wrong:
             print_wrong(some)
-    print(table(rows))
-    print(
-        f"\nSeeds {asked.first} to {asked.last}, {tally['done']} of {len(seeds)} done, {tally['failed']} failed; "
-        f"the slowest inference took {longest:.1f} s."
-    )
+    told = sentence(rows, f"Seeds {asked.first} to {asked.last}", tally["done"] - tally["failed"], len(seeds))
+    print(f"{told}\n\n{table(rows)}\n\nThe slowest inference took {longest:.1f} s.")
+    if asked.write:
+        write_block("errors-of-traces", f"{told}\n\n{table(rows)}")
 
 
 if __name__ == "__main__":

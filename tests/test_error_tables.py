@@ -1,11 +1,13 @@
 """The scripts' error tables: what exists counts where it was not found, and bounds are judged."""
 
+import re
+
 import pytest
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Hierarchy, TlbLevel
 from scripts.dissect_error_rate import judge_hierarchy
-from scripts.trace_error_rate import table
+from scripts.trace_error_rate import DOCS, sentence, table, write_block
 from tests.published import PUBLISHED
 from tests.simulated import KIB, Cache, Machine, Path, Tlb, plain
 
@@ -56,3 +58,48 @@ def test_a_published_device_names_its_source_and_what_is_assumed(name):
     assert device.source and device.facts["assumed"]
     sizes = [cache.size_bytes for cache in device.paths["global"].caches]
     assert sizes == sorted(sizes)
+
+
+def blocks(page: str) -> dict[str, str]:
+    """What the docs have between the marks of each table of errors."""
+    return {
+        found[1]: found[2] for found in re.finditer(r"<!-- begin (errors-[\w-]+) -->\n(.*?)<!-- end \1 -->", page, re.DOTALL)
+    }
+
+
+def test_the_docs_have_each_table_of_errors_once_and_its_sentence_is_the_tables():
+    found = blocks(DOCS.read_text())
+    assert set(found) == {"errors-of-drawn", "errors-of-published", "errors-of-traces"}
+    for text in found.values():
+        told, *rows = [line for line in text.splitlines() if line]
+        right, wrong = re.search(r"([\d.]+)% right, [\d.]+% wrong \((\d+)\)", told).groups()
+        for row in rows[-1:]:
+            cells = [cell.strip() for cell in row.split("|")[1:-1]]
+            assert cells[0] == "all" and f"{cells[1]} answers" in told and f"({right}%)" in cells[2]
+            assert cells[3].startswith(f"{wrong} (")
+
+
+def test_no_other_sentence_has_rates_of_errors_of_its_own():
+    """They were four different ones: README, changelog and two places of the docs."""
+    root = DOCS.parent.parent
+    rate = re.compile(r"% of [\d,]+ (?:\w+ )?answers|answers\s+(?:are|were)\s+(?:right|wrong)|[\d.]+%\s+wrong")
+    for path in (root / "README.md", root / "CHANGELOG.md", *sorted((root / "docs").glob("*.md"))):
+        text = path.read_text()
+        for block in blocks(text).values():
+            text = text.replace(block, "")
+        assert not rate.search(text), (path.name, rate.search(text))
+
+
+def test_a_table_is_written_where_it_stood(tmp_path):
+    page = tmp_path / "topology.md"
+    page.write_text("# Title\n\n<!-- begin errors-of-drawn -->\nold\n<!-- end errors-of-drawn -->\nafter\n")
+    rows = judge_hierarchy("known", DEVICE, Hierarchy(levels=()))
+    told = sentence(rows, "Seeds 1 to 2", 1, 2)
+    assert told.startswith("Seeds 1 to 2, 1 of 2 done in time: 15 answers, 0.0% right, 0.00% wrong (0)")
+    for _ in range(2):
+        write_block("errors-of-drawn", f"{told}\n\n{table(rows)}", page)
+        text = page.read_text()
+        assert text.startswith("# Title\n\n<!-- begin") and text.endswith("<!-- end errors-of-drawn -->\nafter\n")
+        assert told in blocks(text)["errors-of-drawn"] and "old" not in text and text.count(told) == 1
+    with pytest.raises(ValueError, match="no block other"):
+        write_block("other", told, page)
