@@ -1,6 +1,8 @@
 """The verdict of a report: devices in columns, headline quantities in rows, runs of one device as one, and sentences."""
 
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -30,6 +32,7 @@ from tests import found_hierarchies
 from tests.builders import CHASE, LATENCY, STREAM, clock, device, header, record, run, series, slope
 from tests.pages import without_own_script
 
+REPORTS = Path(__file__).parent.parent / "reports"
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 SUMS = Card(2, "sync", "Sums.", "somebody", (TIME,), x="n")
 LINK = Card(3, "link", "Copies.", "somebody", (Metric("link_bandwidth", "GB/s", "nbytes", "rate", "higher"),), x="array_bytes")
@@ -89,11 +92,15 @@ def test_quantities_are_matched_by_meaning_at_each_devices_own_largest_size():
     assert [cell.is_best for cell in row.cells] == [True, False]
 
 
-def test_devices_that_compare_does_not_call_worse_are_the_best_too_and_where_all_are_none_is_marked():
+def test_devices_that_are_the_same_are_the_best_too_what_is_undecided_is_marked_and_nothing_where_none_is_worse():
     near = [of(kind, triad(gb_s, 1 << 30, 0.01)) for kind, gb_s in (("gpu", 1000.0), ("cpu", 1001.0))]
     assert [c.is_best for c in line(compared(*near), TRIAD).cells] == [False, False]
     far = run([triad(100.0, 1 << 30)], header(device("Third"), CARDS))
-    assert [c.is_best for c in line(compared(*near, far), TRIAD).cells] == [True, True, False]
+    assert [c.mark for c in line(compared(*near, far), TRIAD).cells] == ["?", "*", ""]
+    like = run([triad(1001.5, 1 << 30)], header(device("Like"), CARDS))
+    assert [c.mark for c in line(compared(*near, far, like), TRIAD).cells] == ["*", "?", "", "*"]
+    text = markdown(table(verdict_section(compared(*near, far))))
+    assert "\\* the best of those measured" in text and "? compare does not decide" in text
 
 
 def test_a_value_by_an_older_version_of_the_benchmark_is_shown_and_not_compared():
@@ -385,6 +392,24 @@ def test_a_report_states_what_compare_calls_and_nothing_that_it_leaves_undecided
     about = [text for text in sentences(found, parts(runs)) if text.startswith("Memory bandwidth")]
     assert bool(about) == (change.verdict in ("faster", "same"))
     assert any(" times B" in text for text in about) == (change.verdict == "faster")
+
+
+def test_of_committed_runs_a_report_decides_nothing_that_compare_leaves_undecided():
+    names = ("h200-sxm-quick", "xeon-16-cores-pocl-quick", "xeon-2-cores-intel-quick", "xeon-2-cores-pocl-quick")
+    judged = {part.label: part for part in parts([jsonl.read(REPORTS / f"{name}.jsonl") for name in names], names)}
+    undecided, wrong = 0, []
+    for first, second in combinations(judged.values(), 2):
+        changes = compare.compare(first.run, second.run, force=True).changes
+        known = {(c.benchmark, c.first, c.second): c.verdict for c in changes if c.ratio is not None}
+        found = verdict([first, second])
+        for row in found.lines:
+            one, other = row.cells[:2]
+            said = known.get((row.benchmark, one.value, other.value))
+            decided = found.pairs.decide(row, 0, 1)
+            undecided += said == "undecided"
+            if said is not None and decided is not None and decided.verdict in ("faster", "slower") and decided.verdict != said:
+                wrong.append((first.label, second.label, row.name, decided, said))
+    assert wrong == [] and undecided > 10
 
 
 def test_a_value_of_a_cpu_that_others_used_is_not_said_to_be_worse():

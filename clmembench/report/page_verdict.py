@@ -10,8 +10,8 @@ from clmembench.model.direction import score
 from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.section import Reasons
-from clmembench.report.verdict import ratio_key
-from clmembench.report.verdict_cells import BEST, OLDER, Cell, Line, Verdict
+from clmembench.report.verdict import MARKS, ratio_key
+from clmembench.report.verdict_cells import OLDER, Cell, Line, Verdict
 
 MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
 MAX_NAMED_BEST = 3
@@ -47,7 +47,7 @@ def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
         "panels": [svg for one in panel_figures(found) for svg in embedded(one, PANELS_ALT)] if has_best else [],
         "groups": groups,
         "sentences": sentences,
-        "keys": [f"* {BEST}.", *against],
+        "keys": [*(f"{mark} {said}." for mark, said in MARKS.items()), *against],
         "notes": reasons.notes(),
     }
 
@@ -75,7 +75,7 @@ def _cell(cell: Cell, reasons: Reasons) -> dict[str, Any]:
     has_reason = cell.status not in PLAIN
     small = filter(None, (cell.extra, f"by an {OLDER}" if cell.status == OLDER else "", cell.ratio and f"({cell.ratio})"))
     return {
-        "text": f"{cell.text}{' *' if cell.is_best else ''}",
+        "text": f"{cell.text} {cell.mark}".rstrip(),
         "note": reasons.number(cell.detail) if has_reason else "",
         "small": list(small),
         "more": "" if has_reason else cell.detail,

@@ -14,7 +14,7 @@ from clmembench.report.imported_headlines import imported_cells
 from clmembench.report.parts import Part
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.section import Column, Section
-from clmembench.report.verdict_cells import BEST, OLDER, Cell, Decision, DevicePairs, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, UnknownDevice, Verdict
 from clmembench.report.verdict_findings import bank_lines, level_lines
 from clmembench.report.verdict_known import known_lines
 from clmembench.report.verdict_pairs import device_pairs, side_of
@@ -22,6 +22,7 @@ from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_value
 
+MARKS = {"*": BEST, "?": OPEN}
 MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
 
 
@@ -83,9 +84,11 @@ def verdict_section(found: Verdict) -> Section:
             mark = f" [{len(notes)}]"
         rows.append((line.group, line.name + mark, *(_cell_text(cell) for cell in line.cells)))
     columns = (Column("group"), Column("quantity"), *(Column(label, is_number=True) for label in found.labels))
-    best = f"* {BEST}"
+    marks = tuple(
+        f"{mark} {said}" for mark, said in MARKS.items() if any(c.mark == mark for line in found.lines for c in line.cells)
+    )
     against = (ratio_key(found.baseline),) if found.baseline else ()
-    return Section("Devices compared", columns, tuple(rows), (best, *against, *notes))
+    return Section("Devices compared", columns, tuple(rows), (*marks, *against, *notes))
 
 
 def ratio_key(baseline: str) -> str:
@@ -95,7 +98,7 @@ def ratio_key(baseline: str) -> str:
 
 def _cell_text(cell: Cell) -> str:
     value = ", ".join(filter(None, (cell.text, cell.extra, f"by an {OLDER}" if cell.status == OLDER else "")))
-    return f"{value}{f' ({cell.ratio})' if cell.ratio else ''}{'*' if cell.is_best else ''}"
+    return f"{value}{f' ({cell.ratio})' if cell.ratio else ''}{' ' * cell.is_open}{cell.mark}"
 
 
 def _benchmark_lines(parts: Sequence[Part]) -> Iterator[Line]:
@@ -154,8 +157,8 @@ def _difference(labels: Sequence[str], cells: Sequence[Cell]) -> str:
 
 
 def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
-    """The line with a mark on its best cell and on each that compare does not call worse, and a note on those that are not
-    compared with it. No mark where more is not better, or where none is called worse."""
+    """The line with marks on its best cell, on each that compare calls the same and on each that is undecided, and a note on
+    those that are not compared. No mark where more is not better, or where none is called worse."""
     good = [place for place, cell in enumerate(line.cells) if cell.value is not None]
     if len(good) < 2 or not line.better:
         return line
@@ -163,8 +166,11 @@ def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
     decided = {place: pairs.decide(line, best, place) for place in good if place != best}
     if not any(one is not None and one.verdict == "slower" for one in decided.values()):
         return line
-    marked = {best, *(place for place, one in decided.items() if one is not None and one.verdict != "slower")}
-    cells = tuple(replace(cell, is_best=place in marked) for place, cell in enumerate(line.cells))
+    verdicts = {best: "same"} | {place: one.verdict for place, one in decided.items() if one is not None}
+    cells = tuple(
+        replace(cell, is_best=verdicts.get(place) == "same", is_open=verdicts.get(place) == "undecided")
+        for place, cell in enumerate(line.cells)
+    )
     return replace(line, cells=cells, note="; ".join(filter(None, (line.note, _objections(line, pairs, labels, best)))))
 
 

@@ -11,7 +11,8 @@ from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo
 
 OLDER = "older version"  # status of a cell
-BEST = "the best of those measured, and each that compare does not call worse than it"
+BEST = "the best of those measured, and each that compare calls the same"
+OPEN = "compare does not decide whether it is worse than the best"
 OTHER_SIZE, NOT_GOOD = "at another size", "no interval"
 
 
@@ -35,11 +36,17 @@ class Cell:
     size: str = ""  # the extremes of axes that it was read at, where a quantity depends on them
     fraction: float | None = None  # of the theoretical peak
     is_best: bool = False
+    is_open: bool = False  # undecided against the best
     ratio: str = ""
     noisy: NoisyValue | None = None  # the value as compare sees it
     caveat: str = ""  # why the value may be of something else, for which it is not compared
     meaning: str = ""  # what else it is on such a device: it is compared with values that are the same
     peak_name: str = "peak"  # that the fraction is of
+
+    @property
+    def mark(self) -> str:
+        """A star of the best, a question mark where that is undecided, or nothing."""
+        return "*" if self.is_best else "?" if self.is_open else ""
 
 
 @dataclass(frozen=True, slots=True)
