@@ -518,6 +518,16 @@ def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_is_not_compa
     assert told(*runs[:2]) == []
 
 
+def test_a_share_of_a_cpu_is_not_compared_with_the_whole():
+    host = {"cpu": "Xeon", "logical_cpus": 2, "virtual": True}
+    infos = [device("Xeon", kind="cpu", compute_units=units) for units in (2, 1)]
+    runs = [run([triad(gb_s, 1 << 30)], header(info, CARDS, host=host)) for info, gb_s in zip(infos, (400.0, 4.0), strict=True)]
+    assert [text for text in told(*runs) if "times" in text] == []
+    row = line(compared(*runs, of("gpu", triad(4000.0, 1 << 30))), TRIAD)
+    assert row.cells[2].mark == "*"
+    assert [cell.mark for cell in line(compared(*runs), TRIAD).cells] == ["", ""]
+
+
 def test_kernels_of_one_version_that_differ_are_compared_and_named():
     runs = [of(kind, triad(gb_s, 1 << 30, sources=f"{kind}-11")) for kind, gb_s in (("gpu", 4000.0), ("cpu", 160.0))]
     (text,) = told(*runs)

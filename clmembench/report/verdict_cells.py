@@ -13,7 +13,7 @@ from clmembench.model import DeviceInfo
 OLDER = "older version"  # status of a cell
 BEST = "the best of those measured, and each that compare calls the same"
 OPEN = "compare does not decide whether it is worse than the best"
-OTHER_SIZE, NOT_GOOD = "at another size", "no interval"
+OTHER_SIZE, OTHER_UNITS, NOT_GOOD = "at another size", "another share of the same CPU", "no interval"
 
 
 class UnknownDevice(ValueError):
@@ -72,11 +72,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class KnownPair:
-    """Two devices, the level that compare calls at, and the benchmarks whose kernels are not the same."""
+    """Two devices, the level that compare calls at, the benchmarks whose kernels are not the same, and why nothing of the two
+    is compared, where that is so."""
 
     pair: Pair
     level: float
     other_kernels: frozenset[str] = frozenset()
+    objection: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ class DevicePairs:
             return cells[1].meaning or cells[0].meaning
         if cells[0].size != cells[1].size:
             return OTHER_SIZE
-        return "" if (min(first, second), max(first, second)) in self.pairs else NOT_GOOD
+        known = self.pairs.get((min(first, second), max(first, second)))
+        return NOT_GOOD if known is None else known.objection
 
 
 @dataclass(frozen=True, slots=True)

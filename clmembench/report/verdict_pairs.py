@@ -10,7 +10,7 @@ from clmembench.analysis import compare, decision, matching, noise
 from clmembench.analysis.decision import DEFAULT_MARGIN, Pair, Side
 from clmembench.analysis.noise import LogRatio
 from clmembench.report.parts import Part
-from clmembench.report.verdict_cells import DevicePairs, KnownPair, Line
+from clmembench.report.verdict_cells import OTHER_UNITS, DevicePairs, KnownPair, Line
 
 
 def side_of(part: Part) -> Side:
@@ -31,7 +31,8 @@ def device_pairs(sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[P
         pair = decision.pair_of(first, second, noise.calibrated())
         of_lines = decision.decision_level(list(_gains(pair, lines, i, j)), DEFAULT_MARGIN)
         level = min(of_lines, compare.level_of(pair)) if sides[i].values and sides[j].values else of_lines
-        found[i, j] = KnownPair(pair, level, left_out)
+        is_share = bool(parts and matching.on_other_units(parts[i].run, parts[j].run))
+        found[i, j] = KnownPair(pair, level, left_out, OTHER_UNITS if is_share else "")
     return DevicePairs(found)
 
 
