@@ -589,16 +589,23 @@ def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_old
 def test_values_at_different_sizes_are_not_compared():
     card = Card(1, "compute", "DGEMM.", "somebody", (Metric("performance", "GFLOP/s", "ops", "rate", "higher"),), x="n")
 
-    def product(name, n, gflop_s):
-        params = {"dtype": "double", "variant": "portable", "n": n}
-        point = record("dgemm", params, series([round(2 * n**3 / gflop_s)] * 20, ops=2 * n**3))
-        return run([point], header(device(name), {"dgemm": card}))
+    def product(name, *points):
+        made = [
+            record(
+                "dgemm", {"dtype": "double", "variant": "portable", "n": n}, series([round(2 * n**3 / rate)] * 20, ops=2 * n**3)
+            )
+            for n, rate in points
+        ]
+        return run(made, header(device(name), {"dgemm": card}))
 
-    runs = product("A", 8192, 60_000.0), product("B", 512, 300.0)
+    runs = product("A", (8192, 60_000.0)), product("B", (512, 300.0))
     assert told(*runs) == [] and not any(cell.is_best for cell in line(compared(*runs), "DGEMM").cells)
-    (text,) = told(*runs, product("C", 8192, 300.0))
+    (text,) = told(*runs, product("C", (8192, 300.0)))
     assert text.startswith("DGEMM: A 60,000 GFLOP/s (n=8192), 200 times C (95% interval ")
     assert text.endswith("; n=8192). Not compared: B (at another size, n=512).")
+    (text,) = told(product("A", (256, 100.0), (512, 6_000.0), (8192, 60_000.0)), product("B", (256, 250.0), (512, 300.0)))
+    assert text.startswith("DGEMM: A 60,000 GFLOP/s (n=8192), at n=512 20.0 times B (95% interval ")
+    assert "Not compared" not in text
 
 
 def test_one_device_has_no_sentence():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clmembench.analysis import decision, noise
-from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, headline_bytes
+from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, discovered, headline_bytes
 from clmembench.gates.cpu_share import possible_gain
 from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.infer import plateaus
@@ -15,7 +15,7 @@ from clmembench.model.direction import score
 from clmembench.report.parts import Part
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
-from clmembench.report.verdict_cells import Cell
+from clmembench.report.verdict_cells import Cell, Line
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
@@ -56,6 +56,25 @@ def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
     if why:
         return Cell("undetermined", detail=why, status="undetermined")
     return _measured(part, row, headline)
+
+
+def common_size(line: Line, first: Part, second: Part) -> tuple[Cell, Cell] | None:
+    """The cells of two devices at the largest size that both have a good value at, of a headline that is read at the extreme of
+    one axis; None where there is no such size."""
+    headline = next(h for h in discovered()[line.benchmark].headlines if h.name == line.name)
+    if list(headline.extremes.values()) != ["largest"]:
+        return None
+    (axis,) = headline.extremes
+    sizes = [
+        {row.value.params.get(axis) for row in part.rows if row.status == "ok" and row.value.benchmark == line.benchmark}
+        for part in (first, second)
+    ]
+    for size in sorted((n for n in sizes[0] & sizes[1] if isinstance(n, int)), reverse=True):
+        here = replace(headline, params={**headline.params, axis: size})
+        cells = headline_cell(first, line.benchmark, here), headline_cell(second, line.benchmark, here)
+        if cells[0].value is not None and cells[1].value is not None:
+            return cells
+    return None
 
 
 def _score(row: Row) -> float:

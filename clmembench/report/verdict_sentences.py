@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.model.direction import more_is_better, score
+from clmembench.report.headline_cells import common_size
 from clmembench.report.parts import Part
-from clmembench.report.verdict_cells import OLDER, Cell, Line, Verdict
+from clmembench.report.verdict_cells import OLDER, OTHER_SIZE, Cell, Decision, Line, Verdict
+from clmembench.report.verdict_pairs import device_pairs, side_of
 from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_runtimes import runtime_sentences
 from clmembench.report.verdict_sums import sum_sentences
@@ -33,11 +35,12 @@ def sentences(found: Verdict, parts: Sequence[Part], others: Sequence[SpecSheet]
     """Some sentences on the best device and those that compare calls worse or the same, none where it decides nothing; and
     what papers state of `others`."""
     lines = {line.name: line for line in found.lines}
-    said = [text for name, subject in RATES if name in lines for text in _against_best(lines[name], found, subject)]
-    said += next(
-        (texts for n, subject in LATENCIES if n in lines and (texts := [*_against_best(lines[n], found, subject)])), []
-    )
-    said += sum_sentences(parts, found.pairs)
+    # figures of a fleet are of some runs, which are no columns
+    columns = parts if [part.label for part in parts] == list(found.labels[: len(found.devices)]) else ()
+    said = [text for name, subject in RATES if name in lines for text in _against_best(lines[name], found, subject, columns)]
+    latencies = ([*_against_best(lines[name], found, subject, ())] for name, subject in LATENCIES if name in lines)
+    said += next(filter(None, latencies), [])
+    said += sum_sentences(parts, found.pairs if columns else device_pairs([side_of(part) for part in parts], (), parts))
     return said + runtime_sentences(found) + published_sentences(others) + _cautions(parts)
 
 
@@ -47,39 +50,47 @@ def _ranked(line: Line) -> list[int]:
     return sorted(having, key=lambda place: -score(line.cells[place].value or 0.0, line.better))
 
 
-def _against_best(line: Line, found: Verdict, subject: str) -> Iterator[str]:
-    """The best device, and each other one with its ratio where compare decides it; why the rest is not compared."""
+def _against_best(line: Line, found: Verdict, subject: str, columns: Sequence[Part]) -> Iterator[str]:
+    """The best device, and each other one with its ratio where compare decides it, at the largest common size where theirs
+    differ; why the rest is not compared."""
     ranked = _ranked(line)
     if len(ranked) < 2:
         return
     best, labels = ranked[0], found.labels
-    decided = {place: found.pairs.decide(line, place, best) for place in ranked[1:]}
-    clear = [place for place, one in decided.items() if one is not None and one.verdict in ("faster", "same")]
+    decided = {place: (found.pairs.decide(line, place, best), line.cells[place]) for place in ranked[1:]}
+    for place in [place for place in decided if columns and found.pairs.objection(line, best, place) == OTHER_SIZE]:
+        smaller = common_size(line, columns[best], columns[place])
+        if smaller is not None and smaller[0].noisy is not None and smaller[1].noisy is not None:
+            values = (place, best, smaller[1].noisy, smaller[0].noisy)
+            decided[place] = found.pairs.decide_values(*values, line.better), smaller[1]
+    clear = [place for place, (one, _) in decided.items() if one is not None and one.verdict in ("faster", "same")]
     if not clear:
         return
     told = []
     for place in _named(clear):
-        one, remark = decided[place], _remark(line.cells[place])
+        one, cell = decided[place]
         assert one is not None
-        if one.verdict == "same":
-            told.append(f"as much as {labels[place]}{f' ({remark})' if remark else ''} within {DEFAULT_MARGIN:.0%}")
-            continue
-        span = f"95% interval {format_value(one.gain.low)} to {format_value(one.gain.high)}"
-        details = f"({'; '.join(filter(None, (span, remark)))})"
-        ratio = f"{format_value(one.gain.value)} times"
-        told.append(
-            f"{ratio} {labels[place]} {details}"
-            if more_is_better(line.better)
-            else f"{labels[place]} takes {ratio} as long {details}"
-        )
+        at = f"at {cell.size} " if cell is not line.cells[place] else ""
+        told.append(at + _ratio_to(one, labels[place], "" if at else _remark(cell), line))
     remark = _remark(line.cells[best])
     value = line.cells[best].text.partition(", ")[0]
     first = f"{subject}: {labels[best]} {value}{f' ({remark})' if remark else ''}"
-    undecided = [labels[place] for place, one in decided.items() if one is not None and one.verdict == "undecided"]
+    undecided = [labels[place] for place, (one, _) in decided.items() if one is not None and one.verdict == "undecided"]
     rest = f" Undecided: {_listed(undecided)}." if undecided else ""
     others = [labels[place] for place in clear if found.pairs.are_other_kernels(best, place, (line.benchmark,))]
     kernels = f" By other kernels of the same version: {_listed(others)}." if others else ""
-    yield f"{first}, {_listed(told)}.{_left_out(clear)}{rest}{_not_compared(line, found, best)}{kernels}"
+    missing = _not_compared(line, found, best, [place for place, (one, _) in decided.items() if one is not None])
+    yield f"{first}, {_listed(told)}.{_left_out(clear)}{rest}{missing}{kernels}"
+
+
+def _ratio_to(one: Decision, label: str, remark: str, line: Line) -> str:
+    """How many times as good the best device is as this one."""
+    if one.verdict == "same":
+        return f"as much as {label}{f' ({remark})' if remark else ''} within {DEFAULT_MARGIN:.0%}"
+    span = f"95% interval {format_value(one.gain.low)} to {format_value(one.gain.high)}"
+    details = f"({'; '.join(filter(None, (span, remark)))})"
+    ratio = f"{format_value(one.gain.value)} times"
+    return f"{ratio} {label} {details}" if more_is_better(line.better) else f"{label} takes {ratio} as long {details}"
 
 
 def _remark(cell: Cell) -> str:
@@ -87,13 +98,17 @@ def _remark(cell: Cell) -> str:
     return ", ".join(filter(None, (cell.size, f"{cell.fraction:.0%} of {cell.peak_name}" if cell.fraction is not None else "")))
 
 
-def _not_compared(line: Line, found: Verdict, best: int) -> str:
+def _not_compared(line: Line, found: Verdict, best: int, compared: Sequence[int]) -> str:
     """The devices with a value that is not compared with the best one's, each with the reason."""
     told = []
     for place, cell in enumerate(line.cells[: len(found.devices)]):
         if cell.status == OLDER:
             told.append(f"{found.labels[place]} (by an {OLDER})")
-        elif cell.value is not None and place != best and (why := found.pairs.objection(line, best, place)) != "":
+        elif (
+            cell.value is not None
+            and place not in (best, *compared)
+            and (why := found.pairs.objection(line, best, place)) != ""
+        ):
             told.append(f"{found.labels[place]} ({', '.join(filter(None, (why, cell.size)))})")
     return f" Not compared: {_listed(told)}." if told else ""
 
