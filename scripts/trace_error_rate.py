@@ -27,8 +27,9 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from clmembench.infer.replacement.policy_rates import ALIKE_WITH_TWO_WAYS
+from clmembench.infer.trace.level_names import MEMORY, SLOWEST
 from clmembench.infer.trace.traces import infer_from_traces
-from clmembench.model import Accesses, Finding
+from clmembench.model import Accesses, CacheLevel, Finding
 from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Path, Tlb, tlbs_of
 
@@ -112,7 +113,8 @@ def judge_hierarchy(seed: int) -> tuple[list[Row], float]:
     scale = 1 / machine.ghz if machine.in_ns else 1.0
     bias = machine.noise.bias_cycles
     caches = [true_cache(c, bias) for c in path.caches]
-    levels = [level for level in found.levels if level.name != "DRAM"]
+    levels = [level for level in found.levels if level.name not in (MEMORY, SLOWEST)]
+    rows += [name_row(seed, level, number, len(path.caches)) for number, level in enumerate(found.levels)]
     for number in range(max(len(levels), len(caches))):
         findings = levels[number].findings if number < len(levels) else {}
         rows += outcomes(seed, "", findings, caches[number] if number < len(caches) else None, scale)
@@ -123,6 +125,13 @@ def judge_hierarchy(seed: int) -> tuple[list[Row], float]:
         findings = found.tlb[number].findings if number < len(found.tlb) else {}
         rows += outcomes(seed, "TLB ", findings, tlbs[number] if number < len(tlbs) else None, scale)
     return rows, seconds
+
+
+def name_row(device: int, level: CacheLevel, number: int, caches: int) -> Row:
+    """Whether a level's name is right, or leaves open which level it is."""
+    true = f"L{number + 1}" if number < caches else MEMORY
+    outcome = "undetermined" if level.name.endswith("seen") else "right" if level.name == true else "wrong"
+    return Row(device, "name", outcome, "", level.name, true)
 
 
 def outcomes(device: int | str, prefix: str, findings: Any, true: dict[str, Any] | None, scale: float) -> list[Row]:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from clmembench import units
 from clmembench.cli import exit_codes, options, output_file
 from clmembench.cli.trace_programs import RecordingLanguage, recording_program
 
@@ -20,6 +21,12 @@ def infer(
     record: Annotated[
         RecordingLanguage | None,
         typer.Option("--record", help="Print a program that records such a file, ready to compile."),
+    ] = None,
+    last_cache: Annotated[
+        str | None,
+        typer.Option(
+            "--last-cache", metavar="SIZE", help="Size of the device's last cache; without it no level is called DRAM."
+        ),
     ] = None,
     output: Annotated[Path | None, options.output_option("File of the program of --record.", "FILE")] = None,
     overwrite: options.Overwrite = False,
@@ -37,6 +44,10 @@ def infer(
         exit_codes.stop("no file of traces: name one, or say --record c for a program that writes one", exit_codes.USAGE)
     if output is not None:
         exit_codes.stop("-o is the file of a program: say --record c, cuda or hip too", exit_codes.USAGE)
+    try:
+        known = units.parse_bytes(last_cache) if last_cache is not None else None
+    except ValueError as error:
+        exit_codes.stop(f"--last-cache: {error}", exit_codes.USAGE)
     from clmembench.infer.trace import deciding, traces
     from clmembench.report import render
     from clmembench.report.hierarchy import hierarchy_json, tree
@@ -47,7 +58,7 @@ def infer(
     except trace_csv.TraceError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     states: list[deciding.LevelState] = []
-    found = traces.infer_from_traces(recorded, states)
+    found = traces.infer_from_traces(recorded, states, known)
     advice = deciding.deciding_traces(states, recorded) if explain else ()
     if as_json:
         whole = hierarchy_json.hierarchy_object(found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from clmembench.infer.trace.clock_step import clock_quantum, possible_latencies
 from clmembench.model import Accesses, Array
 
 # Thresholds and limits, each with its reason
@@ -16,12 +17,13 @@ MAX_EDGE_DENSITY_SHARE = 0.12  # of a mode's density: where the density falls be
 MIN_MODE_SHARE = 0.005  # of a trace's accesses: rarer values in every trace are outliers
 MIN_MODE_ACCESSES = 5  # accesses: fewer are no mode
 MAX_MODES = 24  # modes at most: levels and translations of a memory are fewer
-MAX_CLOCK_PHASE_SHARE = 0.02  # of the clock's step: latencies further off from its multiples are not of such a clock
-MIN_EXACT_RUN = 40  # accesses in a row of one value: a latency a fifth of a step off another multiple has them once in 7500
 MAX_MODE_CLOCK_STEP_SHARE = 0.4  # of a latency: a larger step of the clock hides other latencies
 MAX_UNASSIGNED_SHARE = 0.03  # of all latencies, in no mode: with more, the noise is not understood
 MAX_TRACE_MEAN_SIGMAS = 6.0  # standard deviations: means of two traces that differ by more are of two latencies
 MAX_EDGE_WIDTH_RATIO = 1.6  # times the half width of a mode, where its edge is looked for
+MIN_SECTOR_BYTES = 16  # the least that a miss brings in
+MIN_VARIANT_SHARE = 0.05  # of the accesses that what the access before brought in must serve: rarer ones are outliers
+MAX_VARIANT_RATIO = 1.1  # of two latencies of one level, as by the phase of the clock or a partition; levels differ by more
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,44 +37,6 @@ class LatencyMode:
     error: float
     count: int
     mixed: bool = False  # whether traces differ within it, or the clock's step is no smaller than it
-
-
-def clock_quantum(traces: Sequence[Accesses]) -> float:
-    """The step of the clock: the greatest number that all latencies differ by multiples of, 0 for none.
-
-    A clock's step spreads one latency over two neighbouring multiples. Where the values one step apart all last, as a
-    simulator's do, they are latencies of their own and the clock is exact.
-    """
-    values = np.unique(np.concatenate([t.latencies[:2000] for t in traces]))
-    steps = np.diff(values)
-    if values.size < 2 or values.size > 20_000:
-        return 0.0
-    step = float(np.min(steps[steps > 1e-9 * values[-1]], initial=np.inf))
-    if not np.isfinite(step):
-        return 0.0
-    parts = (values - values[0]) / step  # a constant share of the clock's own may be in all of them
-    off = np.abs(parts - np.round(parts))
-    if float(np.max(off)) >= MAX_CLOCK_PHASE_SHARE:
-        return 0.0
-    return 0.0 if values.size <= MAX_MODES and _are_latencies(traces, values, step) else step
-
-
-def _are_latencies(traces: Sequence[Accesses], values: Array, step: float) -> bool:
-    """True if of every two values one step apart both last, so that neither is the other's neighbour on a coarse clock. The
-    faster of them alone has to last where no value is a multiple of the step, as what a clock of that step shows would be."""
-    near = np.flatnonzero(np.diff(values) <= 1.5 * step)
-    whole = abs(values[0] / step - round(values[0] / step)) < MAX_CLOCK_PHASE_SHARE
-    lasting = {*near.tolist(), *((near + 1).tolist() if whole else ())}
-    return all(_longest_run(traces, float(values[n])) >= MIN_EXACT_RUN for n in lasting)
-
-
-def _longest_run(traces: Sequence[Accesses], value: float) -> int:
-    """The most accesses in a row of one trace that all have this latency."""
-    longest = 0
-    for trace in traces:
-        other = np.flatnonzero(np.r_[True, trace.latencies != value, True])
-        longest = max(longest, int(np.max(np.diff(other))) - 1)
-    return longest
 
 
 def find_modes(traces: Sequence[Accesses]) -> list[LatencyMode]:
@@ -134,9 +98,9 @@ def _sampled_latencies(traces: Sequence[Accesses], step: float) -> tuple[Array, 
     """Latencies of each trace, a limited number of each, spread over the clock's step; and the trace that each is from."""
     random = np.random.default_rng(0)
     values, owner = [], []
-    for number, trace in enumerate(traces):
-        taken = trace.latencies[:LEADING_ACCESSES]
-        rest = trace.latencies[LEADING_ACCESSES:]
+    for number, (trace, possible) in enumerate(zip(traces, possible_latencies(traces), strict=True)):
+        latencies = trace.latencies[possible]
+        taken, rest = latencies[:LEADING_ACCESSES], latencies[LEADING_ACCESSES:]
         if rest.size:
             taken = np.r_[taken, rest[:: -(-rest.size // SAMPLED_REMAINING_ACCESSES)]]
         values.append(taken)
@@ -234,3 +198,49 @@ def _merged_modes(found: list[LatencyMode], values: Array, step: float) -> list[
                 continue
         kept.append(mode)
     return kept
+
+
+def merged_levels(found: Sequence[LatencyMode], traces: Sequence[Accesses], page_bytes: int) -> list[LatencyMode]:
+    """The modes, of which those of one level are one: the first with all that are no misses, and two neighbouring ones that are
+    both seen within pages, so that no translation is in them, where they hardly differ."""
+    within, following, slow_again = (np.zeros(len(found), dtype=np.int64) for _ in range(3))
+    for trace in traces:
+        number, page = assign_modes(trace.latencies, found), trace.offsets // page_bytes
+        same = np.r_[False, page[1:] == page[:-1]][: page.size]
+        within += np.bincount(number[same & (number >= 0)], minlength=len(found))
+        before, after = _numbers_within_a_sector(trace.offsets, number)
+        for n in range(1, len(found)):
+            following[n] += int((before >= n).sum())
+            slow_again[n] += int(((before >= n) & (after >= n)).sum())
+    variants = np.flatnonzero(slow_again >= np.maximum(MIN_MODE_ACCESSES, MIN_VARIANT_SHARE * following))
+    merged: list[LatencyMode] = []
+    for n, mode in enumerate(found):
+        alike = (
+            n and mode.centre <= MAX_VARIANT_RATIO * found[n - 1].centre and within[n - 1 : n + 1].min() >= MIN_MODE_ACCESSES
+        )
+        if merged and (alike or (variants.size and n <= variants[-1])):
+            merged[-1] = _one_level(merged[-1], mode)
+        else:
+            merged.append(mode)
+    return merged
+
+
+def _numbers_within_a_sector(offsets: Array, number: Array) -> tuple[Array, Array]:
+    """Of accesses one small stride after another the modes of both, where the first, if it missed, has brought in the second.
+
+    Wherever sectors begin, the first access to one is less than a stride into it.
+    """
+    steps = np.diff(offsets)
+    even = np.flatnonzero((steps[1:] == steps[:-1]) & (2 * np.abs(steps[1:]) <= MIN_SECTOR_BYTES)) + 1
+    return number[even], number[even + 1]
+
+
+def _one_level(fast: LatencyMode, slow: LatencyMode) -> LatencyMode:
+    """Both modes as one, whose error reaches to the centres of both."""
+    count = fast.count + slow.count
+    share = slow.count / max(count, 1)
+    centre = (1 - share) * fast.centre + share * slow.centre
+    variance = (1 - share) * fast.deviation**2 + share * slow.deviation**2
+    deviation = float((variance + share * (1 - share) * (slow.centre - fast.centre) ** 2) ** 0.5)
+    error = max(centre - fast.centre + 2 * fast.error, slow.centre - centre + 2 * slow.error) / 2
+    return LatencyMode(centre, fast.low, slow.high, deviation, error, count, fast.mixed or slow.mixed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.infer.trace.latency_modes import LatencyMode, assign_modes, find_modes
+from clmembench.infer.trace.latency_modes import LatencyMode, assign_modes, find_modes, merged_levels
 from clmembench.model import Accesses, Array
 
 # Thresholds and limits, each with its reason
@@ -50,7 +50,7 @@ def serving_levels(traces: Sequence[Accesses]) -> ServingLevels:
     All others are a level and a penalty of translation: the fewest penalties that explain them all. Where they cannot be
     explained so (penalties that depend on the level), that translation missed is all that is said of them.
     """
-    found = find_modes(traces)
+    found = merged_levels(find_modes(traces), traces, MIN_PAGE_BYTES)
     if not found:
         return ServingLevels((), (), (), (), (), False, False, False)
     numbers = [assign_modes(t.latencies, found) for t in traces]

@@ -12,6 +12,7 @@ from clmembench.model import Accesses, Array
 
 # Thresholds and limits, each with its reason
 MAX_UNSEEN_ACCESSES = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
+MIN_FIRST_MISS_SHARE = 0.9  # of first accesses to what a miss brings in: the others are outliers
 MIN_PAYING_HITS = 5  # accesses: fewer may be outliers
 UNKNOWN_LEVEL = -1  # level of an access that was not recorded
 
@@ -166,7 +167,21 @@ def fill_unit_bounds(found: Sequence[AccessStream]) -> tuple[int, int]:
     whole = np.flatnonzero((hits >= 5) & (misses <= np.maximum(1, 0.02 * total)))
     high = 1 << (int(split[0]) - 1) if split.size else 0
     whole = whole[whole < split[0]] if split.size else whole
-    return (1 << int(whole[-1])) if whole.size else 0, high
+    low = (1 << int(whole[-1])) if whole.size else 0
+    if low and low == high and _first_miss_share(found, low) < MIN_FIRST_MISS_SHARE:
+        return 0, 0  # the array begins within a unit, or the caches were not empty: then nothing tells where units begin
+    return low, high
+
+
+def _first_miss_share(found: Sequence[AccessStream], unit_bytes: int) -> float:
+    """How many of the first accesses to a unit missed, one unit after another, as all do if units are so large and begin where
+    the array does, and if the caches were empty; 1 where there are no such accesses."""
+    missed = seen = 0
+    for stream in (s for s in found if 0 < s.stride_bytes <= unit_bytes):
+        first = np.unique(stream.addresses // unit_bytes, return_index=True)[1]
+        flags = stream.missed[first]
+        missed, seen = missed + int((flags == 1).sum()), seen + int((flags >= 0).sum())
+    return missed / seen if seen else 1.0
 
 
 def _count_pairs(stream: AccessStream, hits: Array, misses: Array) -> None:

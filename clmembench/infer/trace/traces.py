@@ -16,6 +16,8 @@ from clmembench.infer.replacement.cache_set import STOCHASTIC_POLICIES
 from clmembench.infer.trace.deciding import LevelState
 from clmembench.infer.trace.geometry import TraceSelection, likely_hypotheses, select_traces
 from clmembench.infer.trace.hypothesis import CacheHypothesis
+from clmembench.infer.trace.latency_modes import MIN_SECTOR_BYTES
+from clmembench.infer.trace.level_names import level_names
 from clmembench.infer.trace.properties import (
     CACHE_UNITS,
     cache_findings,
@@ -38,7 +40,6 @@ from clmembench.infer.trace.streams import (
 from clmembench.model import Accesses, Array, CacheLevel, Finding, Hierarchy, TlbLevel
 
 # Thresholds and limits, each with its reason
-MIN_SECTOR_BYTES = 16  # bytes: the smallest sector that is tried
 MAX_SECTOR_BYTES = 256  # bytes: longer fetches are prefetches
 MIN_TRACE_STRIDE_BYTES = 4  # bytes: the finest unit at which accesses are distinguished
 SMALLER_THAN_NEARER = (
@@ -53,15 +54,19 @@ NOTHING_KNOWN: dict[str, Any] = {"value": None, "low": None, "high": None, "stat
 LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns"}
 
 
-def infer_from_traces(traces: Sequence[Accesses], states: list[LevelState] | None = None) -> Hierarchy:
+def infer_from_traces(
+    traces: Sequence[Accesses], states: list[LevelState] | None = None, last_cache_bytes: int | None = None
+) -> Hierarchy:
     """The hierarchy that the traces show. Latencies are in the traces' own unit, under latency_cycles.
 
-    `states` grows by what is left open of each level.
+    `states` grows by what is left open of each level. `last_cache_bytes`: the size of the device's last cache, without which no
+    level is called DRAM.
     """
     states = [] if states is None else states
     seen = serving_levels(traces)
     if not seen.levels:
         return Hierarchy(notes=("no latency occurs often enough to be that of a level",))
+    names = level_names(traces, seen.served, len(seen.levels), last_cache_bytes)
     notes: list[str] = []
     first, left_out = access_streams(traces, seen.served)
     if left_out:
@@ -72,16 +77,16 @@ def infer_from_traces(traces: Sequence[Accesses], states: list[LevelState] | Non
         notes.append(
             "some latencies may be of a level or of a missing translation, so that TLBs and caches are not distinguishable"
         )
-        return Hierarchy(levels=tuple(_cache_levels(seen, first, traces, states)), notes=tuple(notes))
+        return Hierarchy(levels=tuple(_cache_levels(seen, names, first, traces, states)), notes=tuple(notes))
     if not seen.paged and len(seen.levels) > 1:
         return _page_strided_hierarchy(seen, first, tuple(notes), states)
-    levels = _cache_levels(seen, first, traces, states)
+    levels = _cache_levels(seen, names, first, traces, states)
     translated = [
         replace(stream, served=_streams_of_next_level(stream, seen.translated[n]))
         for stream, n in zip(first, known, strict=True)
     ]
     tlbs = _tlb_levels(seen, translated, first, states)
-    if tlbs and any(one.reason == ONLY_FIRST_ACCESSES for one in tlbs[-1].findings.values()) and levels[-1].name == "DRAM":
+    if tlbs and any(one.reason == ONLY_FIRST_ACCESSES for one in tlbs[-1].findings.values()) and len(levels) > 1:
         levels[-1] = _doubted_memory(levels[-1], seen.penalties)
     return Hierarchy(levels=tuple(levels), tlb=tuple(tlbs), notes=tuple(notes))
 
@@ -102,7 +107,11 @@ def _streams_of_next_level(stream: AccessStream, seen: Array) -> Array:
 
 
 def _cache_levels(
-    seen: ServingLevels, first: Sequence[AccessStream], traces: Sequence[Accesses], states: list[LevelState]
+    seen: ServingLevels,
+    names: Sequence[str],
+    first: Sequence[AccessStream],
+    traces: Sequence[Accesses],
+    states: list[LevelState],
 ) -> list[CacheLevel]:
     levels = []
     asked = [stream for stream in first if seen.told or is_attributed(stream)]
@@ -112,9 +121,9 @@ def _cache_levels(
     for number, mode in enumerate(seen.levels):
         evidence = _traces_with_most(traces, seen.served, number)
         hidden = any(m.mixed for m in seen.levels[: number + 1]) or (number > 0 and not seen.told)
-        name, numbered = f"L{number + 1}", not any(m.mixed for m in seen.levels[:number])
+        name, numbered = names[number], not any(m.mixed for m in seen.levels[:number])
         if number and number == len(seen.levels) - 1:
-            levels.append(CacheLevel("DRAM", "global", with_latency({}, replace(mode, mixed=hidden), evidence, numbered)))
+            levels.append(CacheLevel(name, "global", with_latency({}, replace(mode, mixed=hidden), evidence, numbered)))
             break
         if not hidden and not doubted:
             near, given, brought = _cache_hypotheses(asked, fetched)
