@@ -49,7 +49,7 @@ OPTIONS = {
         "paths -b/--bench --json=as_json --csv=as_csv --md=as_md --latex=as_latex --figure --wide --overwrite --strict"
     ),
     "import": "path --as=program --label -o/--output --overwrite --json=as_json",
-    "infer": "path --explain --record -o/--output --overwrite --json=as_json",
+    "infer": "path --explain --record --last-cache -o/--output --overwrite --json=as_json",
     "compare": f"paths {FILTERS} --margin --force --all=everything --wide --json=as_json --live",
     "check": f"path --baseline=against {FILTERS} --wide --junit --overwrite --margin --strict --allow-left-out --force",
     "baseline create": "paths -o/--output --overwrite --force",
