@@ -58,8 +58,15 @@ uint4 load_ptx(const uint address) {
 #define LOAD_STRIDE_BYTES (VECTOR_BYTES * LOAD_STRIDE)
 
 // Each work-item reads UNROLLED vectors V a round, next to its neighbours', and sums each of their words. Two loads share one
-// addition of three terms, so a GPU that reads 128 bytes a cycle spends a quarter of its additions on the sums. Each round starts LOAD_STRIDE vectors, one sub-group's share, after the last one, so no round repeats the loads of the one
-// before.
+// addition of three terms, so a GPU that reads 128 bytes a cycle spends a quarter of its additions on the sums. Each round
+// starts LOAD_STRIDE vectors, one sub-group's share, after the last one, so no round repeats the loads of the one before. XOR:
+// the loads of a round are joined by exclusive or, of which a CPU does two in one operation where additions would take the ports
+// that its widest loads need.
+#if XOR
+#define JOIN(a, b) joined ^= (a) ^ (b);
+#else
+#define JOIN(a, b) sum += (a) + (b);
+#endif
 FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
 kernel void read_local(global V* restrict sums, const uint rounds) {
     // the last loads of a round reach beyond the vectors at which its first may start
@@ -73,6 +80,9 @@ kernel void read_local(global V* restrict sums, const uint rounds) {
     uint at = VECTOR_BYTES * (uint)get_local_id(0);
     V sum = (V)(0);
     for (uint i = 0; i < rounds; i++) {
+#if XOR
+        V joined = (V)(0);
+#endif
 #if PTX
         const uint address = (uint)(ulong)store + at;
 #endif
@@ -82,8 +92,11 @@ kernel void read_local(global V* restrict sums, const uint rounds) {
 #pragma unroll
             for (uint j = 0; j < ILP; j++) v[j] = LOAD_VECTOR(k + j);
 #pragma unroll
-            for (uint j = 0; j < ILP; j += 2) sum += v[j] + v[j + 1];
+            for (uint j = 0; j < ILP; j += 2) JOIN(v[j], v[j + 1])
         }
+#if XOR
+        sum += joined;
+#endif
         at = (at + LOAD_STRIDE_BYTES) & (VECTOR_BYTES * START_VECTORS - 1);
     }
     sums[get_global_id(0)] = sum;

@@ -325,7 +325,7 @@ def test_a_line_of_very_many_points_takes_no_time():
 def test_every_gate_has_a_violation_here():
     planted = {
         "stamps", "samples", "together", "grows", "cycle", "drift", "peak", "cores", "clock", "impossible", "levels", "sizes",
-        "knee",
+        "knee", "agreement",  # the last one's are in test_agreement
     }  # fmt: skip
     assert planted == {*GATES, *SINGLE_VALUE_GATES, *CROSS_POINT_GATES}
 

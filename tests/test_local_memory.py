@@ -170,6 +170,15 @@ def test_sums_of_what_is_read_are_those_of_a_loop(rounds, work_group, step, turn
     assert not np.array_equal(expected_sums(rounds + 1, work_group, step, turn), wanted)
 
 
+def test_a_core_joins_the_cache_lines_of_a_round_and_sums_rounds():
+    turn, lanes, rounds = 8, 16, 11
+    store = (lanes * np.arange(turn + LOADS_PER_ROUND)[:, None] + np.arange(lanes)).astype(np.uint32) * np.uint32(2654435761)
+    wanted = np.zeros((1, lanes), np.uint32)
+    for number in range(rounds):
+        wanted += np.bitwise_xor.reduce(store[number % turn : number % turn + LOADS_PER_ROUND], axis=0)
+    assert np.array_equal(expected_sums(rounds, 1, 1, turn, lanes, xor=True), wanted)
+
+
 def test_a_copy_that_was_left_out_is_seen():
     device = FakeDevice()
     work = discovered()["local_copy"].prepare(device, work_group=32, groups_a_unit=1, ilp=4).work(6)

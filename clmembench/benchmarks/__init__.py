@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from clmembench.benchmarks import external
-from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Headline, Metric, Prepared, Value
+from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Headline, Metric, Prepared, Quantity, Value
 
 MIB = 1 << 20
 SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a report; others come after these
@@ -21,6 +21,11 @@ SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a
 MISSED_SHARES = (2, 3, 4, 5, 8, 16)  # of the steps of a chain: what a loop or a block that does less would make
 MAX_TELLING_TRIES = 64
 MIN_PROCESSES_FOR_INTERVAL = 6  # of results that depend on physical pages: fewer give no 95% interval
+
+MEMORY_READS, MEMORY_WRITES, MEMORY_COPIES = "memory reads", "memory writes", "copies in memory"
+VECTOR_FLOPS = {"double": "FP64 vector arithmetic", "float": "FP32 vector arithmetic"}
+MATRIX_FLOPS = "FP64 matrix arithmetic"
+LOCAL_READS, CORE_CACHE_READS = "local memory reads", "reads of a core's first cache"
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
@@ -67,6 +72,7 @@ def benchmark(
     peer_of: str | None = None,
     is_available: Callable[[DeviceInfo], bool] | None = None,
     headlines: Iterable[Headline] = (),
+    quantities: Iterable[Quantity] = (),
     version: int = 1,
     **axes: Axis,
 ) -> Callable[[Callable[..., Prepared]], Benchmark]:
@@ -95,6 +101,7 @@ def benchmark(
             peer_of=peer_of,
             is_available=is_available,
             headlines=tuple(headlines),
+            quantities=tuple(quantities),
             summary=summary,
             source=source,
             version=version,

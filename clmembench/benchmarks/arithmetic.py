@@ -6,8 +6,22 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark, iterate_multiply_add
-from clmembench.model import Array, BuildError, Device, DeviceInfo, Headline, Kernel, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis, axis_of, benchmark, iterate_multiply_add
+from clmembench.model import (
+    Array,
+    BuildError,
+    Device,
+    DeviceInfo,
+    Headline,
+    Kernel,
+    Launch,
+    Metric,
+    Quantity,
+    Skip,
+    Slope,
+    Value,
+    Work,
+)
 from clmembench.resources import kernel_source
 
 STEPS_PER_ROUND = 16  # as unrolled in arithmetic.cl
@@ -60,6 +74,9 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
         Headline("compute", "FP64 matrix instructions in registers", "flop_rate", {"dtype": MATRIX_TYPE}),
         Headline("compute", "FP32 multiply-adds in registers", "flop_rate", {"dtype": "float"}),
     ),
+    quantities=[
+        Quantity(name, "flop_rate", {"dtype": (dtype,)}) for dtype, name in (*VECTOR_FLOPS.items(), (MATRIX_TYPE, MATRIX_FLOPS))
+    ],
     where=_where,
     figure_axis="dtype",
     dtype=axis_of(_types, needs={"double": ["fp64"], MATRIX_TYPE: ["ptx", "fp64"]}),

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Skip, Slope, Work
+from clmembench.benchmarks import CORE_CACHE_READS, MEMORY_READS, MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Quantity, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 READ_BANDWIDTH = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
@@ -121,6 +121,10 @@ def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) ->
             "read_bandwidth",
             {"set": "shared", "path": "plain", "set_bytes": SHARED_HEADLINE_BYTES},
         ),
+    ),
+    quantities=(
+        Quantity(MEMORY_READS, "read_bandwidth", {"set": ("shared",)}, largest="set_bytes", beyond_caches=True),
+        Quantity(CORE_CACHE_READS, "read_bandwidth", {"set": ("own",), "set_bytes": (16 * KIB, 32 * KIB)}, devices="cores"),
     ),
     figure_axis="set_bytes",
     set=axis("own", "shared"),

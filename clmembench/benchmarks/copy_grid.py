@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, axis_of, benchmark
+from clmembench.benchmarks import BANDWIDTH, MEMORY_COPIES, axis_of, benchmark
 from clmembench.benchmarks.copy_check import CACHE_LINE_WORDS, copy_array_bytes, prepare_copy, store_kinds
-from clmembench.model import Device, DeviceInfo, Launch, Skip, Value, Work
+from clmembench.model import Device, DeviceInfo, Launch, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 ILPS = (1, 2, 4, 8)  # as in copy_grid.cl
@@ -47,6 +47,16 @@ def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Valu
     suite="access",
     source="Mei & Chu 2015, section 5.1 (figure 12, table VI)",
     default_subset=_in_default_subset,
+    quantities=[
+        Quantity(
+            MEMORY_COPIES,
+            "bandwidth",
+            largest="array_bytes",
+            beyond_caches=True,
+            limit="a fixed number of work-groups copies in a loop, on GPUs 4 bytes at a time",
+            least_share=0.75,
+        )
+    ],
     figure_axis="groups",
     work_group=axis_of(_group_sizes),
     ilp=axis_of(lambda info: (1, 4) if info.has_cpu_cores else ILPS),

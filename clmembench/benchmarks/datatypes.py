@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
+from clmembench.benchmarks import BANDWIDTH, MEMORY_COPIES, axis, axis_of, benchmark
 from clmembench.benchmarks.copy_check import copy_array_bytes, prepare_copy, store_kinds
-from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Skip, Value, Work
+from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 SCALAR_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}  # bytes
@@ -40,6 +40,18 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
     suite="access",
     source="Fang et al. 2017, section 6.3 (table 4)",
     where=_where,
+    quantities=(
+        Quantity(MEMORY_COPIES, "bandwidth", {"dtype": tuple(TYPE_BYTES)}, largest="array_bytes", beyond_caches=True),
+        Quantity(
+            MEMORY_COPIES,
+            "bandwidth",
+            {"dtype": (DEVICE_COPY,)},
+            largest="array_bytes",
+            beyond_caches=True,
+            limit="the runtime's own copy, as its driver does it",
+            least_share=0.5,
+        ),
+    ),
     dtype=replace(axis_of(_types, needs=DOUBLE_FEATURES), accepts=TYPE_BYTES.__contains__),
     array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
     work_group=axis(*GROUP_SIZES, tuning=True),

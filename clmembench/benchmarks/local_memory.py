@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks import CORE_CACHE_READS, LOCAL_READS, axis, axis_of, benchmark
 from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
-from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Skip, Slope, Value, Work
+from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
@@ -56,6 +56,7 @@ def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: in
     THROUGHPUT,
     suite="access",
     source="Mei & Chu 2015, section 6.1",
+    quantities=[Quantity(LOCAL_READS, "throughput", limit="half of the accesses of a copy are stores", least_share=0.5)],
     where=_copy_fits,
     default_subset=_in_default_copy_subset,
     figure_axis="work_group",
@@ -146,6 +147,10 @@ def _stored_bytes(info: DeviceInfo, work_group: int) -> int:
             "bandwidth", "local memory reads, all compute units", "bandwidth", on_cpu="ordinary memory that a cache holds"
         ),
     ),
+    quantities=(
+        Quantity(LOCAL_READS, "bandwidth"),
+        Quantity(CORE_CACHE_READS, "bandwidth", devices="cores"),  # where local memory is
+    ),
     where=_read_fits,
     path=axis("portable", "ptx", needs={"ptx": ["ptx"]}),
     work_group=axis_of(_read_group_sizes, tuning=True),
@@ -175,6 +180,7 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
         "START_VECTORS": turn,
         "UNROLLED": LOADS_PER_ROUND,
         "ILP": ilp,
+        "XOR": device.info.has_cpu_cores,
         **_vector(lanes),
     }
     kernel = device.build(kernel_source("local_memory"), COPY=0, PTX=path == "ptx", **defines)["read_local"]
@@ -198,14 +204,15 @@ def _sum_check(
 ) -> Callable[[], None]:
     def check() -> None:
         found = device.download(sums, np.uint32, lanes * groups * work_group).reshape(groups, work_group, lanes)
-        wanted = expected_sums(rounds, work_group, step, turn, lanes)
+        wanted = expected_sums(rounds, work_group, step, turn, lanes, device.info.has_cpu_cores)
         assert (found == wanted).all(), "some sums are not those of what was to be read: loads were left out, or are wrong"
 
     return check
 
 
-def expected_sums(rounds: int, work_group: int, step: int, turn: int, lanes: int = READ_LANES) -> Array:
-    """The sums of each work-item of a group after `rounds` rounds, modulo 2^32: uint32 of shape (work_group, lanes)."""
+def expected_sums(rounds: int, work_group: int, step: int, turn: int, lanes: int = READ_LANES, xor: bool = False) -> Array:
+    """The sums of each work-item of a group after `rounds` rounds, modulo 2^32, with `xor` of the exclusive or of each round's
+    loads: uint32 of shape (work_group, lanes)."""
     item = np.arange(work_group, dtype=np.uint64)
     period = turn // step
     total = np.zeros((work_group, lanes), np.uint64)
@@ -213,8 +220,9 @@ def expected_sums(rounds: int, work_group: int, step: int, turn: int, lanes: int
         times = (rounds - number + period - 1) // period
         begin = (item + number * step) % turn
         vectors = begin[:, None] + np.arange(LOADS_PER_ROUND, dtype=np.uint64) * step
-        words = np.uint64(lanes) * vectors.sum(axis=1)[:, None] + LOADS_PER_ROUND * np.arange(lanes, dtype=np.uint64)
-        total += np.uint64(times) * (words % 2**32)
+        words = (vectors[:, :, None] * np.uint64(lanes) + np.arange(lanes, dtype=np.uint64)) * np.uint64(HASH_FACTOR)
+        joined = np.bitwise_xor.reduce(words, axis=1) if xor else words.sum(axis=1)
+        total += np.uint64(times) * (joined % 2**32)
         total %= 2**32
-    wanted: Array = (total * HASH_FACTOR % 2**32).astype(np.uint32)
+    wanted: Array = total.astype(np.uint32)
     return wanted

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MIB, axis_of, benchmark
-from clmembench.model import Array, Device, DeviceInfo, Headline, Kernel, Launch, Local, Metric, Skip, Value, Work
+from clmembench.benchmarks import BANDWIDTH, MEMORY_READS, MIB, axis_of, benchmark
+from clmembench.model import Array, Device, DeviceInfo, Headline, Kernel, Launch, Local, Metric, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
@@ -118,6 +118,17 @@ def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int
         Headline("reduction", "sum of 1,024 doubles", "time", {"n": 1024}, note=NOTE_LAUNCH),
         Headline("reduction", "sum of 16,777,216 doubles", "time", {"n": 1 << 24}, note=NOTE_LAUNCH),
     ),
+    quantities=[
+        Quantity(
+            MEMORY_READS,
+            "bandwidth",
+            {"method": ("tree", "loop")},
+            largest="n",
+            beyond_caches=True,
+            limit="a sum's last work-group adds up those of all others",
+            least_share=0.75,
+        )
+    ],
     needs=["fp64"],
     where=_where,
     default_subset=_in_default_subset,

@@ -7,8 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MIB, MIN_PROCESSES_FOR_INTERVAL, axis, axis_of, benchmark, headline_bytes
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Headline, Kernel, Launch, Skip, Value, Work
+from clmembench.benchmarks import (
+    BANDWIDTH,
+    MEMORY_COPIES,
+    MEMORY_READS,
+    MEMORY_WRITES,
+    MIB,
+    MIN_PROCESSES_FOR_INTERVAL,
+    axis,
+    axis_of,
+    benchmark,
+    headline_bytes,
+)
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Headline, Kernel, Launch, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 SCALAR = 3
@@ -114,6 +125,10 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
             beyond_caches="array_bytes",
         )
         for op, dtype in (("copy", "double"), ("triad", "double"), ("read", "double"), ("copy", "float"))
+    ],
+    quantities=[
+        Quantity(name, "bandwidth", {"op": ops}, largest="array_bytes", beyond_caches=True)
+        for name, ops in ((MEMORY_READS, SUM_OPERATIONS), (MEMORY_WRITES, ("write",)), (MEMORY_COPIES, ("copy",)))
     ],
     figure_axis="array_bytes",
     scaling=_scaling_point,

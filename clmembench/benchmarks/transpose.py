@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark, headline_bytes
-from clmembench.model import Device, DeviceInfo, Launch, Metric, Skip, Work
+from clmembench.benchmarks import BANDWIDTH, MEMORY_COPIES, axis, axis_of, benchmark, headline_bytes
+from clmembench.model import Device, DeviceInfo, Launch, Metric, Quantity, Skip, Work
 from clmembench.resources import kernel_source
 
 TILE_WIDTH = 32  # words
@@ -29,6 +29,7 @@ def _matrix_sides(info: DeviceInfo) -> tuple[int, ...]:
     THROUGHPUT,
     suite="access",
     source="Fang et al. 2017, section 6.2 (padding); Mei & Chu 2015, section 6.2",
+    quantities=[Quantity(MEMORY_COPIES, "throughput", beyond_caches=True, limit="a transposition reads or writes by columns")],
     figure_axis="n",
     n=axis_of(_matrix_sides),
     way=axis(*PAD_WORDS),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import MEMORY_READS, MEMORY_WRITES, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.copy_check import copy_array_bytes
 from clmembench.benchmarks.stream import OPERATION_CODES, sum_items
-from clmembench.model import Call, Device, DeviceInfo, Fill, Launch, MemoryKind, Metric, Skip, Value, Work
+from clmembench.model import Call, Device, DeviceInfo, Fill, Launch, MemoryKind, Metric, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 USM_BANDWIDTH = Metric("usm_bandwidth", "GB/s", "nbytes", "rate", "higher")
@@ -50,6 +50,10 @@ def _where(info: DeviceInfo, memory: str, op: str, last_touch: str, array_bytes:
     suite="memory",
     source=SOURCE,
     where=_where,
+    quantities=[
+        Quantity(name, "usm_bandwidth", {"memory": ("device",), "op": (op,)}, largest="array_bytes", beyond_caches=True)
+        for name, op in ((MEMORY_READS, "read"), (MEMORY_WRITES, "write"))
+    ],
     memory=axis_of(_kinds),
     op=axis("read", "write"),
     last_touch=axis_of(_touched_by),

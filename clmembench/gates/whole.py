@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
-from clmembench.gates import cpu_share, point
+from clmembench.gates import agreement, cpu_share, point
 from clmembench.gates.cpu_share import QUIETEN
 from clmembench.gates.impossible import impossible
 from clmembench.gates.lines import Key, at_size, by_size, interval, inversions, relative_half_width, size_on, with_value
@@ -231,4 +231,5 @@ CROSS_POINT_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | No
     "levels": _levels,
     "sizes": _sizes,
     "knee": _knee,
+    agreement.GATE: agreement.contradictions,
 }

@@ -36,6 +36,7 @@ from clmembench.model.hierarchy import (
     Hierarchy,
     TlbLevel,
 )
+from clmembench.model.quantity import Quantity
 from clmembench.model.record import (
     Card,
     Cause,
@@ -120,6 +121,7 @@ __all__ = [
     "Form",
     "MemoryKind",
     "Metric",
+    "Quantity",
     "Place",
     "Point",
     "Role",

@@ -8,6 +8,7 @@ from typing import Literal
 
 from clmembench.model.device import DeviceInfo, Place
 from clmembench.model.headline import Headline
+from clmembench.model.quantity import Quantity
 from clmembench.model.work import Prepared, Value
 
 Form = Literal["rate", "cost", "slope", "slope_rate", "overlap"]
@@ -87,6 +88,9 @@ class Benchmark:
     peer_of: str | None = None  # the benchmark whose points it measures by another library; its axes are some of that one's
     is_available: Callable[[DeviceInfo], bool] | None = None  # whether this host has the library, as far as is cheap to say
     headlines: tuple[Headline, ...] = ()  # quantities by which a report compares devices
+    quantities: tuple[
+        Quantity, ...
+    ] = ()  # quantities that other benchmarks measure too, so that a run can be held against itself
     summary: str = ""
     source: str = ""
     version: int = 1

@@ -14,6 +14,7 @@ import numpy as np
 from clmembench.model.benchmark import Metric, Part, Point, Role
 from clmembench.model.context import Context
 from clmembench.model.device import DeviceInfo, Place
+from clmembench.model.quantity import Quantity
 from clmembench.model.tuned import Tuned
 from clmembench.model.work import Array, Clock, Fact, Value
 
@@ -230,6 +231,7 @@ class Card:
     x: str = ""
     peer_of: str = ""  # the benchmark whose points this one measures with another library
     origin: str = ""  # the package or file that it comes from, where it is none of clmembench's own
+    quantities: tuple[Quantity, ...] = ()  # that other benchmarks measure too; files that are older than this field name none
 
 
 @dataclass(frozen=True, slots=True)

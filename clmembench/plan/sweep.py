@@ -34,6 +34,7 @@ def benchmark_card(benchmark: Benchmark) -> Card:
         x=benchmark.figure_axis,
         peer_of=benchmark.peer_of or "",
         origin=benchmark.origin,
+        quantities=benchmark.quantities,
     )
 
 

@@ -6,10 +6,10 @@ import base64
 import binascii
 import math
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
-from clmembench.model import MAX_TIME_NS, Card, ClockReading, Context, Header, Place, Record, Series, Trace, Tuned
+from clmembench.model import MAX_TIME_NS, Card, ClockReading, Context, Header, Place, Record, Series, Trace, Tuned, Value
 
 MAX_FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
 MAX_FILE_LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
@@ -122,14 +122,24 @@ def _check_card(where: str, card: Card) -> None:
     _check_count(f"{where}.metrics", card.metrics, MAX_METRICS)
     if not card.metrics:
         raise ValueError(f"{where}.metrics: there is none")
+    _check_count(f"{where}.quantities", card.quantities, MAX_METRICS)
+    for quantity in card.quantities:
+        _check_texts(f"{where}.quantities", [quantity.name, quantity.metric, quantity.largest], MAX_NAME_LETTERS)
+        _check_texts(f"{where}.quantities", [quantity.limit])
+        _check_numbers(f"{where}.quantities.least_share", [quantity.least_share], most=1)
+        _check_values(f"{where}.quantities.params", quantity.params)
     for metric in card.metrics:
         _check_texts(f"{where}.metrics", [metric.name, metric.unit, metric.times, metric.peak or ""], MAX_NAME_LETTERS)
         _check_numbers(f"{where}.metrics.scale", [metric.scale], 1 / MAX_METRIC_SCALE, MAX_METRIC_SCALE)
-        _check_count(f"{where}.metrics.only", metric.only, MAX_METRICS)
-        for name, values in metric.only.items():
-            _check_count(f"{where}.metrics.only", values, MAX_HEADER_ENTRIES)
-            for value in values:
-                _check_params(f"{where}.metrics.only", {name: value})
+        _check_values(f"{where}.metrics.only", metric.only)
+
+
+def _check_values(where: str, chosen: Mapping[str, Sequence[Value]]) -> None:
+    _check_count(where, chosen, MAX_METRICS)
+    for name, values in chosen.items():
+        _check_count(where, values, MAX_HEADER_ENTRIES)
+        for value in values:
+            _check_params(where, {name: value})
 
 
 def _check_place(place: Place) -> None:

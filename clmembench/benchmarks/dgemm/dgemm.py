@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis, axis_of, benchmark
 from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, check_product
 from clmembench.benchmarks.dgemm.gemm_matrix import MatrixShape
 from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, Shape, fit_cpu_tile
-from clmembench.model import Buffer, Device, DeviceInfo, Headline, Launch, Local, Metric, Skip, Value, Work
+from clmembench.model import Buffer, Device, DeviceInfo, Headline, Launch, Local, Metric, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
@@ -32,6 +32,7 @@ GPU_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
 MATRIX_TILES = ("64x32", "32x32")  # of a sub-group
 MATRIX_GROUP_SIZES, MATRIX_DEPTHS = (128, 256), (8,)
 MAX_DEPTH = 1 << 16
+LIMIT = "a product of matrices also moves its operands"
 MAX_SCALING_SIZE = 4096  # n of the product that is measured over compute units
 
 
@@ -140,6 +141,13 @@ def _single_unit_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
         Headline("compute", "SGEMM", "performance", {"dtype": "float"}, {"n": "largest"}),
     ),
     where=_where,
+    quantities=[
+        Quantity(name, "performance", {"dtype": (dtype,), "variant": (variant,)}, limit=LIMIT)
+        for dtype, variant, name in (
+            *((dtype, PORTABLE, name) for dtype, name in VECTOR_FLOPS.items()),
+            ("double", PTX, MATRIX_FLOPS),
+        )
+    ],
     default_subset=_in_default_subset,
     figure_axis="n",
     scaling=_scaling_point,

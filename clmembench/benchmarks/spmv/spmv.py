@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
+from clmembench.benchmarks import BANDWIDTH, MEMORY_READS, axis, axis_of, benchmark
 from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv import spmv_formats as formats
 from clmembench.benchmarks.spmv import spmv_launch as launch
 from clmembench.benchmarks.spmv import spmv_problem as problems
 from clmembench.benchmarks.spmv.matrices import Csr
-from clmembench.model import Device, DeviceInfo, Headline, Metric, Skip, Work
+from clmembench.model import Device, DeviceInfo, Headline, Metric, Quantity, Skip, Work
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
@@ -124,6 +124,9 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
         *(Headline("sparse", f"SpMV {matrix}, best format", "flop_rate", {"matrix": matrix}) for matrix in matrices.GENERATORS),
         Headline("sparse", "SpMV reservoir, CSR, a row each", "flop_rate", {"matrix": "reservoir", "format": "csr_row"}),
     ),
+    quantities=[
+        Quantity(MEMORY_READS, "bandwidth", beyond_caches=True, limit="a product with a sparse matrix gathers one operand")
+    ],
     where=_where,
     default_subset=_in_default_subset,
     figure_axis="matrix",
