@@ -12,6 +12,8 @@ from clmembench.gates.agreement import GATE, pairs
 from clmembench.gates.whole import judged_run
 from clmembench.model import Cause, Place, Quantity
 from clmembench.plan.sweep import benchmark_card
+from clmembench.report import render, terminal
+from clmembench.report.rows import judged_rows
 from tests.builders import device, header, record, run, series
 
 GIB, MIB, KIB = 1 << 30, 1 << 20, 1 << 10
@@ -166,3 +168,15 @@ def test_a_speed_up_above_the_number_of_units_is_explained_or_suspect():
     assert found(product(1.0, 1), product(2.1, 2, index=1)) == []
     cached = found(product(1.0, 1, nbytes=64 * MIB), product(2.5, 2, nbytes=64 * MIB, index=1))
     assert {pair.contradicts for pair in cached} == {False} and all("caches" in pair.why for pair in cached)
+
+
+def test_the_summary_lists_every_pair_with_its_ratio_and_why_contradictions_first():
+    one, table = judged_rows(whole(read(31.0), shared(30.9), usm(0.82)), None)
+    text = render.text(terminal.summary_document(one, table, None))
+    lines = text[text.index("Agreement") :].splitlines()
+    assert [line.split()[:2] for line in lines[2:4]] == [["memory", "reads"]] * 2
+    assert "usm_bandwidth" in lines[2] and "0.026" in lines[2] and "CONTRADICTION [1]" in lines[2]
+    assert "cache_read" in lines[3] and "0.997" in lines[3] and "[2]" in lines[3]
+    assert "within the intervals of both" in text and "contradictions: 1 of 2 pairs" in text
+    plain = render.text(terminal.summary_document(*judged_rows(whole(read(31.0)), None), None))
+    assert "Agreement" not in plain

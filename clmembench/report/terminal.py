@@ -9,7 +9,7 @@ from clmembench.model import Header, Run
 from clmembench.report.rows import Row, point_table
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import Document
-from clmembench.report.sections import advice_table, energy_tables, peer_values, roofline_tables
+from clmembench.report.sections import advice_table, agreement_table, energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
@@ -35,13 +35,15 @@ def device_line(header: Header, sheet: SpecSheet | None) -> str:
 
 def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is_whole: bool = True) -> Document:
     """The summary of a run: every benchmark, the host's peers, the roofline, guidelines for kernels, and warnings. Of a part of
-    a run that is not `is_whole` there are no roofline and no guidelines, which need all of it."""
+    a run that is not `is_whole` there are no roofline, agreement and guidelines, which need all of it."""
     found = [*sections(run, table)]
     peers = peer_values.section(run, table)
     found += [peers] if peers is not None else []
     if is_whole:
         guidelines = advice_table.section(run, table)
-        found += [*roofline_tables.sections(run, table, sheet), *([guidelines] if guidelines is not None else [])]
+        agreement = agreement_table.section(run, table, sheet)
+        found += [*roofline_tables.sections(run, table, sheet), *([agreement] if agreement is not None else [])]
+        found += [guidelines] if guidelines is not None else []
     energy = energy_tables.determined(run, table)
     found += [energy] if energy is not None else []
     return Document(tuple(found), device_line(run.header, sheet), tuple(warnings(run, table, sheet)))

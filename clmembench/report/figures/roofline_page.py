@@ -1,4 +1,4 @@
-"""The rooflines of a report's page: one figure of all devices that have one, and their tables."""
+"""The rooflines of a report's page: one figure of all devices that have one, their tables, and what agrees with what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from clmembench.model import Run
 from clmembench.report.figures import roofline_chart
 from clmembench.report.rows import Row
-from clmembench.report.sections import roofline_tables
+from clmembench.report.sections import agreement_table, roofline_tables
 from clmembench.specs.sheets import SpecSheet
 
 
@@ -17,13 +17,15 @@ def roofline_values(runs: Sequence[tuple[str, Run, Sequence[Row], SpecSheet | No
     from markupsafe import Markup
 
     found = [
-        (label, table, made)
+        (label, roofline_tables.tables(made, table), agreement_table.section(run, table, sheet), made)
         for label, run, table, sheet in runs
         if (made := roofline_tables.derive_roofline(run, table, sheet)) is not None
     ]
     return {
         "source": roofline_tables.SOURCE,
         # matplotlib escapes every text it draws
-        "svg": Markup(roofline_chart.drawn([(label, made) for label, _, made in found])),  # noqa: S704
-        "devices": [{"label": label, "tables": roofline_tables.tables(made, table)} for label, table, made in found],
+        "svg": Markup(roofline_chart.drawn([(label, made) for label, _, _, made in found])),  # noqa: S704
+        "devices": [
+            {"label": label, "tables": tables if agreed is None else [*tables, agreed]} for label, tables, agreed, _ in found
+        ],
     }
