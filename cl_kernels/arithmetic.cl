@@ -33,6 +33,7 @@ kernel void chains(global T* restrict out, const T factor, const T addend, const
 #endif
     V x0 = (V)(own), x1 = (V)(own + 1), x2 = (V)(own + 2), x3 = (V)(own + 3);
     V x4 = (V)(own + 4), x5 = (V)(own + 5), x6 = (V)(own + 6), x7 = (V)(own + 7);
+    V x8 = (V)(own + 8), x9 = (V)(own + 9), x10 = (V)(own + 10), x11 = (V)(own + 11);
     for (uint i = 0; i < rounds; i++) {
         REPEAT_8(TWO_STEPS)
     }
@@ -50,5 +51,11 @@ kernel void chains(global T* restrict out, const T factor, const T addend, const
     mine[5] = x5;
     mine[6] = x6;
     mine[7] = x7;
+#endif
+#if CHAINS > 8
+    mine[8] = x8;
+    mine[9] = x9;
+    mine[10] = x10;
+    mine[11] = x11;
 #endif
 }

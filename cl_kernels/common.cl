@@ -23,13 +23,14 @@
 #define REPEAT_8(code) code code code code code code code code
 #define REPEAT_16(code) REPEAT_4(REPEAT_4(code))
 
-// APPLY(n, macro) is macro(0) macro(1) ... macro(n - 1), for n = 1, 2, 4 or 8, which may be macros.
+// APPLY(n, macro) is macro(0) macro(1) ... macro(n - 1), for n = 1, 2, 4, 8 or 12, which may be macros.
 #define PASTE_TOKENS(a, b) a##b
 #define PASTE(a, b) PASTE_TOKENS(a, b)
 #define APPLY_1(macro) macro(0)
 #define APPLY_2(macro) macro(0) macro(1)
 #define APPLY_4(macro) macro(0) macro(1) macro(2) macro(3)
 #define APPLY_8(macro) macro(0) macro(1) macro(2) macro(3) macro(4) macro(5) macro(6) macro(7)
+#define APPLY_12(macro) APPLY_8(macro) macro(8) macro(9) macro(10) macro(11)
 #define APPLY(n, macro) PASTE(APPLY_, n)(macro)
 
 // ---- hashes ----

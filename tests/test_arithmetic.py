@@ -23,7 +23,7 @@ def device(request):
     return opened
 
 
-@pytest.mark.parametrize("chains", [1, 2, 4, 8])
+@pytest.mark.parametrize("chains", [1, 2, 4, 8, 12])
 @pytest.mark.parametrize("dtype", ["float", "double", "int"])
 def test_every_chain_ends_where_it_should(device, dtype, chains):
     prepared = arithmetic.prepare(device, dtype=dtype, width=4 if device.info.kind == "cpu" else 1, chains=chains)

@@ -197,7 +197,7 @@ def test_work_groups_that_did_not_run_together_are_tried_again(device, refusals)
 @pytest.mark.parametrize("dtype", ["float", "double"])
 @pytest.mark.parametrize("width", [1, 4])
 def test_stream_is_right_at_an_odd_size_in_every_shape(device, op, dtype, width):
-    order = "strided" if op in ("dot", "read") else "item"
+    order = "tiled" if op in ("dot", "read") else "item"
     params = {"op": op, "dtype": dtype, "array_bytes": 1000 * KIB + 24, "nontemporal": 0}
     work = discovered()["stream"].prepare(device, **params, order=order, width=width, work_group=64)
     assert sampling.check_outputs(device, work) == ""

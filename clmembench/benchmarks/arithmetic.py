@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis, axis_of, benchmark, iterate_multiply_add
+from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis_of, benchmark, iterate_multiply_add
 from clmembench.model import (
     Array,
     BuildError,
@@ -30,7 +30,6 @@ NUMPY_TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATR
 # steps up to which a count of them is exact
 MAX_EXACT_STEPS = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX_TYPE: 1 << 46}
 GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # as many work-items as most GPUs hold
-CHAIN_COUNTS = (8, 4, 2, 1)
 MATRIX_INSTRUCTION_FLOPS, SUB_GROUP_SIZE = 2 * 16 * 8 * 16, 32  # of one instruction; work-items that issue it together
 MATRIX_DOUBLES_PER_ITEM = 4  # doubles of the result in each work-item
 # Factor and addend of a step and of the next, by which the result counts the steps: two steps of real numbers add 1 to each
@@ -58,8 +57,14 @@ def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """Elements of a vector: on CPUs widths of vector registers, of 16 to 64 bytes."""
-    return (8, 16, 4, 2) if info.has_cpu_cores else (1,)
+    """Elements of a vector: on CPUs widths of vector registers, of 16 to 64 bytes, the widest first. A search that begins with
+    narrower ones ends at half of the peak where the trial of the widest is lost, as by the clock that they lower."""
+    return (16, 8, 4, 2) if info.has_cpu_cores else (1,)
+
+
+def _chain_counts(info: DeviceInfo) -> tuple[int, ...]:
+    """Chains of a work-item: 8 fill two pipes of 4 cycles, as most cores have, without any to spare; 12 fit 16 registers."""
+    return (8, 12, 4, 2, 1) if info.has_cpu_cores else (8, 4, 2, 1)
 
 
 @benchmark(
@@ -81,7 +86,7 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
     figure_axis="dtype",
     dtype=axis_of(_types, needs={"double": ["fp64"], MATRIX_TYPE: ["ptx", "fp64"]}),
     width=axis_of(_widths, tuning=True),
-    chains=axis(*CHAIN_COUNTS, tuning=True),
+    chains=axis_of(_chain_counts, tuning=True),
 )
 def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     """Rate of multiply-adds in registers on all compute units: the compute roof of every kernel.

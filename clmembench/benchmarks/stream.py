@@ -36,6 +36,7 @@ ARRAYS_READ = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2
 SUM_OPERATIONS = ("dot", "read")
 WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
 MAX_INPUT_LEVELS = 1024  # a lower power of two where sums would not be exact
+TILES_AT_A_TIME = 4  # that a work-group sums, as in stream.cl
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
 GROUP_SIZES = (256, 64, 1024)  # of work-items; blocks have one work-item, and the first stands for all
 FIXED_GROUP_SIZE = 1024  # work-items where the number of work-groups is fixed
@@ -65,7 +66,7 @@ def _in_default_subset(info: DeviceInfo, op: str, array_bytes: int, dtype: str, 
     """Points of the default subset: every operation over the largest arrays, one that writes and one that reads over smaller
     ones. Sums use the order of the device's kind: a core needs one contiguous block (the other order reached 0.03 to 0.8 of
     its bandwidth), and a GPU's neighbours need neighbouring addresses."""
-    if order == ("strided" if info.has_cpu_cores else "blocked"):
+    if order == ("tiled" if info.has_cpu_cores else "blocked"):
         return False
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
@@ -137,7 +138,7 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
     op=axis(*OPERATION_CODES),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     array_bytes=axis_of(_array_sizes),
-    order=axis("item", "blocked", "strided", tuning=True),
+    order=axis("item", "blocked", "tiled", tuning=True),
     nontemporal=axis_of(_store_kinds, needs={1: ["nontemporal"]}, tuning=True),
     width=axis_of(_widths, tuning=True),
     work_group=axis_of(_group_sizes, tuning=True),
@@ -163,8 +164,9 @@ def stream(
     group, vectors = 1 if order == "blocked" else work_group, elements // width
     items = sum_items(device.info, order == "blocked", group, vectors)
     lanes, sums = items * width, op in SUM_OPERATIONS
-    if sums and elements // lanes > 2 ** (np.finfo(scalar).nmant + 1):
-        raise Skip(f"{elements // lanes} additions a lane are not exact in {dtype}: lower --size")
+    additions = elements // lanes + TILES_AT_A_TIME  # of a lane at most
+    if sums and additions > 2 ** (np.finfo(scalar).nmant + 1):
+        raise Skip(f"{additions} additions a lane are not exact in {dtype}: lower --size")
     common: dict[str, Value] = {"T": dtype, "FP64": 1} if dtype == "double" else {"T": dtype}
     kernels = device.build(
         kernel_source("stream"),
@@ -175,7 +177,7 @@ def stream(
         LOOP=device.info.work_groups is not None,
         **common,
     )
-    levels = _exact_levels(scalar, elements // lanes) if sums else MAX_INPUT_LEVELS
+    levels = _exact_levels(scalar, additions) if sums else MAX_INPUT_LEVELS
     arrays = _StreamArrays(device, device.build(kernel_source("stream"), **common), scalar, elements, levels)
     inputs = [arrays.filled(number) for number in range(ARRAYS_READ[op])]
     # kept from point to point: touching new pages took most of a short point's time
@@ -199,8 +201,8 @@ def sum_items(info: DeviceInfo, blocked: bool, group: int, vectors: int) -> int:
     """Work-items of a sum: a few blocks a compute unit, or enough neighbours to fill a GPU."""
     if info.work_groups is not None:
         return info.work_groups * group
-    each = 4 if blocked else 2048
-    return max(group, min(info.compute_units * each, vectors) // group * group)
+    most = min(info.compute_units * 4, vectors) if blocked else min(info.compute_units * 2048, vectors // TILES_AT_A_TIME)
+    return max(group, most // group * group)
 
 
 def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:

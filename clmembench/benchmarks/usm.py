@@ -17,7 +17,7 @@ FIRST_TOUCH = Metric("first_touch", "ns", "ops", "cost", "lower")
 KINDS: Sequence[MemoryKind] = ("device", "shared", "host")
 FACTOR = 2654435761
 CORE_LANES, CORE_GROUP = 16, 64  # words of a vector, a cache line; vectors that are written by a work-group
-GPU_LANES, GPU_GROUP = 4, 256  # the widest load of a work-item
+GPU_LANES, GPU_GROUP, READING_GROUP = 4, 256, 1024  # the widest load of a work-item; work-items that write, and that read
 CHECKED_WORDS = 1 << 22  # that the host compares at a time
 PAGE_BYTES = 4096
 SOURCE = "SYCL 2020 specification, section 4.8: unified shared memory"
@@ -76,7 +76,7 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
     vectors = array_bytes // (4 * lanes) // group * group
     if not vectors:
         raise Skip(f"{array_bytes} B hold no work-group of {group} vectors of {4 * lanes} B: raise --size")
-    words, each = vectors * lanes, 1 if blocked else group
+    words, each = vectors * lanes, 1 if blocked else min(READING_GROUP, info.max_work_group)
     items = sum_items(info, blocked, each, vectors)
     buffer, sums = device.alloc(4 * words, memory), device.alloc(4 * lanes * items)
     defines: dict[str, Value] = {"V": f"uint{lanes}", "NONTEMPORAL": blocked and "nontemporal" in info.features}
