@@ -34,18 +34,20 @@ class NodeSet:
 
 @dataclass(frozen=True, slots=True)
 class PathMemory:
-    """The kernel, its first arguments, and where sets lie: offset and bytes of each on paths to global memory and images."""
+    """The kernel, its first arguments, and where sets lie on paths to global memory and images: offset, bytes and
+    second node of each."""
 
     kernel: Kernel
     args: tuple[Any, ...]
-    regions: tuple[tuple[int, int], ...]
+    regions: tuple[tuple[int, int, int], ...]
     stride_bytes: int
     constant_bytes: int
 
     def region(self, number: int) -> NodeSet:
-        """The set of a region, on paths to global memory and images."""
-        first, nbytes = self.regions[number]
-        return NodeSet(first, nbytes, nbytes // self.stride_bytes, first)
+        """The set of a region, on paths to global memory and images: a lap and one step more, since a lap ends where it begins,
+        whether it was walked or not."""
+        first, nbytes, second = self.regions[number]
+        return NodeSet(first, nbytes, nbytes // self.stride_bytes + 1, second)
 
     def constants(self, first: int, nbytes: int) -> NodeSet:
         """A set of constants: whole slices where it does not begin at 0, else also a part of one."""
@@ -104,9 +106,9 @@ def schedule_words(walks: Sequence[tuple[int, int, int]]) -> Array:
     return words
 
 
-def region_cells(sizes: Sequence[int], stride_bytes: int, seed: int) -> tuple[tuple[tuple[int, int], ...], Array]:
-    """Offset and bytes of a region for each size, and the words of all: in each a random cycle over its lines, a line
-    holding the offset of the next. The bytes are whole lines."""
+def region_cells(sizes: Sequence[int], stride_bytes: int, seed: int) -> tuple[tuple[tuple[int, int, int], ...], Array]:
+    """Offset, bytes and second node of a region for each size, and the words of all: in each a random cycle over its lines, a
+    line holding the offset of the next. The bytes are whole lines."""
     regions, at = [], 0
     for nbytes in sizes:
         lines = max(1, nbytes // stride_bytes)
@@ -116,7 +118,7 @@ def region_cells(sizes: Sequence[int], stride_bytes: int, seed: int) -> tuple[tu
     for number, (first, nbytes) in enumerate(regions):
         following = random_cycle(nbytes // stride_bytes, seed + number)[1].astype(np.uint32)
         cells[(first + stride_bytes * np.arange(following.size)) // 4] = first + stride_bytes * following
-    return tuple(regions), cells
+    return tuple((first, nbytes, int(cells[first // 4])) for first, nbytes in regions), cells
 
 
 def require_nodes(reached: Array, wanted: Sequence[int]) -> None:
