@@ -22,25 +22,26 @@
 #endif
 
 // Each work-item copies ILP words V from one region of its work-group's local memory to another, and back: 2 copies a round. No
-// work-item accesses another's words, so no barrier is needed. The regions are volatile, so every load and store is performed
-// in this order: all loads of a copy are in flight before the first store waits for one. Each copy rotates a work-item's words
-// by one place, through the names of registers alone, so their final places prove how many copies were made.
-kernel void copy_local(global V* restrict contents, const uint rounds) {
+// work-item accesses another's words, so no barrier is needed. Each copy back adds 1, so the contents show how many were made. `zero`
+// is 0 at run time, opaque to the compiler: a load may be of any word stored before it, and a store may overwrite any, so none can
+// be left out or moved, and all loads of a copy are in flight before the first store waits for one.
+kernel void copy_local(global V* restrict contents, const uint rounds, const uint zero) {
     local V store[2 * ILP * GROUP_SIZE];
-    volatile local V* const here = store + get_local_id(0) * ITEM_STRIDE;
+    local V* const source = store + get_local_id(0) * ITEM_STRIDE;
+    local V* const target = source + zero;
     const uint first = (uint)get_global_id(0) * ILP;
-    for (uint k = 0; k < ILP; k++) here[k * WORD_STRIDE] = NUMBERED(first + k);
-    for (uint k = 0; k < ILP; k++) here[(ILP + k) * WORD_STRIDE] = (V)(~0u);
+    for (uint k = 0; k < ILP; k++) source[k * WORD_STRIDE] = NUMBERED(first + k);
+    for (uint k = 0; k < ILP; k++) source[(ILP + k) * WORD_STRIDE] = (V)(~0u);
     V held[ILP];
     for (uint i = 0; i < rounds; i++) {
-#define COPY_WORDS(from, to)                                                                     \
-    _Pragma("unroll") for (uint k = 0; k < ILP; k++) held[k] = here[((from) + k) * WORD_STRIDE]; \
-    _Pragma("unroll") for (uint k = 0; k < ILP; k++) here[((to) + (k + 1) % ILP) * WORD_STRIDE] = held[k];
-        COPY_WORDS(0, ILP)
-        COPY_WORDS(ILP, 0)
+#define COPY_WORDS(from, to, more)                                                                     \
+    _Pragma("unroll") for (uint k = 0; k < ILP; k++) held[k] = source[((from) + k) * WORD_STRIDE]; \
+    _Pragma("unroll") for (uint k = 0; k < ILP; k++) target[((to) + k) * WORD_STRIDE] = held[k] + (V)(more);
+        COPY_WORDS(0, ILP, 0)
+        COPY_WORDS(ILP, 0, 1)
     }
-    for (uint k = 0; k < ILP; k++) contents[first + k] = here[k * WORD_STRIDE];
-    for (uint k = 0; k < ILP; k++) contents[ILP * get_global_size(0) + first + k] = here[(ILP + k) * WORD_STRIDE];
+    for (uint k = 0; k < ILP; k++) contents[first + k] = source[k * WORD_STRIDE];
+    for (uint k = 0; k < ILP; k++) contents[ILP * get_global_size(0) + first + k] = source[(ILP + k) * WORD_STRIDE];
 }
 #else
 #if PTX

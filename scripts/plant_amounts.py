@@ -102,7 +102,8 @@ class Bench:
 
     def _judged(self, record: Record) -> str:
         if record.cause is Cause.BUILD:
-            raise ValueError(f"a change does not compile: {record.reason}")
+            print(f"{record.benchmark}: a change does not compile: {record.reason}", file=sys.stderr)
+            return ""
         if record.status not in ("ok", "suspect"):
             return f"{record.status}: {record.reason}"
         if record.gate in VALUE_GATES:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clmembench.benchmarks import CORE_CACHE_READS, LOCAL_READS, axis, axis_of, benchmark
+from clmembench.benchmarks import CORE_CACHE_READS, LOCAL_READS, axis, axis_of, benchmark, telling_count
 from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
 from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
@@ -72,7 +72,7 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
     counted. The throughput is a slope over copies, in which the costs of launching, of filling local memory and of reading it
     out cancel; the paper subtracts the cost of a barrier and a clock instead. There are `groups_a_unit` work-groups for each
     compute unit; the device decides whether all are active at the same time, and a GPU is given at most 2048 work-items a
-    unit. The final contents of both regions prove how many copies were made.
+    unit. Each copy back adds 1 to each word: the final contents of both regions prove how many were made.
     """
     if ilp < 1 or work_group < 1 or groups_a_unit < 1:
         raise Skip("work-items, work-groups and words are at least 1 each")
@@ -94,11 +94,11 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
         def check() -> None:
             first, second = device.download(found, np.uint32, 2 * ilp * items * lanes).reshape(2, items, ilp, lanes)
             words = np.arange(items * ilp * lanes, dtype=np.uint32).reshape(items, ilp, lanes)
-            assert np.array_equal(first, np.roll(words, 2 * rounds, 1)), "the first region does not hold what was copied to it"
-            assert np.array_equal(second, np.roll(words, 2 * rounds - 1, 1)), "the second region does not hold what it should"
+            assert np.array_equal(first, words + np.uint32(rounds)), "the first region does not hold what was copied to it"
+            assert np.array_equal(second, words + np.uint32(rounds - 1)), "the second region does not hold what it should"
 
         return Work(
-            commands=(Launch(kernel, (found, np.uint32(rounds)), (items,), (work_group,)),),
+            commands=(Launch(kernel, (found, np.uint32(rounds), np.uint32(0)), (items,), (work_group,)),),
             nbytes=2 * rounds * 2 * 4 * lanes * ilp * items,
             outputs=((found, 2 * 4 * lanes * ilp * items),),
             check=check,
@@ -188,7 +188,8 @@ def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, i
     items = groups * work_group
     sums = device.alloc(4 * lanes * items)
 
-    def work(rounds: int) -> Work:
+    def work(least: int) -> Work:
+        rounds = telling_count(least, turn // step)
         return Work(
             commands=(Launch(kernel, (sums, np.uint32(rounds)), (items,), (work_group,)),),
             nbytes=rounds * LOADS_PER_ROUND * 4 * lanes * items,
