@@ -157,3 +157,71 @@ def test_a_size_that_was_not_reached_bounds_the_size_alone():
     found = read_wong(tuple(Answer(replace(probe, pattern=replace(probe.pattern, count=n)), 4.0) for n in (32, 64, 128)))
     assert (found["size_bytes"].status, found["size_bytes"].low) == ("undetermined", 4096)
     assert [found[name].low for name in ("line_bytes", "sets", "ways")] == [None, None, None]
+
+
+READERS = {"Saavedra": (saavedra_chases, read_saavedra), "Wong": (wong_chases, read_wong)}
+
+
+@cache
+def full_answers(method):
+    """Every answer of a method on a plain cache of 8 KiB: 16 sets of 4 lines of 128 B."""
+    return asked(READERS[method][0](most_bytes=1 << 17), Tiny(16, 4, 128).answer)
+
+
+def skipped(answers, gone):
+    """The answers without those numbered, whose records were skipped."""
+    return [
+        replace(a, value=None, low=None, high=None, reason="the budget was spent", evidence=(f"skipped:{n}",))
+        if n in gone
+        else a
+        for n, a in enumerate(answers)
+    ]
+
+
+def check_against_the_cache(findings, answers):
+    """Whatever is said is true of the cache, and rests on answers alone."""
+    true = {"size_bytes": 8192, "line_bytes": 128, "sets": 16, "ways": 4}
+    known = {e for a in answers if a.value is not None for e in a.evidence}
+    for name, finding in findings.items():
+        assert set(finding.evidence) <= known
+        assert finding.status != "ok" or finding.value is not None
+        assert finding.low is None or finding.low <= true[name], (name, finding)
+        assert finding.high is None or finding.high >= true[name], (name, finding)
+        assert finding.low != 0
+        if finding.status == "ok":
+            assert finding.evidence
+
+
+@pytest.mark.parametrize("method", READERS)
+def test_all_that_was_skipped_says_nothing(method):
+    answers = full_answers(method)
+    gone = skipped(answers, range(len(answers)))
+    for finding in READERS[method][1](gone).values():
+        assert (finding.value, finding.low, finding.high, finding.evidence) == (None, None, None, ())
+        assert "budget" in finding.reason
+    for finding in READERS[method][1]([]).values():
+        assert (finding.value, finding.low, finding.high) == (None, None, None)
+
+
+@pytest.mark.parametrize("method", READERS)
+def test_a_budget_that_was_spent_midway_leaves_true_bounds(method):
+    answers = full_answers(method)
+    for kept in range(0, len(answers), max(1, len(answers) // 40)):
+        left = skipped(answers, range(kept, len(answers)))
+        check_against_the_cache(READERS[method][1](left), left)
+
+
+@pytest.mark.parametrize("method", READERS)
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.5, 0.9])
+def test_no_answer_rests_on_points_that_are_missing(method, share):
+    answers, random = full_answers(method), np.random.default_rng(7)
+    for _ in range(40):
+        left = skipped(answers, set(np.flatnonzero(random.random(len(answers)) < share).tolist()))
+        check_against_the_cache(READERS[method][1](left), left)
+        check_against_the_cache(READERS[method][1](left[: int(random.integers(1, len(left)))]), left)
+
+
+@pytest.mark.parametrize("method", READERS)
+def test_all_answers_tell_the_whole_cache(method):
+    found = READERS[method][1](full_answers(method))
+    assert {name: f.status for name, f in found.items()} == dict.fromkeys(("size_bytes", "line_bytes", "sets", "ways"), "ok")

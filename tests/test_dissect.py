@@ -261,3 +261,24 @@ def test_lines_shorter_than_other_levels_are_not_taken_for_theirs():
     second = found(device).levels[1]
     assert values(second.findings).get("line_bytes", 64) == 64
     assert values(second.findings).get("size_bytes", 32 * KIB) == pytest.approx(32 * KIB, rel=0.02)
+
+
+def test_spaces_without_global_memory_are_looked_at_alone():
+    """`--spaces local,constant` spends its budget there: no chase goes through global memory."""
+    paths = {
+        "global": Path((Cache(plain(64, 8, 64), 64, 30.0),), 300.0),
+        "constant": Path((Cache(plain(8, 4, 64), 64, 25.0),), 110.0),
+        "local": Path((), 24.0, memory="local"),
+    }
+    device, spaces = Machine("test", paths, QUIET, 7), []
+
+    def answer(probe):
+        spaces.append(probe.space)
+        return device.answer(probe)
+
+    limits = ProbeLimits(64 * MIB, MIB, frozenset({"constant", "local"}), 64)
+    hierarchy = replay(infer_hierarchy(limits), each(answer))
+    assert set(spaces) == {"constant", "local"}
+    assert values(hierarchy.local.findings)["latency_cycles"] == pytest.approx(24, rel=0.02)
+    assert hierarchy.constant[0].findings["latency_cycles"].value == pytest.approx(25, rel=0.02)
+    assert (hierarchy.levels, hierarchy.tlb) == ((), ())

@@ -13,9 +13,11 @@ from clmembench.infer.classic.chase_answers import (
     MIN_STRIDE_BYTES,
     array_bytes,
     conclusion,
+    fitting_bytes,
     hit_latency,
     knee_bytes,
     no_conclusions,
+    why_no_knee,
 )
 from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
 
@@ -33,8 +35,7 @@ def saavedra_chases(space: Space = "global", first_bytes: int = 1024, most_bytes
     answers: list[Answer] = []
     size = first_bytes
     while size <= (8 * knee_bytes(answers) or most_bytes):
-        strides = [MIN_STRIDE_BYTES << k for k in range(64) if MIN_STRIDE_BYTES << k <= size // 2]
-        answers += yield [Probe(Pattern("sequential", size // stride, stride), space) for stride in strides]
+        answers += yield [Probe(Pattern("sequential", size // stride, stride), space) for stride in _strides(size)]
         size = size * 3 // 2 if size & (size - 1) == 0 else size // 3 * 4
     return tuple(answers)
 
@@ -58,6 +59,11 @@ def read_saavedra(answers: Sequence[Answer], at_bytes: int | None = None) -> Map
     return {"size_bytes": size, **{name: _property_over_lines(name, lines) for name in first}}
 
 
+def _strides(size: int) -> list[int]:
+    """The strides of the figure's line of an array: powers of two up to half of it."""
+    return [MIN_STRIDE_BYTES << k for k in range(64) if MIN_STRIDE_BYTES << k <= size // 2]
+
+
 def _properties_of_line(answers: Sequence[Answer], size: int, capacity: int, beyond: int) -> dict[str, Finding]:
     """Line, sets and ways from one line of Saavedra's figure.
 
@@ -66,6 +72,9 @@ def _properties_of_line(answers: Sequence[Answer], size: int, capacity: int, bey
     """
     hit = hit_latency(answers) or math.nan
     curve = {a.probe.pattern.stride_bytes: a.value for a in answers if array_bytes(a) == size and a.value is not None}
+    gone = [stride for stride in _strides(size) if stride not in curve]
+    if gone:
+        return no_conclusions(SAAVEDRA, f"an array of {size} B has no answer at a stride of {gone[0]} B", answers)
     top = max(curve.values(), default=hit)
     if not top > hit * (1 + MAX_HIT_RELATIVE_EXCESS):
         return no_conclusions(SAAVEDRA, f"an array of {size} B does not miss", answers)
@@ -106,9 +115,7 @@ def _property_over_lines(name: str, lines: Mapping[int, Mapping[str, Finding]]) 
 
 def _capacity_finding(answers: Sequence[Answer]) -> Finding:
     """The largest array of the sweep before those that all miss."""
-    sizes, slow_from = sorted({array_bytes(a) for a in answers}), knee_bytes(answers)
-    fits = [n for n in sizes if n < slow_from]
-    if not fits:
-        why = f"no array up to {sizes[-1]} B was slower" if sizes and not slow_from else "the smallest array misses already"
-        return conclusion("size_bytes", None, SAAVEDRA, why, answers, sizes[-1] if sizes and not slow_from else None)
-    return conclusion("size_bytes", fits[-1], SAAVEDRA, "", answers, fits[-1], slow_from)
+    fits, slow_from = fitting_bytes(answers), knee_bytes(answers)
+    if fits is not None and fits < slow_from:
+        return conclusion("size_bytes", fits, SAAVEDRA, "", answers, fits, slow_from)
+    return conclusion("size_bytes", None, SAAVEDRA, why_no_knee(answers), answers, fits)

@@ -10,16 +10,20 @@ import numpy as np
 from clmembench.infer.classic.chase_answers import (
     MIN_FULL_MISS_RATE,
     conclusion,
+    fitting_bytes,
     hit_latency,
     knee_bytes,
     latency_by_size,
     no_conclusions,
+    unanswered_sizes,
+    why_no_knee,
 )
 from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
 
 WONG = "Wong 2010"
 # Thresholds and limits, each with its reason
 MEDIAN_WINDOW_SIZES = 5  # sizes under a running median: misses only grow with size, so that it removes nothing but disturbances
+MIN_CURVE_SIZES = 8  # of the curve over sizes: fewer show no steps
 MIN_LATENCY_STEP_SIGMAS = 6.0  # of the measurement's noise: a lower step may be noise
 MAX_WAYS_ROUNDING_ERROR = 0.25  # how far from a whole number a step may tell the ways
 
@@ -64,12 +68,16 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     """
     curve = latency_by_size(answers)
     stride = answers[0].probe.pattern.stride_bytes if answers else 0
-    hit = hit_latency(answers)
-    slow = [n for n in curve if n >= knee_bytes(answers) > 0]
-    if hit is None or not slow or len(curve) < 8:
-        largest = max(curve, default=0)
-        why = f"no array up to {largest} B was slower than the smallest"
-        size = conclusion("size_bytes", None, WONG, why, answers, largest)
+    hit, fits, knee = hit_latency(answers), fitting_bytes(answers), knee_bytes(answers)
+    if hit is None or not knee or fits is None:
+        why = why_no_knee(answers)
+        size = conclusion("size_bytes", None, WONG, why, answers, fits)
+        return {"size_bytes": size, **no_conclusions(WONG, why, answers)}
+    slow = [n for n in curve if n >= knee]
+    gone = [n for n in unanswered_sizes(answers) if n > fits]
+    if gone or len(curve) < MIN_CURVE_SIZES:
+        why = f"an array of {gone[0]} B has no answer" if gone else f"only {len(curve)} arrays were measured"
+        size = conclusion("size_bytes", None, WONG, why, answers, fits, knee)
         return {"size_bytes": size, **no_conclusions(WONG, why, answers)}
     top = curve[max(curve)][0]
     sizes = np.array(sorted(curve))

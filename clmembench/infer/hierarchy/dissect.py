@@ -73,8 +73,12 @@ class ProbeLimits:
 
 
 def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
-    """Global memory through all its levels and its translation. What cannot be found is `undetermined` and says why."""
+    """Global memory through all its levels and its translation, if it is among the spaces, and the other spaces. What cannot be
+    found is `undetermined` and says why."""
     asked = ProbeCache(shared=limits.translates_first)
+    if not limits.spaces & {"global", "global_cg"}:
+        asked.patience = 0
+        return (yield from _other_spaces(asked, 0, max(limits.line_bytes, LONGEST_LINE_BYTES), limits.spaces, None))
     enough = limits.enough_bytes
     node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes)
     farthest = max(MIN_CURVE_FLOOR_RATIO * enough, min(MAX_CURVE_FLOOR_RATIO * enough, LARGE_CURVE_BYTES))
@@ -115,7 +119,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     spaces = limits.spaces
     if limits.translates_first and levels and levels[0].findings["ways"].status == "ok":
         spaces = spaces - {"readonly"}  # the same cache, of which no more is to be learnt
-    others = yield from _other_spaces(asked, curve, node, spaces, levels[0] if levels else None)
+    first_bytes = curve.steps[0].over_bytes if curve.steps else 0
+    others = yield from _other_spaces(asked, first_bytes, node, spaces, levels[0] if levels else None)
     # where loads can pass by the first cache, the read-only path has an instruction of its own, and may have a cache of its own
     if limits.through == "global" and levels and others.levels and others.levels[0].space == "readonly":
         levels[0] = with_geometry_of_path(levels[0], others.levels[0])
@@ -259,11 +264,12 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
 
 
 def _other_spaces(
-    asked: ProbeCache, curve: LatencyCurve, node: int, spaces: frozenset[Space], first: CacheLevel | None
+    asked: ProbeCache, first_bytes: int, node: int, spaces: frozenset[Space], first: CacheLevel | None
 ) -> Inquiry[Hierarchy]:
-    """Levels of the other memory spaces; those of the read-only path and private memory are in `levels`."""
+    """Levels of the other memory spaces; those of the read-only path and private memory are in `levels`. `first`: global
+    memory's first cache, of `first_bytes`, where that was looked at."""
     paths: dict[Space, tuple[CacheLevel, ...]] = {}
-    longest = OTHER_PATHS_FIRST_CACHE_RATIO * max((curve.steps[0].over_bytes if curve.steps else 0), MIN_FIRST_CACHE_BYTES)
+    longest = OTHER_PATHS_FIRST_CACHE_RATIO * max(first_bytes, MIN_FIRST_CACHE_BYTES)
     for path in memory_spaces.MAX_SET_BYTES_OF_SPACE:
         if path in spaces:
             paths[path] = yield from memory_spaces.path_levels(asked, path, node, longest, first)
