@@ -7,6 +7,7 @@ import re
 import runpy
 import shlex
 import tomllib
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -98,3 +99,44 @@ def test_a_table_tells_what_found_a_fault_and_what_nothing_did(script):
         "| `a.cl:7` | barrier 1 of 2 removed | a: a race | NOT FOUND |  |",
         "| `a.cl:9` | barrier 2 of 2 removed | – | – | for speed |",
     ]
+
+
+# ---- other amounts of work, of scripts/plant_amounts.py
+
+UNMEASURED = {"common", "clock", "launch", "spmv_loads"}  # parts of others, the clock, and a kernel of one store
+
+
+@pytest.fixture(scope="module")
+def planting():
+    return runpy.run_path(str(SCRIPTS / "plant_amounts.py"))
+
+
+@pytest.fixture(scope="module")
+def amounts():
+    return tomllib.loads((SCRIPTS / "kernel_amounts.toml").read_text(encoding="utf-8"))
+
+
+def test_every_kernel_file_has_changes_of_its_amount_of_work(planting, amounts):
+    changes = planting["changes"](amounts)
+    assert len(changes) == len({(c.file, c.text, c.at) for c in changes}) > 200
+    few = {file for file in KERNELS.keys() - UNMEASURED if sum(c.file == file for c in changes) < 4}
+    assert few == {"copied", "dgemm_init"}  # contents alone: equal ones would hide that some are left out
+
+
+def test_changes_are_measured_at_points_of_benchmarks(planting, amounts):
+    named = {name for change in planting["changes"](amounts) for name in change.at}
+    assert named == amounts["at"].keys()
+    for entry in amounts["at"].values():
+        bench = discovered()[entry["benchmark"]]
+        for kind in {"cpu", "gpu"} & (entry.keys() if "both" not in entry else {"cpu", "gpu"}):
+            params = {**entry.get("both", {}), **entry.get(kind, {})}
+            assert params.keys() <= bench.axes.keys(), (entry, kind)
+
+
+@pytest.mark.slow  # each point is a process that opens the device
+@pytest.mark.parametrize("left_out", ["every second load", "half of the steps of a block"])
+def test_a_change_is_found_by_the_check_of_the_benchmark(planting, amounts, left_out):
+    (change,) = [c for c in planting["changes"](amounts) if c.file == "banks" and c.name == left_out]
+    bench = planting["Bench"].of("cpu", amounts["at"])
+    assert bench.finding("banks_3", None) == ""
+    assert planting["plant"](bench, replace(change, at=("banks_3",)), {"banks_3": ""}).startswith("wrong: ")
