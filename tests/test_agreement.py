@@ -19,7 +19,7 @@ from tests.builders import device, header, record, run, series
 GIB, MIB, KIB = 1 << 30, 1 << 20, 1 << 10
 NAMES = (
     "stream", "cache_read", "usm_bandwidth", "copy_grid", "datatypes", "local_read", "local_copy", "arithmetic", "dgemm",
-    "spmv", "reduction", "transpose",
+    "spmv", "reduction", "transpose", "pchase", "step_latency", "banks", "launch", "launch_method",
 )  # fmt: skip
 CARDS = {name: benchmark_card(discovered()[name]) for name in NAMES}
 CPU = device("Two cores", kind="cpu", compute_units=2, cache_bytes=32 * MIB, local_mem_bytes=MIB)
@@ -103,6 +103,8 @@ def test_a_roof_that_a_kernel_exceeds_is_no_roof():
     fast = steep("arithmetic", {"dtype": "float", "width": 16, "chains": 8}, 370.0, "flops")
     assert [status for _, status, _ in judged(fast, product)] == ["ok", "ok"]
     assert found(fast, product) == []  # that a kernel stays below its roof is no comparison
+    near = steep("arithmetic", {"dtype": "float", "width": 16, "chains": 8}, 285.0, "flops")
+    assert judged(near, product)[0] == ("arithmetic", "suspect", GATE)  # nothing exceeds a roof by 5%
 
 
 def test_a_copy_with_a_limit_of_its_own_is_explained_down_to_the_share_that_it_names():
@@ -145,6 +147,39 @@ def test_local_memory_of_a_core_is_its_cache_and_that_of_a_gpu_is_not():
     own = steep("cache_read", {"set": "own", "set_bytes": 16 * KIB, "path": "plain", "unit_items": 1}, 528.0, index=7)
     assert judged(local, own) == [("local_read", "suspect", GATE), ("cache_read", "ok", "")]
     assert found(local, own, info=GPU) == []
+
+
+def slow(benchmark, params, ns, index=0):
+    ends = (series([round(n * ns * (1 + 0.001 * (k % 5 - 2))) + 5000 for k in range(16)], ops=n) for n in (10_000, 30_000))
+    return record(benchmark, params, *ends, index=index)
+
+
+def test_latencies_of_one_thing_agree_the_least_is_the_best():
+    chase = slow("pchase", {"array_bytes": 4 * KIB, "spacing_bytes": "line"}, 16.2)
+    indexed = slow("step_latency", {"memory": "global", "step": 1}, 20.8, index=1)
+    (pair,) = found(chase, indexed, info=GPU)
+    assert not pair.contradicts and pair.better.benchmark == "pchase" and "address" in pair.why
+    assert pair.share == pytest.approx(16.2 / 20.8, rel=0.01)
+    assert judged(chase, slow("step_latency", {"memory": "global", "step": 1}, 33.0, index=1), info=GPU)[1][1] == "suspect"
+    local = slow("step_latency", {"memory": "local", "step": 1}, 11.6)
+    ones = slow("banks", {"stride": 1, "word_bytes": 4, "items": 32}, 11.6, index=2)
+    assert [pair.why for pair in found(local, ones, info=GPU)] == ["within the intervals of both"]
+    assert found(local, ones) == []  # the work-items of a core are a loop
+
+
+def test_round_trips_by_the_host_differ_with_the_cpu_of_the_process():
+    def trip(benchmark, params, us, index):
+        return record(benchmark, params, series([round(us * 1000)] * 16, ops=1, clock="host"), index=index)
+
+    for us, contradicts in ((12.3, False), (30.0, True)):
+        (pair,) = found(trip("launch", {"groups": 1}, us, 0), trip("launch_method", {"method": "prepared"}, 10.7, 1), info=GPU)
+        assert pair.contradicts == contradicts and "host's clock" in pair.why
+
+
+def test_a_sum_that_reads_faster_is_no_roof_that_was_exceeded():
+    total = {"n": 1 << 30, "method": "tree", "groups_a_unit": 4, "width": 4, "work_group": 1024}
+    fast = record("reduction", total, series([round(8 * GIB / 3112)] * 16, nbytes=8 * GIB, ops=1), index=8)
+    assert [state for _, state, _ in judged(usm(2921.0), fast, info=GPU)] == ["ok", "ok"]
 
 
 def test_a_plug_in_declares_what_it_measures():

@@ -26,6 +26,11 @@ MEMORY_READS, MEMORY_WRITES, MEMORY_COPIES = "memory reads", "memory writes", "c
 VECTOR_FLOPS = {"double": "FP64 vector arithmetic", "float": "FP32 vector arithmetic"}
 MATRIX_FLOPS = "FP64 matrix arithmetic"
 LOCAL_READS, CORE_CACHE_READS = "local memory reads", "reads of a core's first cache"
+LOCAL_LATENCY, NEAREST_LATENCY, ROUND_TRIPS = (
+    "latency of local memory",
+    "latency of the nearest cache",
+    "round trip of a launch",
+)
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, telling_count
+from clmembench.benchmarks import LATENCY, LOCAL_LATENCY, axis, axis_of, benchmark, telling_count
 from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
-from clmembench.model import Device, DeviceInfo, Launch, Skip, Slope, Value, Work
+from clmembench.model import Device, DeviceInfo, Launch, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 STEPS_PER_BLOCK = 17  # as unrolled in banks.cl
@@ -44,6 +44,7 @@ def _in_default_subset(info: DeviceInfo, stride: int, word_bytes: int, items: in
     LATENCY,
     suite="access",
     source="Mei & Chu 2015, section 6.2; Fang et al. 2017, section 6.2",
+    quantities=[Quantity(LOCAL_LATENCY, "latency", {"stride": (1,), "word_bytes": (4,)}, devices="others")],
     where=_where,
     default_subset=_in_default_subset,
     figure_axis="stride",

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks import ROUND_TRIPS, axis, axis_of, benchmark
 from clmembench.benchmarks.launch import TOKEN
-from clmembench.model import Call, Device, DeviceInfo, Kernel, Launch, Metric, Value, Work
+from clmembench.model import Call, Device, DeviceInfo, Kernel, Launch, Metric, Quantity, Value, Work
 from clmembench.resources import kernel_source
 
 METHOD_LATENCY = Metric("method_round_trip", "ns", "ops", "cost", "lower")
@@ -36,6 +36,7 @@ def _methods(info: DeviceInfo) -> tuple[str, ...]:
     METHOD_LATENCY,
     suite="sync",
     source="SYCL 2020 specification, section 4.9.4 (command group handlers); dpctl's and pyopencl's manuals",
+    quantities=[Quantity(ROUND_TRIPS, METHOD_LATENCY.name, {"method": ("prepared",)})],
     method=axis_of(_methods),
 )
 def launch_method(device: Device, method: Method) -> Work:

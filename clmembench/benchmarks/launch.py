@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.model import Clock, Device, DeviceInfo, Headline, HostPart, Launch, Metric, Prepared, Slope, Work
+from clmembench.benchmarks import ROUND_TRIPS, axis, axis_of, benchmark
+from clmembench.model import Clock, Device, DeviceInfo, Headline, HostPart, Launch, Metric, Prepared, Quantity, Slope, Work
 from clmembench.resources import kernel_source
 
 GROUP_SIZE = 64
@@ -51,6 +51,7 @@ _QUICK_AXES = {"groups": axis(1)}
     source=_SOURCE,
     version=3,
     quick=_QUICK_AXES,
+    quantities=[Quantity(ROUND_TRIPS, "round_trip", {"groups": (1,)})],
     headlines=(Headline("synchronisation", "launch, round trip", "round_trip", {"groups": 1}),),
     groups=axis_of(_group_counts),
 )

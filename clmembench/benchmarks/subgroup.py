@@ -8,9 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, axis, axis_of, benchmark, iterate_multiply_add, telling_count
+from clmembench.benchmarks import (
+    LATENCY,
+    LOCAL_LATENCY,
+    NEAREST_LATENCY,
+    axis,
+    axis_of,
+    benchmark,
+    iterate_multiply_add,
+    telling_count,
+)
 from clmembench.benchmarks.chase.pchase import random_cycle
-from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Skip, Slope, Value, Work
+from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 TABLE_WORDS = 2048  # 8 KiB, as in Fang et al., section 3.2
@@ -85,12 +94,20 @@ def _in_default_subset(
     return items == _large_group_size(info) and (extreme or most)
 
 
+def _latencies(params: Mapping[str, tuple[Value, ...]]) -> tuple[Quantity, ...]:
+    """Latencies of one work-item that other benchmarks measure too."""
+    near = Quantity(LOCAL_LATENCY, "access_latency", {**params, "memory": ("local",)})
+    limit, least = "the address of the table is added to an offset between two loads", 0.7
+    return near, Quantity(NEAREST_LATENCY, "access_latency", {**params, "memory": ("global",)}, limit=limit, least_share=least)
+
+
 @benchmark(
     ACCESS_LATENCY,
     suite="access",
     source="Fang et al. 2017, sections 3.2, 4 and 5 (table 1, figures 5 to 11)",
     where=_where,
     default_subset=_in_default_subset,
+    quantities=_latencies({"items": (1,), "groups": (1,), "pattern": ("consecutive",)}),
     figure_axis="items",
     memory=axis(*MEMORIES, needs=MEMORY_FEATURES),
     pattern=axis(*PATTERNS),
@@ -127,6 +144,7 @@ def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes
     ACCESS_LATENCY,
     suite="access",
     source="Fang et al. 2017, section 3.2 (figure 2)",
+    quantities=_latencies({}),
     figure_axis="step",
     memory=axis("constant", "constant_array", "local", "global", "image", needs=MEMORY_FEATURES),
     step=axis(*(1 << k for k in range(11))),

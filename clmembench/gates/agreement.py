@@ -48,6 +48,8 @@ class Pair:
     why: str
     contradicts: bool
     doubted: tuple[Derived, ...]  # of a contradiction, the values that are wrong
+    better_label: str
+    other_label: str
 
 
 def pairs(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> list[Pair]:
@@ -123,14 +125,29 @@ def _data_bytes(value: Derived, quantity: Quantity) -> int:
 def _pairs(name: str, claims: Sequence[Claim]) -> Iterator[Pair]:
     best = max(claims, key=lambda claim: gain(claim.best.median or 0.0, claim.best.better))
     for claim in claims:
-        if claim is best or (claim.quantity.limit and not claim.quantity.least_share):
+        if claim is best or _is_bounded(claim):
             continue  # of a kernel that only has to stay below there is nothing to compare
         share, low, high = _share(claim.best, best.best)
-        why, explained = _why(claim, best.best, share, high)
-        contradicts = high < AGREEMENT.min_share * explained
+        reasons, explained = _reasons(claim, best.best, high)
+        contradicts = high < (AGREEMENT.min_roof_share if _is_bounded(best) else AGREEMENT.min_share) * explained
+        if not contradicts and high < explained:
+            reasons.append(f"within {1 - AGREEMENT.min_share:.0%}, as moments and orders of access of one run differ")
+        why = "; ".join(reasons) or "within the intervals of both"
         if contradicts:
-            why = _contradiction(name, claim, best.best, why)
-        yield Pair(name, best.best, claim.best, share, low, high, why, contradicts, claim.values if contradicts else ())
+            why = _contradiction(name, claim, best.best, reasons)
+        doubted = claim.values if contradicts else ()
+        yield Pair(name, best.best, claim.best, share, low, high, why, contradicts, doubted, _label(best), _label(claim))
+
+
+def _is_bounded(claim: Claim) -> bool:
+    """Whether a claim is of a kernel that the quantity bounds, however far it stays below."""
+    return bool(claim.quantity.limit) and not claim.quantity.least_share
+
+
+def _label(claim: Claim) -> str:
+    """The benchmark, and the parameters that its quantity names."""
+    own = {name: value for name, value in claim.best.params.items() if name in claim.quantity.params}
+    return f"{claim.best.benchmark} {format_params(own)}".strip()
 
 
 def _share(other: Derived, best: Derived) -> tuple[float, float, float]:
@@ -146,20 +163,15 @@ def _share(other: Derived, best: Derived) -> tuple[float, float, float]:
     return ratios[0], min(ratios), max(ratios)
 
 
-def _why(claim: Claim, best: Derived, share: float, high: float) -> tuple[str, float]:
+def _reasons(claim: Claim, best: Derived, high: float) -> tuple[list[str], float]:
     """Why a claim is worse than the best one, and down to which share of it that is an explanation."""
-    if high >= 1:
-        return "within the intervals of both", 1.0
-    found, explained = [], 1.0
-    limit = claim.quantity.limit
-    reasons = [_units(claim.best, best), _launch(claim.best, best), (limit, claim.quantity.least_share if limit else 1.0)]
-    for reason, down_to in (*reasons, (claim.incomplete, 0.0)):
+    found, explained, limit = [], 1.0, claim.quantity.limit
+    known = [_units(claim.best, best), _launch(claim.best, best), _host(claim.best, best)]
+    for reason, down_to in (*known, (limit, claim.quantity.least_share if limit else 1.0), (claim.incomplete, 0.0)):
         if reason and high < explained:
             found.append(reason)
             explained *= down_to
-    if high < explained and share >= AGREEMENT.min_share * explained:
-        found.append(f"within {1 - AGREEMENT.min_share:.0%}, as moments and orders of access of one run differ")
-    return "; ".join(found), explained
+    return found, explained
 
 
 def _units(other: Derived, best: Derived) -> tuple[str, float]:
@@ -178,15 +190,22 @@ def _launch(other: Derived, best: Derived) -> tuple[str, float]:
     return f"its passes of {other.pass_ns / 1e3:.3g} us include the start and end of a launch", max(0.0, 1 - mine + its)
 
 
+def _host(other: Derived, best: Derived) -> tuple[str, float]:
+    """The host's own time in both, which depends on the CPU, and the memory near it, that a process was given."""
+    if (other.clock, best.clock) != ("host", "host") or other.cpu_over_wall is None or max(other.busy, best.busy):
+        return "", 1.0
+    return "both are by the host's clock, in processes on CPUs of their own", AGREEMENT.min_host_share
+
+
 def _ends_ns(value: Derived) -> float:
     return AGREEMENT.host_launch_ns if value.clock == "host" else AGREEMENT.launch_ends_ns
 
 
-def _contradiction(name: str, claim: Claim, best: Derived, known: str) -> str:
+def _contradiction(name: str, claim: Claim, best: Derived, known: Sequence[str]) -> str:
     top, mine = (format_in(v.median, v.unit, 4) for v in (best, claim.best))
     points = f", the best of {count(len(claim.values), 'point')}," if len(claim.values) > 1 else ""
-    rest = f" ({known}: no explanation of so much)" if known else ""
-    return f"{name}: {_named(best)} gives {top}, and {mine}{points} is less than that by more than can be explained{rest}"
+    rest = f" ({'; '.join(known)}: no explanation of so much)" if known else ""
+    return f"{name}: {_named(best)} gives {top}, and {mine}{points} is worse by more than can be explained{rest}"
 
 
 def _named(value: Derived) -> str:
@@ -224,4 +243,5 @@ def _above(alone: Derived, line: Sequence[Derived], cache: int) -> Iterator[Pair
             why += f": its {format_bytes(value.nbytes, 1)} lie partly in caches, of which more units have more"
         else:
             why += ", and its data fit no cache: the value on the fewer units is too low, or that on the more too high"
-        yield Pair(name, value, alone, middle, low, high, why, not held, () if held else (alone, value))
+        doubted = () if held else (alone, value)
+        yield Pair(name, value, alone, middle, low, high, why, not held, doubted, _named(value), _named(alone))

@@ -11,6 +11,7 @@ from clmembench.benchmarks import (
     LATENCY,
     MIB,
     MIN_PROCESSES_FOR_INTERVAL,
+    NEAREST_LATENCY,
     axis,
     axis_of,
     benchmark,
@@ -19,7 +20,7 @@ from clmembench.benchmarks import (
     line_bytes,
     telling_count,
 )
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Headline, Kernel, Launch, Skip, Slope, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Headline, Kernel, Launch, Quantity, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 KIB = 1024
@@ -110,6 +111,7 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
         Headline("latency", "nearest cache", "latency", {"spacing_bytes": "line"}, {"array_bytes": "smallest"}),
         Headline("latency", "memory", "latency", {"spacing_bytes": "line"}, {"array_bytes": "largest"}, note=ONE_UNIT),
     ),
+    quantities=[Quantity(NEAREST_LATENCY, "latency", {"spacing_bytes": ("line",)})],
     figure_axis="array_bytes",
     processes=_processes,
     array_bytes=growing(4 * KIB, headline_bytes, per_octave=4),

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clmembench.analysis.derive import Derived
 from clmembench.gates import agreement
 from clmembench.gates.agreement import Pair
 from clmembench.model import Run
 from clmembench.report.rows import Row
 from clmembench.report.section import Reasons, Section, columns
 from clmembench.specs.sheets import SpecSheet
-from clmembench.units import count, format_in, format_params
+from clmembench.units import count, format_in
 
 TITLE = "Agreement: values of this run that measure one thing, each beside the best of them."
-SIZES = ("array_bytes", "set_bytes")  # of the data, which are the largest of each
 
 
 def section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Section | None:
@@ -34,9 +32,4 @@ def _cells(pair: Pair, reasons: Reasons) -> tuple[str, ...]:
     values = (format_in(v.median, v.unit, 4) for v in (pair.better, pair.other))
     why = f"{'CONTRADICTION ' if pair.contradicts else ''}{reasons.number(pair.why)}"
     interval = f"{pair.share_low:.3f} to {pair.share_high:.3f}"
-    return (pair.name, _named(pair.better), _named(pair.other), *values, f"{pair.share:.3f}", interval, why)
-
-
-def _named(value: Derived) -> str:
-    own = {name: found for name, found in value.params.items() if name not in SIZES}
-    return f"{value.benchmark} {format_params(own)}".strip()
+    return (pair.name, pair.better_label, pair.other_label, *values, f"{pair.share:.3f}", interval, why)
