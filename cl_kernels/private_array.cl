@@ -91,7 +91,7 @@ FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
 kernel void sort(const global uint* restrict in, global uint* restrict out, const uint words, const uint phases,
                  const uint rounds) {
     const uint lid = get_local_id(0);
-    uint a[WORDS];
+    uint a[WORDS], top = ~0u;
 #if DYNAMIC
     for (uint i = 0; i < words; i++) a[i] = in[OWN_ELEMENT(i)];
     for (uint r = 0; r < rounds; r++) {
@@ -105,7 +105,8 @@ kernel void sort(const global uint* restrict in, global uint* restrict out, cons
             }
             a[j] = key;
         }
-        for (uint i = 0; i < words; i++) a[i] = ~r - a[i];
+        for (uint i = 0; i < words; i++) a[i] = top - a[i];
+        top--;
     }
     for (uint i = 0; i < words; i++) out[OWN_ELEMENT(i)] = a[i];
 #else
@@ -120,7 +121,8 @@ kernel void sort(const global uint* restrict in, global uint* restrict out, cons
             for (uint i = 1; i + 1 < WORDS; i += 2) SORT_PAIR(uint, a[i], a[i + 1])
         }
 #pragma unroll
-        FOR_EACH_WORD a[i] = ~r - a[i];
+        FOR_EACH_WORD a[i] = top - a[i];
+        top--;
     }
 #pragma unroll
     FOR_EACH_WORD out[OWN_ELEMENT(i)] = a[i];
