@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
-from clmembench.analysis.derive import Derived
+from clmembench.analysis.derive import Derived, key_of, summarise
+from clmembench.gates.lines import Key
 from clmembench.gates.thresholds import RUN
-from clmembench.model import Fact, Header, Record
+from clmembench.model import Fact, Header, Record, Run
+from clmembench.model.direction import score
 
 QUIETEN = "quieten the host, and measure it again"
 
 
 def shortage(value: Derived, header: Header) -> str:
-    """Why a value lacked CPUs, and the remedy; "" where it did not, or nothing says so.
+    """Why a value lacked CPUs, and the remedy, without numbers, which differ between points; "" where it did not, or nothing
+    says so.
 
     Threads that waited for a CPU took longer by that much at most, whatever the kernel. Waking a thread takes time too, so
     somebody else must have had the CPU. Where the system does not count waits, CPU time over time says on how many units the
@@ -24,21 +28,22 @@ def shortage(value: Derived, header: Header) -> str:
     cpus = _number(host, "logical_cpus") or 1.0
     stolen = _stolen(value.stolen * cpus, value.cpu_over_wall)
     if stolen > RUN.max_wait_share:
-        return f"other virtual machines took {stolen:.0%} of its CPU time: measure at a quieter time"
+        return "other virtual machines took the CPUs: measure at a quieter time"
     units = (value.place.compute_units or header.device.compute_units) if on_cpu else 1
     few = few_units(value) if on_cpu else ""
     missing = 1 - (value.cpu_over_wall or 0.0) / value.busy if few else 0.0
     waited = missing if value.waited is None else value.waited
     if waited > RUN.max_wait_share:
         by_others = _is_by_others(waited, value.others * cpus)
-        why = _limit(host, units) or (f"other programs used {value.others:.0%} of the CPUs: {STOP}" if by_others else "")
-        what = few if value.waited is None or not why else f"a thread waited for a CPU {waited:.0%} of the time"
-        return f"{what}: {why or QUIETEN}" if few or why else ""
+        others = f"its threads waited for CPUs that other programs used: {STOP}" if by_others else ""
+        why = _limit(host, units) or others or (f"{few}: {QUIETEN}" if few else "")
+        if why:
+            return why
     usable, quota = (_number(host, name) or cpus for name in ("usable_cpus", "cpu_limit"))
     if value.busy > min(usable, quota) or (value.clock != "device" and usable < units):
         return _limit(host, units)
-    if value.others > RUN.max_others_awake and _wakes_threads(value):
-        return f"other programs used {value.others:.0%} of the CPUs, which changes how long waking a thread takes: {STOP}"
+    if on_cpu and value.waited is not None and value.others > RUN.max_others_share:
+        return f"other programs used the CPUs, and with them caches and memory: {STOP}"
     return ""
 
 
@@ -52,7 +57,37 @@ def is_disturbed(record: Record, on_cpu: bool, cpus: int) -> bool:
         return False
     waited, others, stolen = (share or 0.0 for share in (record.cpu_waited, record.cpu_others, record.cpu_stolen))
     by_others = waited > RUN.max_wait_share and _is_by_others(waited, others * cpus)
+    by_others |= on_cpu and others > RUN.max_others_share
     return by_others or _stolen(stolen * cpus, None) > RUN.max_wait_share
+
+
+def disturbed_trials(run: Run) -> dict[Key, list[Record]]:
+    """The trials of each point's search from which others took the CPUs."""
+    on_cpu, cpus = run.header.device.kind == "cpu", int(_number(run.header.host, "logical_cpus") or 1)
+    found: dict[Key, list[Record]] = defaultdict(list)
+    for record in run.records:
+        if record.role == "tune" and record.benchmark in run.header.benchmarks and is_disturbed(record, on_cpu, cpus):
+            found[_plain(key_of(record), run.header)].append(record)
+    return found
+
+
+def better_configuration(value: Derived, trials: Mapping[Key, Sequence[Record]], header: Header) -> str:
+    """Why another configuration may be better than the one that was measured: its trial lacked CPUs; "" where none may be."""
+    metric = next((m for m in header.benchmarks[value.benchmark].metrics if m.name == value.metric), None)
+    for trial in trials.get(_plain(value.key, header), ()) if metric is not None and value.median else ():
+        found = summarise([trial], metric) if metric is not None else None
+        waited = min(MAX_GUESSED_WAIT, trial.cpu_waited or 0.0)
+        possible = score(found.median, value.better) / (1 - waited) if found is not None else 0.0
+        if possible * (1 - RUN.max_wait_share) > score(value.median or 0.0, value.better):
+            return f"another configuration may be better, whose trial waited for CPUs that other programs used: {STOP}"
+    return ""
+
+
+def _plain(key: Key, header: Header) -> Key:
+    """The key of a point without its configuration."""
+    benchmark, params, place = key
+    tuning = header.benchmarks[str(benchmark)].tuning
+    return benchmark, tuple(pair for pair in params if pair[0] not in tuning), place  # type: ignore[attr-defined]
 
 
 def possible_gain(value: Derived) -> float:
@@ -68,12 +103,6 @@ def few_units(value: Derived) -> str:
     if used is None or not busy or used >= RUN.min_units_used * busy * (1 - min(1.0, waking)):
         return ""
     return f"{busy} compute unit{'s were' if busy != 1 else ' was'} to work and {used:.2f} were used"
-
-
-def _wakes_threads(value: Derived) -> bool:
-    """Whether waking threads is a part of the time that counts: it is shorter where other programs keep the CPUs awake."""
-    is_short = value.pass_ns * RUN.max_wait_share < RUN.wake_ns * max(1, value.busy)
-    return is_short and (value.clock != "device" or (value.busy > 1 and value.pass_ns > 0))
 
 
 def _is_by_others(waited: float, others_cpus: float) -> bool:
@@ -96,7 +125,8 @@ def _limit(host: Mapping[str, Fact], units: int) -> str:
         )
     if quota and quota < min(number for number in (usable, cpus, units + 1.0) if number):
         fewer = f", or measure on fewer, -a compute_units={quota // 1:g}" if 1 <= quota < units else ""
-        return f"a control group limits the process to {quota:g} CPUs: raise the container's CPU limit{fewer}"
+        cpus_left = f"{quota:g} CPU{'s' if quota != 1 else ''}"
+        return f"a control group limits the process to {cpus_left}: raise the container's CPU limit{fewer}"
     return ""
 
 

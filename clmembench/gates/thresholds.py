@@ -27,7 +27,7 @@ class RunThresholds:
     min_units_used: float = 0.75  # share of the compute units asked for: uneven work and a launch's idle ends explain it
     wake_ns: float = 25_000  # for each unit of a pass that waking its thread may take: short passes end before all are at work
     max_wait_share: float = 0.13  # of its time without a CPU: work that waited less takes 15% longer at most
-    max_others_awake: float = 0.25  # of the CPUs that others use: more keeps them from idling, which hastens waking
+    max_others_share: float = 0.2  # of all CPUs: more is no service of the host, and shares caches, memory and the clock
     min_blamed_share: float = 0.5  # of a wait: others ran for so long, unless it is waking or a thread of one's own
     max_units_used: float = 1.15  # beyond it other threads ran
     max_peak_share: float = 1.02  # of a theoretical peak: more than rounding of the sheet's figures explains

@@ -111,10 +111,10 @@ def _peak(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found
 
 def _cores(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Found:
     """Waits for CPUs, and CPU time over the kernels' time: on a CPU it says on how many compute units a point ran."""
-    on_cpu = run.header.device.kind == "cpu"
+    on_cpu, trials = run.header.device.kind == "cpu", cpu_share.disturbed_trials(run)
     for value in with_value(values):
         units, used = value.place.compute_units, value.cpu_over_wall
-        short = cpu_share.shortage(value, run.header)
+        short = cpu_share.shortage(value, run.header) or cpu_share.better_configuration(value, trials, run.header)
         if short:
             yield value, short
         elif not on_cpu or used is None:

@@ -27,7 +27,7 @@ Paths = str | Path | Iterable[str | Path]
 
 NUMBERS = (
     "median", "ci_low", "ci_high", "q1", "q3", "min", "peak", "fraction_of_peak", "cycles", "cycles_low", "cycles_high",
-    "core_clock_ghz", "cpu_over_wall",
+    "core_clock_ghz", "cpu_over_wall", "cpu_waited", "cpu_others", "cpu_stolen",
 )  # fmt: skip
 
 

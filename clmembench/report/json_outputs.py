@@ -69,6 +69,9 @@ class PointObject(TypedDict):
     core_clock_ghz: Number
     core_clock_origin: str
     cpu_over_wall: Number
+    cpu_waited: Number
+    cpu_others: float
+    cpu_stolen: float
     cpus: list[int]
     verified: bool
     stopped: str
