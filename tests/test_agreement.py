@@ -127,9 +127,26 @@ def test_a_runtime_that_copies_with_one_thread_is_explained_by_the_units_at_work
 
 def test_sets_that_a_cache_may_hold_are_another_quantity():
     assert found(read(31.0), shared(200.0, set_bytes=64 * MIB)) == []
+    (pair,) = found(read(31.0), shared(3.0, set_bytes=64 * MIB))  # no cache makes it slower
+    assert pair.contradicts and pair.other.benchmark == "cache_read"
+    claims = replace(CPU, cache_bytes=480 * MIB)  # of a whole socket, four times which no array here is
+    assert [pair.contradicts for pair in found(copy(37.0), grid(16.0), info=claims)] == [True]
     small = {"array_bytes": 16 * MIB}
     (pair,) = found(read(110.0, params=small, index=3), read(31.0), usm(30.5))
     assert pair.better.median == pytest.approx(31.0, rel=0.01)
+
+
+def test_a_driver_that_claims_a_cores_cache_makes_no_memory_of_a_sockets():
+    info = replace(CPU, cache_bytes=2 * MIB)
+    fast = replace(product(8.0, 2, nbytes=110 * MIB), place=Place())
+    assert found(read(33.0), fast, info=info) == []
+    assert {pair.contradicts for pair in found(product(1.0, 1, 128 * MIB), product(2.7, 2, 128 * MIB, 1), info=info)} == {False}
+
+
+def test_a_value_that_is_mostly_launching_is_no_bandwidth():
+    short = rate("usm_bandwidth", usm(1.0).params | {"array_bytes": 64 * MIB}, 1714.0, nbytes=64 * MIB, clock="host", index=60)
+    (pair,) = found(read(4530.0), short, info=GPU)
+    assert pair.contradicts and "launch" in pair.why
 
 
 def test_points_that_the_user_chose_or_the_budget_left_are_not_doubted():

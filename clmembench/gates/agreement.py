@@ -7,6 +7,7 @@ without a reason the worse one is wrong: a roof that another kernel exceeds is n
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,7 +32,8 @@ class Claim:
     quantity: Quantity
     best: Derived
     values: tuple[Derived, ...]
-    incomplete: str = ""
+    incomplete: str
+    data_bytes: float  # infinite where they surely lie in memory, or the quantity is none of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +57,19 @@ class Pair:
 def pairs(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> list[Pair]:
     """The best claim of each quantity with every other claim of it, and each speed-up above the number of compute units."""
     claims: dict[tuple[str, str], list[Claim]] = defaultdict(list)
-    cards, info, cache = run.header.benchmarks, run.header.device, cache_bytes_of(run.header.device, sheet)
+    cards, info, least = run.header.benchmarks, run.header.device, _least_memory_bytes(run.header.device, sheet)
     own = [v for v in values if not cards[v.benchmark].peer_of]
     for name, card in cards.items():
         mine = [v for v in own if v.benchmark == name and v.place.compute_units is None]
-        for claim in _claims(card, mine, run, cache):
+        for claim in _claims(card, mine, run, least):
             claims[(claim.quantity.name, claim.best.unit)].append(claim)
     found = [pair for (name, _), several in claims.items() for pair in _pairs(name, several)]
-    return [*found, *_speed_ups([v for v in own if _is_usable(v) and v.place.compute_units is not None], info, cache)]
+    return [*found, *_speed_ups([v for v in own if _is_usable(v) and v.place.compute_units is not None], info, least)]
+
+
+def _least_memory_bytes(info: DeviceInfo, sheet: SpecSheet | None) -> float:
+    """Bytes of data from which on they lie in memory. Some drivers claim a core's cache alone, or none."""
+    return max(AGREEMENT.min_memory_to_cache_ratio * cache_bytes_of(info, sheet), AGREEMENT.min_memory_bytes)
 
 
 def contradictions(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> Iterator[tuple[Derived, str]]:
@@ -80,19 +87,19 @@ def _is_usable(value: Derived) -> bool:
     return known and numbers and min(value.median or 0.0, value.ci_low or 0.0) > 0
 
 
-def _claims(card: Card, values: Sequence[Derived], run: Run, cache: int) -> Iterator[Claim]:
+def _claims(card: Card, values: Sequence[Derived], run: Run, least: float) -> Iterator[Claim]:
     for quantity in card.quantities:
         if quantity.devices != "all" and (quantity.devices == "cores") != run.header.device.has_cpu_cores:
             continue
         mine = [v for v in values if v.metric == quantity.metric and _has_params(v, quantity)]
         largest = max((_number(v, quantity.largest) for v in mine), default=0)
         mine = [v for v in mine if not quantity.largest or _number(v, quantity.largest) == largest]
-        if quantity.beyond_caches:
-            mine = [v for v in mine if _data_bytes(v, quantity) >= AGREEMENT.min_memory_to_cache_ratio * cache]
         usable = tuple(v for v in mine if _is_usable(v))
         if usable:
             best = max(usable, key=lambda v: gain(v.median or 0.0, v.better))
-            yield Claim(quantity, best, usable, _incomplete(quantity, mine, run))
+            data = _data_bytes(best, quantity)
+            in_memory = not quantity.beyond_caches or data >= least
+            yield Claim(quantity, best, usable, _incomplete(quantity, mine, run), math.inf if in_memory else data)
 
 
 def _incomplete(quantity: Quantity, values: Sequence[Derived], run: Run) -> str:
@@ -123,10 +130,14 @@ def _data_bytes(value: Derived, quantity: Quantity) -> int:
 
 
 def _pairs(name: str, claims: Sequence[Claim]) -> Iterator[Pair]:
-    best = max(claims, key=lambda claim: gain(claim.best.median or 0.0, claim.best.better))
     for claim in claims:
-        if claim is best or _is_bounded(claim):
+        if _is_bounded(claim):
             continue  # of a kernel that only has to stay below there is nothing to compare
+        # a cache helps less where the data are more
+        rivals = [rival for rival in claims if rival.data_bytes >= AGREEMENT.min_data_share * claim.data_bytes]
+        best = max(rivals, key=lambda rival: gain(rival.best.median or 0.0, rival.best.better))
+        if best is claim:
+            continue
         share, low, high = _share(claim.best, best.best)
         reasons, explained = _reasons(claim, best.best, high)
         contradicts = high < (AGREEMENT.min_roof_share if _is_bounded(best) else AGREEMENT.min_share) * explained
@@ -187,7 +198,8 @@ def _launch(other: Derived, best: Derived) -> tuple[str, float]:
     mine, its = (_ends_ns(v) / v.pass_ns if v.pass_ns else 0.0 for v in (other, best))
     if mine - its < AGREEMENT.min_launch_share:
         return "", 1.0
-    return f"its passes of {other.pass_ns / 1e3:.3g} us include the start and end of a launch", max(0.0, 1 - mine + its)
+    reason = f"its passes of {other.pass_ns / 1e3:.3g} us include the start and end of a launch"
+    return reason, max(AGREEMENT.min_after_launch, 1 - mine + its)
 
 
 def _host(other: Derived, best: Derived) -> tuple[str, float]:
@@ -215,33 +227,33 @@ def _named(value: Derived) -> str:
 # ---- speed-up over compute units ---------------------------------------------------------------------------------------
 
 
-def _speed_ups(values: Sequence[Derived], info: DeviceInfo, cache: int) -> Iterator[Pair]:
+def _speed_ups(values: Sequence[Derived], info: DeviceInfo, least: float) -> Iterator[Pair]:
     """Of points over compute units, those with a speed-up above the number of units. n units do no more than n times what one
     does, unless its data come from caches, of which n units have more."""
     lines: dict[tuple[object, ...], list[Derived]] = defaultdict(list)
     for value in values:
         if more_is_better(value.better) and (value.place.compute_units or 0) <= info.compute_units:
             others = tuple(sorted((k, str(v)) for k, v in value.params.items() if k not in PLACES))
-            lines[(value.benchmark, value.metric, others)].append(value)
-    for line in lines.values():
-        line.sort(key=lambda v: v.place.compute_units or 0)
-        yield from _above(line[0], line[1:], cache)
+            lines[(value.benchmark, others)].append(value)
+    for several in lines.values():  # one metric of a point says it all
+        line = sorted((v for v in several if v.metric == several[0].metric), key=lambda v: v.place.compute_units or 0)
+        yield from _above(line[0], line[1:], least)
 
 
-def _above(alone: Derived, line: Sequence[Derived], cache: int) -> Iterator[Pair]:
+def _above(alone: Derived, line: Sequence[Derived], least: float) -> Iterator[Pair]:
     units = alone.place.compute_units or 1
     for value in line:
         times = (value.place.compute_units or 1) / units
         low, middle, high = (bound * times for bound in sorted(_share(alone, value)))
         if times <= 1 or high >= AGREEMENT.min_share:
             continue
-        held = 0 < value.nbytes < AGREEMENT.min_memory_to_cache_ratio * cache
+        held = 0 < value.nbytes < least
         speed_up = (value.median or 0.0) / (alone.median or 1.0)
         name = f"speed-up of {value.benchmark} by {value.place.compute_units} of {count(units, 'compute unit')}"
         why = f"{speed_up:.2f} times as fast on {times:g} times the units"
         if held:
-            why += f": its {format_bytes(value.nbytes, 1)} lie partly in caches, of which more units have more"
+            why += f": its {format_bytes(value.nbytes, 1)} may lie partly in caches, of which more units have more"
         else:
-            why += ", and its data fit no cache: the value on the fewer units is too low, or that on the more too high"
+            why += ", and its data lie in memory: the value on the fewer units is too low, or that on the more too high"
         doubted = () if held else (alone, value)
         yield Pair(name, value, alone, middle, low, high, why, not held, doubted, _named(value), _named(alone))

@@ -83,10 +83,13 @@ class AgreementThresholds:
     min_roof_share: float = 0.98  # of a kernel that only has to stay below: it exceeds no roof
     same_units_share: float = 0.9  # of compute units at work: fewer are a reason
     launch_ends_ns: float = 5e3  # of a pass, by the device's clock: its first and last work-groups run alone
-    host_launch_ns: float = 1e5  # of a pass, by the host's clock: the launch and the wait for it
+    host_launch_ns: float = 3e4  # of a pass, by the host's clock: the launch and the wait for it
+    min_after_launch: float = 0.5  # of the better value: one that is mostly launching is no bandwidth
     min_host_share: float = 0.8  # between processes by the host's clock: launches took 10.7 and 12.3 us beside an H100
     min_launch_share: float = 0.005  # of a pass: less explains nothing
     min_memory_to_cache_ratio: float = 4  # times the cache as stated: what lies in memory, by STREAM's rule
+    min_data_share: float = 0.9  # of another's data: what is over less may be faster by caches
+    min_memory_bytes: float = 256 << 20  # of such data at least: drivers claim a core's cache for a socket's of 100 MB and more
 
 
 POINT, RUN, COMMANDS = PointThresholds(), RunThresholds(), CommandThresholds()

@@ -16,11 +16,11 @@ class Quantity:
     """A quantity of the device that points of a benchmark measure; benchmarks that name the same one are compared in each run.
 
     Its points are those of `metric` on the whole device whose parameters have the values in `params`, at the largest value of
-    the parameter `largest`; with `beyond_caches` only where their data, `largest` in bytes or else what a pass moves, are four
-    times the cache at least. The best of them is what the benchmark says of the quantity. `limit` says why that may be worse
-    than the quantity, as of a kernel that does more than what is measured, and `least_share` down to which share of it this is
-    an explanation; without a limit the benchmark claims to reach the quantity. `devices`: where local memory is a core's cache,
-    its reads and those of the cache are one quantity, on cores alone.
+    the parameter `largest`; the best of them is what the benchmark says of the quantity. With `beyond_caches` it proves others
+    wrong only where its data, `largest` in bytes or else what a pass moves, are four times the cache or as many as the other's.
+    `limit` says why it may be worse than the quantity, as of a kernel that does more than what is measured, and `least_share`
+    down to which share of it this is an explanation; without a limit the benchmark claims to reach the quantity. `devices`:
+    where local memory is a core's cache, its reads and those of the cache are one quantity, on cores alone.
     """
 
     name: str
