@@ -223,9 +223,9 @@ def latency_curve(run: Run) -> list[plateaus.CurvePoint]:
 
 SINGLE_VALUE_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
     "peak": _peak,
-    CORES_GATE: _cores,
     "clock": _clock,
     "impossible": lambda values, run, sheet: impossible(values, run),
+    CORES_GATE: _cores,  # last: what cannot be is no matter of who else used the host
 }
 CROSS_POINT_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {
     "levels": _levels,
