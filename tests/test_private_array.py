@@ -53,6 +53,19 @@ def test_what_rounds_leave_is_what_doing_them_one_by_one_leaves(rounds, words):
         )
 
 
+@pytest.mark.parametrize("every", [2, 3, 4, 6])
+@pytest.mark.parametrize("least", [1, 10, 100, 1001])
+def test_sorts_that_were_left_out_leave_another_order(every, least):
+    prepared = discovered()["private_array"].prepare(FakeDevice(), pattern="sort", indexing="static", words=9)
+    rounds = int(prepared.work(least).commands[0].args[-1])
+    assert least <= rounds < least + 12 and prepared.work(3 * least).ops > prepared.work(least).ops
+    given = PRIVATE._initial_contents("sort", 9, 3, seed=1)
+    held = given
+    for number in range(rounds):
+        held = np.uint32(2**32 - 1 - number) - (held if number % every else np.sort(held, axis=0))
+    assert (held != PRIVATE._expected("sort", given, rounds)).any()
+
+
 @pytest.mark.parametrize("words", [2, 4, 9])
 def test_steps_are_counted_as_they_are_done(words):
     assert PRIVATE.steps_per_round("add", "static", words) == words
@@ -91,7 +104,7 @@ def test_a_wrong_element_is_noticed_on_a_real_device(pocl, pattern, indexing):
         assert sampling.check_outputs(pocl, prepared.work(rounds)) == ""
         two = prepared.work(rounds)
         assert "elements are not what" in sampling.check_outputs(
-            pocl, replace(two, commands=prepared.work(rounds + 1).commands)
+            pocl, replace(two, commands=prepared.work(rounds + 12).commands)
         )
 
 
