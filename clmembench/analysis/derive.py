@@ -10,7 +10,7 @@ from typing import Any
 
 from clmembench.analysis import point_records, stats
 from clmembench.analysis.metric_forms import amount_of, hidden_shares, inverse_slope, slope_ends
-from clmembench.model import Card, Metric, Place, Record, Run, Value
+from clmembench.model import Card, Cause, Metric, Place, Record, Run, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,8 @@ class Derived:
     `medians` has one of each process of `measured_in`; `sampled` is the metric and the records whose samples these are of;
     `outliers` are counted, never dropped. `others` and `stolen` are the shares of the host's CPUs that other processes and
     guests used, `waited` the share of its time for which a thread had no CPU. `gate` names the gate that a suspect value
-    failed, `key` the point as `key_of` does; `evidence` are the ids of the records, and `facts` what the compiler said."""
+    failed, `cause` says why there is no value, `key` names the point as `key_of` does; `evidence` are the ids of the records,
+    and `facts` what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -60,6 +61,7 @@ class Derived:
     stolen: float = 0.0
     waited: float | None = None
     gate: str = ""
+    cause: Cause = Cause.NONE
     medians: tuple[float, ...] = ()
     measured_in: tuple[int, ...] = ()
     key: tuple[object, ...] = ()
@@ -245,6 +247,7 @@ def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
         "better": metric.better,
         "peak": metric.peak,
         "gate": record.gate,
+        "cause": record.cause,
         "facts": record.facts,
         "key": key_of(record),
     }

@@ -178,7 +178,7 @@ def cycles_per_further_word(values: Sequence[Derived], memory: str) -> BoundedRa
     """Cycles that every further distinct word adds to a sub-group's time for a load; None where the clock is not known."""
     wide = sub_group_width_of(values)
     most, one = _load_value(values, memory, wide), _load_value(values, memory, wide, degree=wide)
-    if most is None or one is None:
+    if most is None or one is None or not most.status == one.status == "ok":
         return None
     told = [most.cycles, one.cycles, most.cycles_low, one.cycles_high, most.cycles_high, one.cycles_low]
     if any(n is None for n in told):

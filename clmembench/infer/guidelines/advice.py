@@ -16,12 +16,13 @@ from clmembench.infer.access.subgroup import (
     sub_group_width_of,
     work_items_are_serial,
 )
-from clmembench.infer.effect import BoundedRatio, first_value
-from clmembench.model import DeviceInfo, Finding, Value
+from clmembench.infer.effect import BoundedRatio, first_value, has_parameters
+from clmembench.model import Cause, DeviceInfo, Finding, Value
 
 GuidelineVerdict = Literal["holds", "does not hold", "undetermined", "not applicable"]
 
 MIN_WORTHWHILE_RATIO = 1.10  # times: a smaller gain is not worth rewriting a kernel
+INABILITIES = (Cause.MISSING_FEATURE, Cause.UNSUPPORTED, Cause.NONE)  # NONE: of runs that say no cause
 RUN_ACCESS = "run suite access"
 ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # what the order of accesses costs, of one group and of several
 MEASURE_AGAIN_ADVICE = "no advice yet: measure again on a quieter host"
@@ -86,10 +87,21 @@ class RunKnowledge:
         """True if a sub-group's work-items are known to run at the same time."""
         return work_items_are_serial(self.values, self.wide)[0] is False
 
-    def absent(self, memory: str) -> str:
-        """Why this device has no such memory; "" where it has, or the run does not say."""
-        mine = [v for v in self.values if v.benchmark == SUBGROUP_BENCHMARK and v.params.get("memory") == memory]
-        return mine[0].reason if mine and all(v.status == "skipped" for v in mine) else ""
+    def absent(self, benchmark: str, **params: Value) -> str:
+        """Why this device cannot run the points of a benchmark with these parameters; "" where it can, or where the run does
+        not say, as where its budget was spent before them."""
+        mine = [v for v in self.values if v.benchmark == benchmark and has_parameters(v, params)]
+        lacking = bool(mine) and all(v.status == "skipped" and v.cause in INABILITIES for v in mine)
+        return mine[0].reason if lacking else ""
+
+    def without_value(self, benchmark: str, **params: Value) -> int:
+        """How many points of a benchmark with these parameters have no good value although the device could run them."""
+        mine = [v for v in self.values if v.benchmark == benchmark and has_parameters(v, params)]
+        return sum(v.status != "ok" and not (v.status == "skipped" and v.cause in INABILITIES) for v in mine)
+
+    def side_by_side_groups(self, groups: Sequence[int]) -> list[int]:
+        """Those numbers of work-groups that run at the same time: on a CPU a core runs one after the other."""
+        return [n for n in groups if not self.info.has_cpu_cores or n <= self.info.compute_units]
 
     def nearest(self) -> Derived | None:
         """A load of one work-item that global memory's nearest cache holds: by absolute addresses, where pchase is in the run;
@@ -127,6 +139,14 @@ def advice_by_ratio(
     return Advice(name, guideline, "undetermined", *told, MEASURE_AGAIN_ADVICE, reason)
 
 
+def only_if_complete(advice: Advice, missing: int, what: str) -> Advice:
+    """The advice; undetermined where it says that there is no effect and points that might show one have no value."""
+    if advice.verdict != "does not hold" or not missing:
+        return advice
+    reason = f"{missing} {what} have no value in this run, and might show it"
+    return replace(advice, verdict="undetermined", advice=MEASURE_AGAIN_ADVICE, reason=reason)
+
+
 def advice_of_no_effect(advice: Advice) -> Advice:
     """The advice for a guideline that claims no effect: it holds where there is none."""
     if advice.verdict == "holds":
@@ -144,8 +164,6 @@ def advice_by_findings(
 ) -> Advice:
     """By verdicts on a memory: it holds where each of those named has one of the words wanted of it. The effect is the largest
     of the times they are from."""
-    if known.absent(memory):
-        return inapplicable_advice(name, guideline, known.absent(memory))
     if memory not in known.memories:
         return undetermined_advice(name, guideline, "the run has no points of this memory: run suite access")
     verdicts = known.memories[memory].verdicts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clmembench.analysis.derive import Derived
 from clmembench.infer.access.saturation import MIN_SATURATED_RATE_SHARE, SaturatingValue
@@ -14,12 +14,15 @@ from clmembench.infer.guidelines.advice import (
     format_ratio,
     format_upper_bound,
     inapplicable_advice,
+    only_if_complete,
     undetermined_advice,
 )
 from clmembench.model import Finding, Value
 
 NO_COPY_GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
+ADDITIONS: Mapping[str, Value] = {"op": "add", "dtype": "int", "address": "same", "result": "used"}
 # Thresholds and limits, each with its reason
+MAX_GRID_HOLES_SHARE = 0.1  # of the shapes: with more missing the smallest that does may be among them
 MIN_KERNEL_LAUNCH_RATIO = 10  # times the cost of a launch: a shorter kernel loses a tenth or more to it
 SINGLE_WORD_BYTES = 4  # bytes
 MAX_NEGLIGIBLE_LAUNCH_US = 0.5  # microseconds a launch: kernels shorter than ten such launches are rare
@@ -65,7 +68,7 @@ def _saturating_shape(known: RunKnowledge, name: str, finding: str, claim: str, 
     shape, first = (found.shape, found.is_smallest_tried) if isinstance(found, SaturatingValue) else ("", False)
     as_in = f", as {shape} (work-group x ILP x groups)" if shape else ""
     advice = (enough if first else needs).format(found.value, as_in)
-    short = _why_grid_falls_short(known)
+    short = _why_grid_falls_short(known) or _why_grid_has_holes(known)
     if short:
         return Advice(
             name, claim, "undetermined", *told, f"{found.value:.0f} {unit} are enough for the grid's best{as_in}", short
@@ -84,6 +87,12 @@ def _why_grid_falls_short(known: RunKnowledge) -> str:
         return ""
     share = grid.value / best.median
     return f"the best copy of the grid moves {share:.0%} of this run's best: what is enough for it is not for memory"
+
+
+def _why_grid_has_holes(known: RunKnowledge) -> str:
+    """Why the grid is too incomplete to say which shape is the smallest that does; "" where it is not."""
+    gone, whole = known.without_value("copy_grid"), sum(v.benchmark == "copy_grid" for v in known.values)
+    return f"{gone} of {whole} shapes have no value in this run" if gone > MAX_GRID_HOLES_SHARE * whole else ""
 
 
 def _best_copy(known: RunKnowledge) -> Derived | None:
@@ -166,9 +175,9 @@ def privatised_atomics(known: RunKnowledge) -> Advice:
     claim = "atomics that compete for one address should be privatised, a copy a work-group"
     shared, own = ({int(v.params["items"]): v for v in _atomic_additions(known, memory)} for memory in ("global", "local"))
     sizes = sorted(shared.keys() & own.keys())
-    most = sizes[-1] if sizes else 0
+    most = sizes[-1] if sizes and sizes[-1] > 1 else 0  # one work-item competes with none
     found = bounded_ratio(shared.get(most), own.get(most))
-    return advice_by_ratio(
+    advice = advice_by_ratio(
         "X6",
         claim,
         found,
@@ -177,13 +186,14 @@ def privatised_atomics(known: RunKnowledge) -> Advice:
         f"add to the global address at once: {most} competing work-items lose at most {format_upper_bound(found)}"
         if found
         else "",
-        "the run has no atomic additions to both memories: run benchmark atomic",
+        "the run has no atomic additions of several work-items to both memories: run benchmark atomic",
     )
+    gone = sum(known.without_value("atomic", **ADDITIONS, memory=memory) for memory in ("global", "local"))
+    return only_if_complete(advice, gone, "atomic additions")
 
 
 def _atomic_additions(known: RunKnowledge, memory: str) -> list[Derived]:
-    wanted: dict[str, Value] = {"op": "add", "dtype": "int", "memory": memory, "address": "same", "result": "used"}
-    return [v for v in values_with(known.values, "atomic", **wanted) if v.unit == "ns"]
+    return [v for v in values_with(known.values, "atomic", **ADDITIONS, memory=memory) if v.unit == "ns"]
 
 
 def launch_cost(known: RunKnowledge) -> Advice:
@@ -208,4 +218,8 @@ def launch_cost(known: RunKnowledge) -> Advice:
             *told,
             f"launch as often as is clear: one more launch in a queue costs {told[0]:.3g} us",
         )
-    return Advice("X7", claim, "holds", *told, f"give a launch {work}: one more launch in a queue costs {told[0]:.3g} us")
+    give = f"give a launch {work}: one more launch in a queue costs {told[0]:.3g} us"
+    if told[1] >= MAX_NEGLIGIBLE_LAUNCH_US:
+        return Advice("X7", claim, "holds", *told, give)
+    reason = f"{told[1]:.3g} to {told[2]:.3g} us: on either side of {MAX_NEGLIGIBLE_LAUNCH_US:g}"
+    return Advice("X7", claim, "undetermined", *told, give, reason)

@@ -19,9 +19,11 @@ from clmembench.infer.guidelines.advice import (
     format_ratio,
     format_upper_bound,
     inapplicable_advice,
+    only_if_complete,
     undetermined_advice,
 )
 
+MIN_LINE_BYTES = 64  # steps within a line say nothing of those beyond
 CONSTANT_KIND_NAMES = {
     "constant_array": "an array of the program in constant memory",
     "constant": "a buffer in constant memory",
@@ -47,15 +49,17 @@ def consecutive_access(known: RunKnowledge, memory: str) -> Advice:
         return undetermined_advice("C1", claim, f"the run has no steps through constant memory: {RUN_ACCESS}")
     worst = max(found, key=lambda step: found[step].value)
     first = min((step for step in found if found[step].low * MIN_WORTHWHILE_RATIO >= found[worst].value), default=worst)
-    return advice_by_ratio(
+    advice = advice_by_ratio(
         "C1",
         claim,
         found[worst],
         f"lay out {CONSTANT_KIND_NAMES[memory]} in the order it is read: a step of {first} words ({4 * first} B) costs "
         f"{format_ratio(found[worst])} that of one ({format_latency(steps[worst])}, not {format_latency(steps.get(1))})",
-        f"lay out constants as you like: no step up to {max(steps)} words costs more than {format_upper_bound(found[worst])}",
+        f"lay out constants as you like: no step up to {max(found)} words costs more than {format_upper_bound(found[worst])}",
         "",
     )
+    gone = len(steps) - len(found) - 1  # the step of one word is what others are held against
+    return only_if_complete(advice, gone or int(4 * max(found) < MIN_LINE_BYTES), "steps through constant memory")
 
 
 def broadcast(known: RunKnowledge, memory: str) -> Advice:
@@ -130,7 +134,7 @@ def constant_work_group_size(known: RunKnowledge, memory: str) -> Advice:
     worst = max(found, key=lambda n: found[n].value)
     fine = max((n for n in found if found[n].high < MIN_WORTHWHILE_RATIO), default=known.wide)
     words = f"{worst // max(1, known.wide)} words, one a sub-group and each in a line of its own"
-    return advice_by_ratio(
+    advice = advice_by_ratio(
         "C4",
         claim,
         found[worst],
@@ -140,31 +144,33 @@ def constant_work_group_size(known: RunKnowledge, memory: str) -> Advice:
         f"as {known.wide}",
         "",
     )
+    return only_if_complete(
+        advice, known.without_value("subgroup", memory=memory, degree=known.wide, groups=1), "work-group sizes"
+    )
 
 
 def work_group_count(known: RunKnowledge, memory: str) -> Advice:
     """C5, which claims that there is next to no effect: it holds where the effect is small."""
     claim = "the number of work-groups hardly matters to constant memory"
-    sizes = known.sizes(memory, "groups", degree=known.wide)
+    sizes = known.side_by_side_groups(known.sizes(memory, "groups", degree=known.wide))
     items = known.sizes(memory, "items", groups=max(sizes, default=1), degree=known.wide)
     many, most = items[-1] if items else known.wide, max(sizes, default=1)
     found = bounded_ratio(known.load(memory, many, degree=known.wide, groups=most), known.load(memory, many, degree=known.wide))
     number = f"{most} groups of {many}"
     if found is None or len(sizes) < 2:
         return undetermined_advice(
-            "C5", claim, f"the run has no loads of several work-groups from constant memory: {RUN_ACCESS}"
+            "C5", claim, f"the run has no loads of several work-groups at the same time from constant memory: {RUN_ACCESS}"
         )
-    return advice_of_no_effect(
-        advice_by_ratio(
-            "C5",
-            claim,
-            found,
-            f"count on up to {format_upper_bound(found)} the time for a load with {number}: they share each unit's "
-            "constant cache",
-            f"launch as many groups as the work wants: {number} wait at most {format_upper_bound(found)} as long as one",
-            "",
-        )
+    advice = advice_by_ratio(
+        "C5",
+        claim,
+        found,
+        f"count on up to {format_upper_bound(found)} the time for a load with {number}: they share each unit's constant cache",
+        f"launch as many groups as the work wants: {number} wait at most {format_upper_bound(found)} as long as one",
+        "",
     )
+    gone = known.without_value("subgroup", memory=memory, degree=known.wide)
+    return advice_of_no_effect(only_if_complete(advice, gone, "loads by several work-groups"))
 
 
 def _broadcast_load(known: RunKnowledge, memory: str) -> Derived | None:

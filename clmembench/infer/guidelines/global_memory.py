@@ -24,6 +24,10 @@ from clmembench.model import Finding
 NARROW_TYPE, PACKED_TYPE = "char", "char4"
 WIDE_TYPES = ("int", "float", "char4", "double")  # of 4 and 8 bytes
 DEVICE_COPY_TYPE = "device_copy"
+NEAREST_CACHE_ALONE = ": the table of these loads lies in the nearest cache, which says nothing of what memory itself wants"
+KEEP_ORDER_ADVICE = (
+    "let neighbouring work-items read neighbouring words: what other orders cost beyond the nearest cache is unknown"
+)
 ALIGNMENT_VERDICTS = ("aligned", "aligned_loaded")
 
 
@@ -73,15 +77,13 @@ def data_types(known: RunKnowledge) -> Advice:
 def access_patterns(known: RunKnowledge) -> Advice:
     """G3, which claims two things: both must be so, by what matters, in one group and in several."""
     claim = "global memory wants consecutive accesses, which need not be aligned"
-    memory = known.memories.get("global")
-    verdicts = memory.verdicts if memory is not None else {}
-    order, place = _worst_ratio(verdicts, ORDER_VERDICTS), _worst_ratio(verdicts, ALIGNMENT_VERDICTS)
-    if memory is None or order is None or place is None:
+    near, past = (m.verdicts if (m := known.memories.get(name)) else {} for name in ("global", "global_cg"))
+    order, place = _worst_ratio(near, ORDER_VERDICTS), _worst_ratio(near, ALIGNMENT_VERDICTS)
+    if order is None or place is None:
         return undetermined_advice("G3", claim, f"the run has no patterns of global memory: {RUN_ACCESS}")
+    beyond = _worst_ratio(past, ORDER_VERDICTS)
     evidence = tuple(dict.fromkeys((*order.evidence, *place.evidence)))
     told = (order.value, order.low, order.high, "times", evidence)
-    past = known.memories.get("global_cg")
-    beyond = _worst_ratio(past.verdicts, ORDER_VERDICTS) if past is not None else None
     deep = f", {format_ratio(beyond)} past L1" if beyond is not None else ""
     apart = f"scattered ones take up to {format_ratio(order)} as long{deep}"
     wants, needs = order.low >= MIN_WORTHWHILE_RATIO, place.low >= MIN_WORTHWHILE_RATIO
@@ -96,7 +98,10 @@ def access_patterns(known: RunKnowledge) -> Advice:
     if wants:
         advice = f"let neighbouring work-items read neighbouring words: {apart}; do not align them for speed"
         return Advice("G3", claim, "holds", *told, advice)
-    advice = f"the order of accesses hardly matters here: scattered ones take at most {order.high:.2f} times as long"
+    if beyond is None or beyond.high >= MIN_WORTHWHILE_RATIO:
+        reason = f"scattered accesses take at most {order.high:.2f} times as long{deep}{NEAREST_CACHE_ALONE}"
+        return Advice("G3", claim, "undetermined", *told, KEEP_ORDER_ADVICE, reason)
+    advice = f"the order of accesses hardly matters here: scattered ones take at most {order.high:.2f} times as long{deep}"
     return Advice("G3", claim, "does not hold", *told, advice)
 
 
@@ -129,10 +134,13 @@ def scattered_access(known: RunKnowledge) -> Advice:
         (items[1].low >= MIN_WORTHWHILE_RATIO, groups[1].low >= MIN_WORTHWHILE_RATIO),
         (items[1].high < MIN_WORTHWHILE_RATIO, groups[1].high < MIN_WORTHWHILE_RATIO),
     )
+    gone = known.without_value("subgroup", memory="global", pattern="scattered")
+    if any(flat) and gone:
+        return Advice("G4", claim, "undetermined", *told, MEASURE_AGAIN_ADVICE, f"{over}; {gone} scattered loads have no value")
     if grows[0] and flat[1]:
         return Advice("G4", claim, "holds", *told, f"choose the work-group size for scattered accesses: {over}")
     if all(flat):
-        return Advice("G4", claim, "does not hold", *told, f"neither matters here: {over}")
+        return Advice("G4", claim, "undetermined", *told, KEEP_ORDER_ADVICE, f"{over}{NEAREST_CACHE_ALONE}")
     if grows[1] or flat[0]:
         return Advice("G4", claim, "does not hold", *told, f"keep scattered accesses few however they are launched: {over}")
     return Advice("G4", claim, "undetermined", *told, MEASURE_AGAIN_ADVICE, f"{over}, within the noise")
@@ -155,7 +163,7 @@ def _growth_by_items(known: RunKnowledge) -> tuple[int, BoundedRatio] | None:
 
 def _growth_by_groups(known: RunKnowledge) -> tuple[int, BoundedRatio] | None:
     """Scattered loads in the most groups over one group of as many work-items."""
-    sizes = known.sizes("global", "groups", pattern="scattered")
+    sizes = known.side_by_side_groups(known.sizes("global", "groups", pattern="scattered"))
     if len(sizes) < 2:
         return None
     items = known.sizes("global", "items", pattern="scattered", groups=sizes[-1])[0]

@@ -17,6 +17,7 @@ from clmembench.infer.guidelines.advice import (
     format_ratio,
     format_upper_bound,
     inapplicable_advice,
+    only_if_complete,
     undetermined_advice,
 )
 
@@ -49,10 +50,8 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
 def constant_latency(known: RunKnowledge) -> Advice:
     """T3: consecutive accesses pay, and their latency hardly changes with work-items and groups."""
     claim = "consecutive accesses to images pay a little, and take as long whatever the number of work-items and groups"
-    if known.absent("image"):
-        return inapplicable_advice("T3", claim, known.absent("image"))
     memory = known.memories.get("image")
-    sizes = known.sizes("image", "groups", pattern="consecutive", degree=1)
+    sizes = known.side_by_side_groups(known.sizes("image", "groups", pattern="consecutive", degree=1))
     if memory is None or len(sizes) < 2:
         return undetermined_advice("T3", claim, f"the run has no loads from images over work-items and groups: {RUN_ACCESS}")
     if known.taking_turns():
@@ -74,6 +73,7 @@ def constant_latency(known: RunKnowledge) -> Advice:
         "long as one sub-group",
         "",
     )
+    advice = only_if_complete(advice, known.without_value("subgroup", memory="image", pattern="consecutive", degree=1), "loads")
     if advice.verdict == "holds":
         return replace(advice, verdict="does not hold")
     if advice.verdict == "undetermined":
@@ -89,9 +89,7 @@ def constant_latency(known: RunKnowledge) -> Advice:
 def images_instead_of_global(known: RunKnowledge) -> Advice:
     """T4, by scattered loads of one sub-group, and of as many groups as were measured: what is kinder to images."""
     claim = "accesses that are not consecutive are faster through images than through global memory"
-    if known.absent("image"):
-        return inapplicable_advice("T4", claim, known.absent("image"))
-    sizes = known.sizes("image", "groups", pattern="scattered")
+    sizes = known.side_by_side_groups(known.sizes("image", "groups", pattern="scattered"))
     items = known.sizes("image", "items", pattern="scattered", groups=sizes[-1]) if sizes else []
     shapes = [(known.wide, 1), *([(items[-1], sizes[-1])] if items else [])]
     found = {shape: r for shape in shapes if (r := _global_to_image_ratio(known, *shape)) is not None}
@@ -100,7 +98,7 @@ def images_instead_of_global(known: RunKnowledge) -> Advice:
     shape = max(found, key=lambda shape: found[shape].low)
     here, there = (format_latency(known.load(m, shape[0], pattern="scattered", groups=shape[1])) for m in ("image", "global"))
     who = f"of {shape[1]} groups of {shape[0]}" if shape[1] > 1 else f"of {shape[0]} work-items"
-    return advice_by_ratio(
+    advice = advice_by_ratio(
         "T4",
         claim,
         found[shape],
@@ -108,6 +106,8 @@ def images_instead_of_global(known: RunKnowledge) -> Advice:
         f"leave scattered data in buffers: {who}, texels take {here}, words of global memory {there}",
         "",
     )
+    gone = sum(known.without_value("subgroup", memory=m, pattern="scattered") for m in ("image", "global"))
+    return only_if_complete(advice, gone, "scattered loads")
 
 
 def _global_to_image_ratio(known: RunKnowledge, items: int, groups: int) -> BoundedRatio | None:

@@ -19,10 +19,12 @@ from clmembench.infer.guidelines.advice import (
     format_latency,
     format_ratio,
     inapplicable_advice,
+    only_if_complete,
     undetermined_advice,
 )
 
 NO_STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
+USUAL_BANKS = 32  # strides of fewer words bring few work-items into one bank
 NEGLIGIBLE_EFFECTS = ("none", "gain", "at most small")
 
 
@@ -68,11 +70,11 @@ def bank_conflicts(known: RunKnowledge) -> Advice:
         f"pad rows of {stride} words to {stride + 1}: a column of them takes {format_ratio(worst)} as long "
         f"({format_latency(by[stride])}, not {format_latency(by[stride + 1])})"
     )
-    leave = f"do not pad: no stride up to {max(by)} words costs over {worst.high:.2g} times the latency of the next one"
+    leave = f"do not pad: no stride up to {max(found)} words costs over {worst.high:.2g} times the latency of the next one"
     advice = advice_by_ratio("S1", claim, worst, pad, leave, NO_STRIDES)
     memory = study_banks(*bank_accesses(known.values)).findings["memory"]
     if memory.value != "ordinary":
-        return advice
+        return only_if_complete(advice, sum(v.status != "ok" for v in points) or int(max(found) < USUAL_BANKS), "strides")
     why = f"there are no banks here ({memory.reason})"
     more = f"; yet {pad}" if worst.low >= MIN_WORTHWHILE_RATIO else ""
     return replace(advice, verdict="not applicable", advice=f"{why}{more}", reason="")
@@ -100,7 +102,7 @@ def local_work_group_size(known: RunKnowledge) -> Advice:
     few, most = sizes[0], max(found, key=lambda n: found[n].value)
     enough = min(n for n in found if found[n].high * MIN_WORTHWHILE_RATIO >= found[most].low)
     size = "the largest work-groups" if enough >= known.info.max_work_group else f"work-groups of {enough} or more"
-    return advice_by_ratio(
+    advice = advice_by_ratio(
         "S4",
         claim,
         found[most],
@@ -110,6 +112,8 @@ def local_work_group_size(known: RunKnowledge) -> Advice:
         f"work-groups above {few} bring nothing: the time of a load grows with their work-items",
         "",
     )
+    gone = known.without_value("subgroup", memory="local", groups=1, pattern="consecutive", degree=1)
+    return only_if_complete(advice, gone, "work-group sizes")
 
 
 def _load_time_per_item(known: RunKnowledge, sizes: list[int]) -> dict[int, BoundedRatio]:
