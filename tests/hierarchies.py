@@ -50,7 +50,7 @@ def random_hierarchy(seed: int, *, clock: bool | None = None) -> Machine:
     """A machine of 1 to 3 caches and 0 to 2 TLBs, the same for the same seed; `clock`: with or without one, None: drawn."""
     dice = Dice(5, seed)
     gpu = dice.chance(0.5)
-    tlbs = _tlbs(dice, gpu)
+    tlbs = _with_larger_page(Dice(7, seed), gpu, _tlbs(dice, gpu))
     caches, memory_cycles = _caches(dice, gpu, tlbs)
     levels = len(caches)
     ahead = 0
@@ -72,7 +72,7 @@ def random_hierarchy(seed: int, *, clock: bool | None = None) -> Machine:
         f"random-{seed}", paths, _noise(dice, gpu, caches[0].hit_cycles), seed,
         ghz=round(dice.between(0.8, 2.0) if gpu else dice.between(1.8, 4.5), 3),
         no_clock="" if (has_clock if clock is None else clock) else "no clock can be read inside a kernel",
-        in_ns=dice.chance(0.1), base_align=_alignment(path), one_arena=True,
+        in_ns=dice.chance(0.1), base_align=_alignment(Dice(8, seed), tlbs), one_arena=True,
         source=f"drawn from seed {seed}",
     )  # fmt: skip
 
@@ -85,13 +85,23 @@ def _pairs(dice: Dice, levels: int) -> PairPrefetch | None:
     return PairPrefetch(level, dice.of(1.0, 0.5), dice.chance(0.75))
 
 
-def _alignment(path: Path) -> int:
-    """Arrays begin on 2 MiB, and where sets that are listed begin, so that consecutive units fill such a level evenly."""
-    least = 2 * MIB
-    for level in (*path.caches, *path.tlbs):
-        unit = level.line_bytes if isinstance(level, Cache) else level.page_bytes
-        least = math.lcm(least, max(1, len(level.sets.listed)) * unit)
-    return least
+def _alignment(dice: Dice, tlbs: tuple[Tlb, ...]) -> int:
+    """Arrays begin on 2 MiB, as the benchmark's do, or at any page: wherever that is among the sets that are listed."""
+    return dice.of(2 * MIB, min(2 * MIB, tlbs[0].page_bytes if tlbs else 4 * KIB))
+
+
+def _with_larger_page(dice: Dice, gpu: bool, tlbs: tuple[Tlb, ...]) -> tuple[Tlb, ...]:
+    """The TLBs; of some devices the second one translates larger pages than the first."""
+    if len(tlbs) < 2 or not dice.chance(0.2):
+        return tlbs
+    first, second = tlbs
+    page = max(2 * first.page_bytes, dice.of(64 * KIB, 2 * MIB, 2 * MIB, 32 * MIB if gpu else 1 * MIB))
+    least, most = 3 * first.entries * first.page_bytes, (1 << 29) // page
+    ways = max(2, min(second.sets.ways))
+    sets = 1 << max(1, round(math.log2(max(1, min(second.entries, most) / ways))))
+    if sets * ways * page < least:
+        return tlbs
+    return first, replace(second, sets=plain(sets, ways, page), page_bytes=page)
 
 
 def _noise(dice: Dice, gpu: bool, first_cycles: float) -> Noise:

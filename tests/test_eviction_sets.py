@@ -10,14 +10,14 @@ from clmembench.infer.findings import undetermined_finding
 from clmembench.infer.hierarchy.curve_steps import CurveStep
 from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets, find_line_of_sets
-from clmembench.infer.hierarchy.line_probe import LineProbe, listed
+from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.pool_reduction import reduce_pool
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.tlb import PAGE_LINES, measure_tlbs
 from clmembench.infer.hierarchy.turning import MAX_KNOWN_POLICY_DIFFERENCE, Turning, number_of_sets, turn_round
 from clmembench.model import Answer, Pattern
-from clmembench.model.address_patterns import pattern_offsets
+from clmembench.model.address_patterns import listed, pattern_offsets
 from clmembench.plan.hierarchy import replay
 from tests.hierarchies import uneven
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain

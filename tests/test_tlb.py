@@ -17,7 +17,8 @@ from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
 from clmembench.plan.hierarchy import replay
 from tests.hierarchies import random_hierarchy, uneven
-from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
+from tests.truths import mei_tlbs
 
 GIB = 1 << 30
 
@@ -130,10 +131,10 @@ def test_lines_of_listed_pages_lie_within_the_buffer():
     assert pattern_offsets(pattern).max() + 8 <= pattern_bytes(pattern)
 
 
-def tlbs_of_machine(*tlbs, caches, memory=600.0, l1_virtual=False, **more):
-    """What is said of the TLBs of a simulated device."""
+def tlbs_of_machine(*tlbs, caches, memory=600.0, l1_virtual=False, seed=3, noise=0.002):
+    """What is said of the TLBs of a simulated device, whose arrays begin at any 2 MiB."""
     path = Path(tuple(caches), memory, tuple(tlbs), l1_virtual=l1_virtual)
-    machine = Machine("test", {"global": path}, Noise(lap_relative=0.002), 3, one_arena=True, **more)
+    machine = Machine("test", {"global": path}, Noise(lap_relative=noise), seed, one_arena=True)
     limits = ProbeLimits(GIB, 4 * caches[-1].size_bytes)
     found = replay(infer_hierarchy(limits), lambda probes: [machine.answer(probe) for probe in probes]).tlb
     return [{name: finding.value for name, finding in level.findings.items()} for level in found]
@@ -142,12 +143,66 @@ def tlbs_of_machine(*tlbs, caches, memory=600.0, l1_virtual=False, **more):
 def test_a_tlb_behind_the_first_cache_and_an_uneven_second_one_are_found():
     first, second = Tlb(plain(8, 4, 64 * KIB), 64 * KIB, 20.0), Tlb(uneven([9, *[4] * 25]), 64 * KIB, 60.0)
     caches = (Cache(plain(64, 4, 128), 128, 30.0), Cache(plain(1024, 8, 128), 128, 150.0))
-    said = tlbs_of_machine(first, second, caches=caches, l1_virtual=True, base_align=135 * 2 * MIB)
+    said = tlbs_of_machine(first, second, caches=caches, l1_virtual=True)
     assert [(one["entries"], one["ways"], one["sets"], one["page_bytes"]) for one in said] == [
         (32, 4, 8, 64 * KIB),
         (109, "9+25x4", 26, 64 * KIB),
     ]
     assert [one["penalty_cycles"] for one in said] == [pytest.approx(20, rel=0.05), pytest.approx(60, rel=0.05)]
+
+
+def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002):
+    """The findings of a device of two large caches whose last TLB has these sets, of pages of 2 MiB; only its TLBs are looked
+    at. Arrays begin at any page."""
+    page = 2 * MIB
+    own = (Tlb(plain(1, 16, page), page, 20.0),) if nearer else ()
+    caches = (Cache(plain(64, 16, 128), 128, 30.0), Cache(plain(2048, 16, 128), 128, 150.0))
+    path = Path(caches, 500.0, (*own, Tlb(sets, page, 60.0, policy)))
+    machine = Machine("test", {"global": path}, Noise(lap_relative=noise), seed, one_arena=True)
+    chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024, 32768))
+    asked = ProbeCache()
+
+    def ask():
+        levels = []
+        for number, tlb in enumerate((yield from measure_tlbs(asked, chase, PageCountLimits(GIB, noise)))):
+            before = levels[-1] if levels else None
+            levels.append((yield from infer_tlb_level(asked, chase, number, tlb, 1.5, before)))
+        return levels
+
+    return [level.findings for level in replay(ask(), lambda probes: [machine.answer(probe) for probe in probes])]
+
+
+def by_turns(ways):
+    """Sets of unequal ways that pages in a row fill in proportion, as many as there are entries, and so on."""
+    turns = sorted(((turn + 0.5) / own, number) for number, own in enumerate(ways) for turn in range(own))
+    return Sets(tuple(ways), listed=tuple(number for _, number in turns))
+
+
+@pytest.mark.parametrize(
+    ("sets", "text"),
+    [
+        (mei_tlbs(0, 0)[1].sets, "17+6x8"),
+        (uneven([17, *[8] * 6]), "17+6x8"),
+        (uneven([8] * 3 + [16] + [8] * 4), "16+7x8"),
+        (uneven([9, *[8] * 7]), "9+7x8"),
+        (uneven([8] * 5 + [4, 8, 8]), "7x8+4"),
+        (by_turns([17, *[8] * 6]), "17+6x8"),
+        (Sets((17, *[8] * 6)), "17+6x8"),
+        (plain(8, 8, 2 * MIB), 8),
+        (Sets((5,) * 13), 5),
+    ],
+)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed > 1 else []) for seed in range(6)])
+def test_unequal_sets_are_found_wherever_arrays_begin(sets, text, seed):
+    found = tlb_levels(sets, seed, nearer=seed % 2 == 1, noise=0.001)[-1]
+    assert [found[name].value for name in ("ways", "sets", "entries")] == [text, len(sets.ways), sum(sets.ways)]
+
+
+@pytest.mark.parametrize("sets", [uneven([17, *[8] * 6]), by_turns([12, 12, *[8] * 5])])
+@pytest.mark.parametrize("policy", ["random", "NRU"])
+def test_unequal_sets_whose_pages_do_not_all_miss_are_not_told_as_equal(sets, policy):
+    found = tlb_levels(sets, 1, nearer=True, policy=policy)[-1]
+    assert found["ways"].value is None and found["entries"].value in (None, sum(sets.ways))
 
 
 @pytest.mark.parametrize(

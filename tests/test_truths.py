@@ -94,11 +94,12 @@ def test_the_two_classic_methods_contradict_each_other_on_the_texture_cache():
 
 
 def l2_tlb_missed(machine, pages: int) -> int:
+    """From where the sets begin, which address 0 does."""
     path = machine.paths["global"]
     simulation = Simulation(path, 1)
     lap = np.arange(pages) * 2 * MIB
-    simulation.run(lap, 3 * pages, machine.base_align)
-    _, codes = simulation.run(lap, pages, machine.base_align, record=pages)
+    simulation.run(lap, 3 * pages)
+    _, codes = simulation.run(lap, pages, record=pages)
     return int((codes // (len(path.caches) + 1) >= 2).sum())
 
 

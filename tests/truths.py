@@ -58,7 +58,7 @@ def mei_tlbs(
 
 
 def tlb_align(l2_tlb: tuple[int, int, int] = CONCLUDED) -> int:
-    """Arrays begin where the L2 TLB's sets do."""
+    """Where arrays begin that begin where the L2 TLB's sets do."""
     large, small, smalls = l2_tlb
     return (large + 1 + (small + 1) * smalls) * 2 * MIB
 
@@ -114,7 +114,7 @@ def fermi(mapping: str = "plain", l1_kib: int = 16, noise: Noise = GPU, seed: in
     if l1_kib == 48:
         assumed += "; random victims in 48 KB (2014, after Meltzer et al. 2013: 6 ways)"
     return Machine(
-        f"fermi-{l1_kib}-{mapping}", paths, noise, seed, ghz=1.645, base_align=tlb_align(), facts={"assumed": assumed},
+        f"fermi-{l1_kib}-{mapping}", paths, noise, seed, ghz=1.645, one_arena=True, facts={"assumed": assumed},
         source=f"{MEI}, tables 3 to 5, section 4.2; {MEI_CHU}, sections 4.3 to 4.6, table V, figure 14, section 6.2",
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def kepler(noise: Noise = GPU, seed: int = 1, l2_tlb: tuple[int, int, int] = CON
         "the read-only cache (128 successive bytes in one set, not by bits) and its latencies"
     )
     return Machine(
-        "kepler", paths, noise, seed, ghz=1.006, base_align=tlb_align(l2_tlb), facts={"assumed": assumed},
+        "kepler", paths, noise, seed, ghz=1.006, one_arena=True, facts={"assumed": assumed},
         source=f"{MEI_CHU}, sections 4.3, 4.4 and 4.6, table V, figure 14, section 6.2; {MEI}, table 5",
     )  # fmt: skip
 
@@ -161,7 +161,7 @@ def maxwell(noise: Noise = GPU, seed: int = 1) -> Machine:
     }  # fmt: skip
     assumed = "L2: ways, sets and random victims (2048 KB, 32 B, not LRU, irregular); the order of the read-only cache's sets"
     return Machine(
-        "maxwell", paths, noise, seed, ghz=1.279, base_align=tlb_align(), facts={"assumed": assumed},
+        "maxwell", paths, noise, seed, ghz=1.279, one_arena=True, facts={"assumed": assumed},
         source=f"{MEI_CHU}, sections 4.3 to 4.6, table V, figure 14, section 6.2",
     )  # fmt: skip
 

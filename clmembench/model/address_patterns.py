@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from clmembench.model import Array, Pattern, Probe
@@ -173,6 +175,23 @@ def _walk(pattern: Pattern, random: np.random.Generator) -> Array:
             j = int(random.integers(order.size))
             order[i], order[j] = order[j], order[i]
     raise ValueError(f"no walk over {pattern.count} places with {pattern.visits} visits was found")
+
+
+def listed(lines: Sequence[int]) -> str:
+    """Lines as segments of a pattern: runs of equal distances."""
+    ordered = sorted(lines)
+    apart = np.diff(np.array(ordered, dtype=np.int64))
+    parts, at = list[str](), 0
+    for start in np.flatnonzero(apart[1:] == apart[:-1]).tolist():  # of three lines that are equally far apart
+        if start < at:
+            continue
+        parts += [f"{line}:0:1:1" for line in ordered[at:start]]
+        stride, at = ordered[start + 1] - ordered[start], start + 3
+        while at < len(ordered) and ordered[at] - ordered[at - 1] == stride:
+            at += 1
+        parts.append(f"{ordered[start]}:{stride}:{at - start}:1")
+    parts += [f"{line}:0:1:1" for line in ordered[at:]]
+    return ";".join(parts)
 
 
 def _segments(text: str) -> Array:

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.infer.hierarchy.line_probe import listed
 from clmembench.infer.hierarchy.probing import LevelProbe
 from clmembench.infer.hierarchy.strides import MAX_REACH_SHARE, SetGeometry, StrideLimits
 from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model.address_patterns import listed
 
 # Thresholds, each with its reason
 ASKED_QUARTERS = 3  # of the lines that fit: half of the sets have room for two of these, all have for all

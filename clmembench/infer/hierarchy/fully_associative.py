@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.infer.hierarchy.line_probe import listed
 from clmembench.infer.hierarchy.probing import LevelProbe
 from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model.address_patterns import listed
 
 # Thresholds, each with its reason
 RANDOM_PLACEMENTS = 5  # random placements; two sets get equal shares of 128 lines in one placement of 14

@@ -7,10 +7,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, ProbeCache
 from clmembench.model import Inquiry, Pattern, Probe, Space
+from clmembench.model.address_patterns import listed
 
 # Thresholds and limits, each with its reason
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
@@ -119,20 +118,3 @@ class LineProbe:
             return True
         answer = yield from self.asked.one(self.lap([*lines, *self.filler]))
         return answer.value is not None and answer.value > self.hit - MAX_NEARER_SHARE * (self.hit - self.nearer)
-
-
-def listed(lines: Sequence[int]) -> str:
-    """Lines as segments of a pattern: runs of equal distances."""
-    ordered = sorted(lines)
-    apart = np.diff(np.array(ordered, dtype=np.int64))
-    parts, at = list[str](), 0
-    for start in np.flatnonzero(apart[1:] == apart[:-1]).tolist():  # of three lines that are equally far apart
-        if start < at:
-            continue
-        parts += [f"{line}:0:1:1" for line in ordered[at:start]]
-        stride, at = ordered[start + 1] - ordered[start], start + 3
-        while at < len(ordered) and ordered[at] - ordered[at - 1] == stride:
-            at += 1
-        parts.append(f"{ordered[start]}:{stride}:{at - start}:1")
-    parts += [f"{line}:0:1:1" for line in ordered[at:]]
-    return ";".join(parts)

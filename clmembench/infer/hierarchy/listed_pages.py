@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.infer.hierarchy.line_probe import listed
 from clmembench.infer.hierarchy.page_probe import PageProbe
 from clmembench.infer.hierarchy.probing import PAGE_ORDERS, SIDE_BY_SIDE_BYTES
 from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model.address_patterns import listed
 
 
 def cost_of_pages(

@@ -124,9 +124,11 @@ class PageProbe:
         """The mean of one order."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
-    def precise(self, count: int, stride_bytes: int, wanted: float, most: int = MAX_SEEDS) -> Inquiry[PageMean | None]:
-        """The mean over as many orders as bring its noise to `wanted`; three at least, since one may be disturbed."""
-        return (yield from self.until(count, stride_bytes, _NoiseBelow(wanted), most))
+    def precise(
+        self, count: int, stride_bytes: int, wanted: float, most: int = MAX_SEEDS, least: int = 1
+    ) -> Inquiry[PageMean | None]:
+        """The mean over as many orders as bring its noise to `wanted`, at least so many: a single one may be disturbed."""
+        return (yield from self.until(count, stride_bytes, _NoiseBelow(wanted), most, least))
 
     def noise(self, count: int, stride_bytes: int) -> float:
         """The noise of the difference between laps in the two orders, which were asked before."""
@@ -195,13 +197,13 @@ def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, 
             count = pages.middle(low, high, stride_bytes)
             if count is None:
                 break
-            mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+            mean = yield from look_at(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
             if mean is None:
                 return None
             low, high = (low, count) if mean.rises(cost.hit, cost.slack) else (count, high)
         most = min(pages.field.most_bytes // stride_bytes, 2 * over)
-        last = yield from _look(pages, stride_bytes, cost, low, MAX_SEEDS_AT_KNEE) if low else _nothing()
-        first = yield from _look(pages, stride_bytes, cost, high, MAX_SEEDS_AT_KNEE)
+        last = yield from look_at(pages, stride_bytes, cost, low, MAX_SEEDS_AT_KNEE) if low else _nothing()
+        first = yield from look_at(pages, stride_bytes, cost, high, MAX_SEEDS_AT_KNEE)
         if first is None or (last is None and low):
             return None
         if last is not None and last.rises(cost.hit, cost.slack):
@@ -215,7 +217,7 @@ def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, 
     return CapacityBound(low, high, cost.misses(first.value, high), hidden)
 
 
-def _look(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, most: int) -> Inquiry[PageMean | None]:
+def look_at(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, most: int) -> Inquiry[PageMean | None]:
     """The mean of so many pages over as many orders as tell whether all hit: up to half of a single miss."""
     single = cost.hit + (cost.miss - cost.hit) / count / 2
 
@@ -248,7 +250,7 @@ def count_pages_near(
             count = next((n for n in range(count, last + 1) if pages.chase.has_enough_lines(n, stride_bytes)), low)
         if count <= low or not pages.chase.has_enough_lines(count, stride_bytes):
             return CapacityBound(low, None)  # the nearest cache would hold them
-        mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+        mean = yield from look_at(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
         if mean is None:
             return CapacityBound(low, None)
         if mean.rises(cost.hit, cost.slack):
@@ -257,7 +259,7 @@ def count_pages_near(
             low = count
     while tries := [count for count in tries if low < count < over]:
         count = tries.pop(0)
-        mean = yield from _look(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
+        mean = yield from look_at(pages, stride_bytes, cost, count, MAX_SEEDS_OF_SEARCH)
         if mean is None:
             break
         low, over = (low, count) if mean.rises(cost.hit, cost.slack) else (count, over)

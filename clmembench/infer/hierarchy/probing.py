@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from clmembench.model import Answer, Inquiry, Order, Pattern, Probe, Space
-from clmembench.model.address_patterns import probe_bytes
+from clmembench.model.address_patterns import listed, pattern_offsets, probe_bytes
 
 # Thresholds of what a lap's mean says
 LAP_NOISE_SIGMAS = 4.0  # of a lap's own noise: what lies further off is another latency
@@ -96,7 +98,8 @@ class ChaseLayout:
     `lap_lines`: a lap has so many lines at least, where the nearest cache holds fewer and asks no TLB. `near_lines`: how many
     the caches hold, the nearest first; a lap has either few of them or overflows them, since in between some policies let more
     lines miss in one order than in another. `page_bytes`: places that far apart are each of one
-    page, anywhere in which their lines may lie: they spread over more sets of the caches."""
+    page, anywhere in which their lines may lie: they spread over more sets of the caches. `numbers`: of the pages that laps
+    visit, ascending, where these are not the first ones in a row."""
 
     space: Space = "global"
     shift_bytes: int = 0
@@ -106,6 +109,7 @@ class ChaseLayout:
     lap_lines: int = 0
     near_lines: tuple[int, ...] = ()
     page_bytes: int = 0
+    numbers: tuple[int, ...] = ()
 
     def lap(self, count: int, stride_bytes: int, seed: int = 0) -> Probe:
         """One lap over `count` places."""
@@ -185,13 +189,23 @@ class ChaseLayout:
         lines, apart = self.lines_of_page(count, stride_bytes), self.control_bytes
         if lines == 1:
             together = replace(self, shift_bytes=0, block_bytes=SIDE_BY_SIDE_BYTES).lap(count, apart, seed)
-            return Probe(Pattern("random", count, stride_bytes, self.shift_bytes, seed=seed), self.space), together
+            own = Pattern("random", count, stride_bytes, self.shift_bytes, seed=seed)
+            return Probe(self._at_numbers(own), self.space), together
         # by more than they take, so that they are moved within the whole stride
         shift = max(self.shift_bytes, lines * apart + (apart if stride_bytes == self.page_bytes else 0))
         rounds, pages = (
-            Probe(Pattern(order, count, stride_bytes, shift, apart, lines, seed=seed), self.space) for order in PAGE_ORDERS
+            Probe(self._at_numbers(Pattern(order, count, stride_bytes, shift, apart, lines, seed=seed)), self.space)
+            for order in PAGE_ORDERS
         )
         return rounds, pages
+
+    def _at_numbers(self, lap: Pattern) -> Pattern:
+        """The same lap over pages of these numbers, where there are any."""
+        if not self.numbers:
+            return lap
+        row = pattern_offsets(Pattern("sequential", lap.count, lap.stride_bytes, lap.shift_bytes))
+        moved = (np.array(self.numbers[: lap.count]) - np.arange(lap.count)) * lap.stride_bytes
+        return replace(lap, stride_bytes=0, shift_bytes=0, segments=listed((row + moved).tolist()))
 
     def _look_at_orders(
         self, asked: ProbeCache, count: int, stride_bytes: int, seed: int

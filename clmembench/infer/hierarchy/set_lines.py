@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from clmembench.infer.hierarchy.line_probe import MIN_PAGE_BYTES, listed
+from clmembench.infer.hierarchy.line_probe import MIN_PAGE_BYTES
 from clmembench.infer.replacement.policy_forms import PolicyForm, known_forms
 from clmembench.model import Pattern
-from clmembench.model.address_patterns import NODE_BYTES, pattern_offsets
+from clmembench.model.address_patterns import NODE_BYTES, listed, pattern_offsets
 
 EXTRA_LINES = 2  # lines beyond the ways: laps over one line more do not distinguish LRU from FIFO
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from clmembench.infer.hierarchy.line_probe import listed
 from clmembench.infer.hierarchy.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetOfLevel
 from clmembench.infer.replacement.policy_forms import age_forms, known_forms
 from clmembench.infer.replacement.policy_rates import MeasuredLap, PathToSet, level_costs
 from clmembench.model import Inquiry, Pattern, Probe
-from clmembench.model.address_patterns import NODE_BYTES
+from clmembench.model.address_patterns import NODE_BYTES, listed
 
 # Thresholds and limits, each with its reason
 MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies, and no sector has room for fewer

@@ -31,9 +31,11 @@ from clmembench.infer.hierarchy.tlb_cost import (
     miss_penalties,
     penalties_agree,
 )
+from clmembench.infer.hierarchy.tlb_first_pages import best_first_page, is_alike_from_other_pages, starting_at
 from clmembench.infer.hierarchy.tlb_geometry import TlbEvidence, TlbGeometry, sets_agree
-from clmembench.infer.hierarchy.tlb_ramp import SetWays, with_plain_bits
-from clmembench.model import Inquiry
+from clmembench.infer.hierarchy.tlb_ramp import SetWays, with_equal_sets, with_plain_bits
+from clmembench.infer.hierarchy.unequal_tlb import sets_page_by_page
+from clmembench.model import Inquiry, Pattern, Probe
 
 KIB, MIB = 1 << 10, 1 << 20
 # Thresholds and limits, each with its reason
@@ -41,6 +43,7 @@ PAGE_STRIDES_BYTES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places that far a
 FIRST_PAGES = 4  # from there on their number grows
 PAGE_LINES = 2  # of each page, whose two orders are compared
 MAX_GAP_SHARE = 1 / 32  # of the pages that fit, to the first number that does not: beyond it nothing tells the entries
+MOVED_BYTES = 64 * KIB  # by which lines of a last page may be moved beyond the limit
 MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
 MIN_COST_SIGMAS = 3.0  # of the noise of one cost: a level whose page is not known is one if its misses cost more
 MAX_FREE_SHARE = 0.05  # of the cost of the next level's miss: a level whose misses cost less is none
@@ -50,6 +53,8 @@ MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a sec
 def measure_tlbs(asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits) -> Inquiry[list[TlbGeometry]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
     without_page: TlbGeometry | None = None
+    # the largest buffer first, so that all laps begin at the same page
+    yield from asked.one(Probe(Pattern("random", 2, field.most_bytes + MOVED_BYTES), chase.space))
     for stride in PAGE_STRIDES_BYTES:
         if 2 * FIRST_PAGES * stride > field.most_bytes:
             break
@@ -147,8 +152,11 @@ def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str
     held = yield from count_pages(pages, stride, PageCost(seen.floor, seen.behind), seen.fits, seen.over)
     if held is None or held.fits < 1 or held.over is None:
         return None
-    asked.cited()
     floor = seen.floor
+    first, held = yield from best_first_page(pages, stride, PageCost(floor, seen.behind), held)
+    assert held.over is not None
+    pages = starting_at(pages, first, stride)
+    asked.cited()
     penalties, noise = yield from miss_penalties(pages, stride, held.fits, floor)
     cost_from = asked.cited()
     known = sum(penalties) / len(penalties) if penalties_agree(penalties, noise) else max(penalties, default=0.0)
@@ -169,8 +177,20 @@ def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str
     if pages.chase.page_lines == 1 and floor and (ramp is None or ramp.sets is None):
         penalties = []  # lines of so many pages may miss in the second cache too, which only its sets exclude
     probe = pages.level(cost.hit, cost.miss, held.over, stride)
-    sources = TlbEvidence(cost_from, paged, held_from, ramp_from)
-    return TlbGeometry(probe.contrast, held, stride, tuple(penalties), page, None, None, cost.miss, noise, sources, ramp)
+    return TlbGeometry(
+        probe.contrast,
+        held,
+        stride,
+        tuple(penalties),
+        page,
+        None,
+        None,
+        cost.miss,
+        noise,
+        TlbEvidence(cost_from, paged, held_from, ramp_from),
+        ramp,
+        first_page=first,
+    )
 
 
 def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGeometry]:
@@ -182,6 +202,10 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
         return replace(tlb, ramp=None)  # a cache may hold some of the lines of the numbers between
     cost = PageCost(tlb.contrast.hit, tlb.contrast.miss)
     pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
+    tlb = yield from _compared_with_other_pages(pages, cost, page, tlb)
+    if tlb.by_pages is not None or tlb.alike is False:
+        return tlb
+    decided = tlb.ramp.sets if tlb.ramp is not None else None
     if decided is not None and (nearer or (yield from _sets_hold_ways(pages, cost, decided, page))):
         held = replace(tlb.pages, fits=decided.entries, over=decided.entries + 1, hidden=0.0)
         return replace(tlb, tags=held, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
@@ -204,10 +228,33 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     return without_nearer_sets(found, nearer) if nearer else found
 
 
+def _compared_with_other_pages(pages: PageProbe, cost: PageCost, page: int, tlb: TlbGeometry) -> Inquiry[TlbGeometry]:
+    """The level, without sets that are equal where as many pages do not miss from each first page on; then with the sets that
+    single pages tell."""
+    pages.asked.cited()
+    alike = yield from is_alike_from_other_pages(pages, page, cost, tlb.pages, tlb.first_page)
+    if alike is None:
+        return tlb
+    ramp = with_equal_sets(tlb.ramp) if tlb.ramp is not None else None
+    if alike and ramp is not None:
+        return replace(tlb, ramp=ramp, alike=True)
+    sources = replace(tlb.sources, sets=pages.asked.cited())
+    found = yield from sets_page_by_page(pages, page, cost, tlb.first_page, tlb.pages.fits)
+    if found is None:
+        return replace(tlb, ramp=None, alike=alike, sources=sources)
+    evidence = pages.asked.cited()
+    held = replace(tlb.pages, fits=found.entries, over=found.entries + 1, hidden=0.0)
+    sources = replace(tlb.sources, entries=evidence, sets=evidence)
+    sets = _as_geometry(found, page) if found.large == found.ways else None
+    return replace(tlb, ramp=None, by_pages=found, tags=held, sets=sets, alike=alike, sources=sources)
+
+
 def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[TlbGeometry]:
     """A level with the sets that bits of a page's number tell, where nothing else told them."""
     page = tlb.page.nbytes
     if page is None or tlb.stride_bytes != page or tlb.pages.over is None or tlb.decided or sets_agree(tlb):
+        return tlb
+    if tlb.alike is False:
         return tlb
     pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
     pages.asked.cited()

@@ -20,6 +20,9 @@ COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit
 RAMP_METHOD = "misses of each page more than fit"
 DRAWN_METHOD = "only drawn victims explain how misses grow; that one way is drawn up to three times as often is not excluded"
 BITS_METHOD = "pages that fit where one bit of their numbers is 0"
+PAGES_METHOD = "misses of a lap with one page more for each set, page by page"
+UNEQUAL_REASON = "which pages are of one of its unequal sets is not known; all that overflow miss, as under LRU and FIFO"
+UNLIKE_REASON = "as many pages do not miss wherever the first one is: its sets are not equal, or a hash chooses them"
 HALVES_METHOD = "half as many pages fit at each doubled stride"
 # Thresholds and limits, each with its reason
 MIN_HALVES, MAX_HALVES_DIFFERENCE = 2, 0.02  # doubled strides; relative, of the counts at shorter ones, which noise moves
@@ -65,8 +68,12 @@ def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
     """The entries, where the growth of misses, or sets, or two strides tell them exactly. `number`: of the level, from 0."""
     if tlb.page.nbytes is None:
         return _EntryCount(None, tlb.page.reason or "the page is not known")
+    if tlb.by_pages is not None:
+        return _EntryCount(tlb.by_pages.entries, method=PAGES_METHOD)
     if tlb.by_bits is not None:
         return _EntryCount(tlb.by_bits.entries, method=BITS_METHOD)
+    if tlb.alike is False:
+        return _EntryCount(None, UNLIKE_REASON, low=max(1.0, tlb.pages.fits - tlb.pages.hidden))
     tried = {one.entries for one in tlb.ramp.likely} if tlb.ramp is not None else set()
     if len(tried) == 1:
         return _EntryCount(tried.pop(), method=RAMP_METHOD)
@@ -144,12 +151,14 @@ def _set_findings(
     page, of_sets = tlb.page.nbytes, tlb.sources.sets
     decided = tlb.decided if page else None
     if decided is not None:
-        method = BITS_METHOD if tlb.by_bits is not None else RAMP_METHOD
+        method = PAGES_METHOD if tlb.by_pages is not None else BITS_METHOD if tlb.by_bits is not None else RAMP_METHOD
         found = {
             "ways": measured_finding("ways", decided.text, method, of_sets),
             "sets": measured_finding("sets", decided.sets, method, of_sets),
         }
-        ways, stride = decided.large, (decided.period if decided.large > decided.ways else decided.sets) * (page or 0)
+        if decided.large != decided.ways:
+            return found | {"policy": undetermined_finding("policy", UNEQUAL_REASON, method, of_sets)}
+        ways, stride = decided.large, decided.sets * (page or 0)
     elif tlb.sets is not None and tlb.sets.ways is not None and sets_agree(tlb) and page:
         found = {
             "ways": measured_finding("ways", tlb.sets.ways, STRIDE_METHOD, of_sets),

@@ -44,8 +44,8 @@ class RampPoint:
 
 @dataclass(frozen=True, slots=True)
 class SetWays:
-    """Sets of a TLB: how many, their ways, the ways of the larger one among them, if there is one (else as many), and the
-    policy, in one of its forms."""
+    """Sets of a TLB: how many, their ways, the ways of the one that has others, if there is one (else as many), and the policy,
+    in one of its forms."""
 
     sets: int
     ways: int
@@ -59,8 +59,11 @@ class SetWays:
 
     @property
     def text(self) -> int | str:
-        """The ways of equal sets as a number, of unequal ones as 17+6x8."""
-        return self.ways if self.large == self.ways else f"{self.large}+{self.sets - 1}x{self.ways}"
+        """The ways of equal sets as a number, of unequal ones as 17+6x8 or 7x8+4."""
+        if self.large == self.ways:
+            return self.ways
+        others = f"{self.sets - 1}x{self.ways}"
+        return f"{self.large}+{others}" if self.large > self.ways else f"{others}+{self.large}"
 
     @property
     def is_usual(self) -> bool:
@@ -182,6 +185,12 @@ def _chi_squared(points: Sequence[RampPoint], sets: SetWays, hit: float, cost: f
         sigma = math.hypot(point.noise, COST_SIGMA * share * cost, HIT_SIGMA * hit)
         total += min(((point.value - hit - share * cost) / sigma) ** 2, MAX_CHI_SQUARED_OF_POINT)
     return total
+
+
+def with_equal_sets(fit: RampFit) -> RampFit | None:
+    """The fit of equal sets alone; None where unequal ones explain the points, or are likelier."""
+    equal = tuple(one for one in fit.likely if one.large == one.ways)
+    return RampFit(equal, fit.chi_squared) if equal and equal[0] == fit.likely[0] else None
 
 
 def with_plain_bits(fit: RampFit, bits: int) -> RampFit | None:
