@@ -32,7 +32,7 @@ def machine(sets, ways, policy="LRU"):
 
 
 def level(sets, ways):
-    return CrowdLevel(ProbeCache(), "global", LINE, 62.0, 0.6 * sets * ways * LINE, 16 * KIB, 1 << 30)
+    return CrowdLevel(ProbeCache(), "global", LINE, 62.0, 0.6 * sets * ways * LINE, 16 * KIB, 1 << 30, LINE)
 
 
 def answers(device):
@@ -53,6 +53,17 @@ def test_ways_of_a_level_of_physical_and_hashed_sets(sets, ways, policy):
     assert len(found) == 2 and len({line for lines in found for line in lines}) == 2 * (ways + 1)
     for lines in found:
         assert len(lines) == ways + 1 and all(line % LINE == 0 for line in lines)
+
+
+def test_two_places_of_one_line_are_not_two_lines_of_a_set():
+    """Lines of 128 B, of which misses bring in 64: places 64 B apart told 3 ways of 4."""
+    cache = Cache(hashed(512, 4, 128), 128, 25.0, "LRU", sector_bytes=64)
+    noise = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001)
+    paths = {"global": Path((Cache(plain(32, 8, LINE), LINE, 5.0), cache), 100.0)}
+    device = Machine("test", paths, noise, 7, one_arena=True)
+    tested = CrowdLevel(ProbeCache(), "global", LINE, 62.0, 0.6 * cache.size_bytes, 16 * KIB, 1 << 30, 128)
+    found = replay(sets_by_crowds(tested), answers(device))
+    assert [len({line // 128 for line in lines}) for lines in found] == [5, 5] == [len(lines) for lines in found]
 
 
 @pytest.mark.parametrize("policy", ["random", "NRU", "tree-PLRU"])
@@ -87,7 +98,7 @@ def bare(policy="LRU", line=LINE, sector=LINE):
     cache = Cache(hashed(256, 16, line), line, 25.0, policy, sector, frame_bytes=4096)
     noise = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001, lap_relative=0.001)
     device = Machine("test", {"global": Path((cache,), 100.0)}, noise, 7, one_arena=True)
-    return device, CrowdLevel(ProbeCache(), "global", line, 62.0, 0.6 * cache.size_bytes, 0.0, 1 << 30)
+    return device, CrowdLevel(ProbeCache(), "global", line, 62.0, 0.6 * cache.size_bytes, 0.0, 1 << 30, line)
 
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO"])

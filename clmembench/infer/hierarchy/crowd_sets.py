@@ -35,7 +35,8 @@ UNSTABLE = "a line is evicted in some repeats only"
 @dataclass(frozen=True, slots=True)
 class CrowdLevel:
     """A level as crowds test it: the memory space, its line in bytes (or a part of it), the latency from which on it missed,
-    bytes that it and the nearer cache (0: none) hold, and the largest working set."""
+    bytes that it and the nearer cache (0: none) hold, the largest working set, and how far apart places are of different lines
+    for sure: two of one line would count as two, or keep a line that should go."""
 
     asked: ProbeCache
     space: Space
@@ -44,6 +45,7 @@ class CrowdLevel:
     least_bytes: float
     nearer_bytes: float
     most_bytes: int
+    apart_bytes: int
 
     @property
     def crowd(self) -> int:
@@ -65,12 +67,12 @@ class _Victim:
 def sets_by_crowds(level: CrowdLevel) -> Inquiry[tuple[tuple[int, ...], ...] | str]:
     """Lines of some sets of a level, of each one more than its ways, as offsets in bytes of which the first is a multiple of
     64 KiB; or why there are none."""
-    if level.crowd > MAX_CROWD or 2 * level.crowd * level.line_bytes > level.most_bytes:
+    if level.crowd > MAX_CROWD or 2 * level.crowd * level.apart_bytes > level.most_bytes:
         return f"a crowd of {level.crowd} lines takes too long or too much memory"
     last = len(level.asked.answers) + MAX_PROBES
     found: list[tuple[int, ...]] = []
     for number in range(MAX_TRIED_VICTIMS):
-        offset = level.crowd * level.line_bytes + number * VICTIM_DISTANCE_BYTES // level.line_bytes * level.line_bytes
+        offset = level.crowd * level.apart_bytes + number * VICTIM_DISTANCE_BYTES // level.apart_bytes * level.apart_bytes
         victim = _Victim(offset)
         reason = yield from _find_members(level, victim, last)
         if reason:
@@ -155,5 +157,5 @@ def _probe(level: CrowdLevel, victim: _Victim, ends: tuple[int, int], count: int
         also = (victim.until, min(victim.least, victim.until + lines))
     return Probe(
         Pattern("segments", segments=places), level.space, "evict", ends[0], count, until=ends[1], crowd=level.crowd,
-        crowd_bytes=level.line_bytes, also_from=also[0], also_until=also[1], rounds=ROUNDS,
+        crowd_bytes=level.apart_bytes, also_from=also[0], also_until=also[1], rounds=ROUNDS,
     )  # fmt: skip

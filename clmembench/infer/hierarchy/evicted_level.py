@@ -14,7 +14,13 @@ from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_
 from clmembench.infer.hierarchy.line_probe import LineProbe
 from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
 from clmembench.infer.hierarchy.policy_probe import probe_possible_policies
-from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, ChaseLayout, LevelProbe
+from clmembench.infer.hierarchy.probing import (
+    LAP_NOISE_SIGMAS,
+    LONGEST_LINE_BYTES,
+    MAX_DISTURBED_LINE_SHARE,
+    ChaseLayout,
+    LevelProbe,
+)
 from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, suits_bounds
 from clmembench.infer.hierarchy.set_lines import NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_sets
@@ -143,8 +149,10 @@ def _with_crowds(
         return told
     middle = (level.step.hit + level.step.miss) / 2
     nearer = level.nearer[0] if level.lines.nearer else 0.0
+    line = findings["line_bytes"].value
+    apart = max(level.lines.node_bytes, int(line) if isinstance(line, int | float) else LONGEST_LINE_BYTES)
     crowd = CrowdLevel(
-        level.probe.asked, chase.space, level.lines.node_bytes, middle, level.step.fits_bytes, nearer, level.most_bytes
+        level.probe.asked, chase.space, level.lines.node_bytes, middle, level.step.fits_bytes, nearer, level.most_bytes, apart
     )
     level.probe.asked.cited()
     sets = yield from sets_by_crowds(crowd)
@@ -152,7 +160,7 @@ def _with_crowds(
         return {**told, "ways": replace(told["ways"], reason=f"{told['ways'].reason}; crowds of lines: {sets}")}
     lines, ways = sets[-1], len(sets[-1]) - 1
     told["ways"] = measured_finding("ways", ways, CROWD_METHOD, level.probe.asked.cited())
-    of_lines = SetLines(len(lines), own=lines, apart_bytes=level.lines.node_bytes)
+    of_lines = SetLines(len(lines), own=lines, apart_bytes=apart)
     of_set = SetOfLevel(ways, of_lines, level.unit, level.lines.nearer, level.before, level.miss_is_known)
     policy = yield from probe_possible_policies(level.probe, of_set)
     if policy[0]["policy"].value not in DRAWN:  # repeats of crowds agree, which they do not where victims are drawn

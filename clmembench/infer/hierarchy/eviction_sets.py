@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from clmembench.infer.hierarchy.filler_lines import MAX_TRIED_FILLERS, find_filler
-from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, MAX_ENTRIES_SHARE, MIN_PAGE_BYTES, LineProbe
+from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, MAX_ENTRIES_SHARE, MIN_MISSES, MIN_PAGE_BYTES, LineProbe
 from clmembench.infer.hierarchy.pool_reduction import reduce_pool
 from clmembench.infer.hierarchy.traced_pool import reduce_by_trace
 from clmembench.model import Inquiry
@@ -185,7 +185,8 @@ def find_line_of_sets(found: EvictionSets) -> Inquiry[int | None]:
             # a nearer cache may have it in another set, which lines as far from the filler empty
             if filler and not found.fills_all:
                 more = replace(found.probe, filler=(*filler, *(line + distance for line in filler)))
-                if (yield from more.is_served_here(lines[1:])):  # else they are lines of the filler, which that cache serves
+                misses = yield from more.misses(lines[1:], 0)
+                if misses is not None and misses > -MIN_MISSES:  # else they are lines of the filler, which that cache serves
                     probe = more
                 if (yield from probe.overflows(lines[1:])):
                     break
