@@ -24,7 +24,6 @@ TICK, CHANCE, STREAM, HEAD, STREAK = range(5)
 STREAKS = 2  # steps forward in a row, from which on data is brought in ahead; at the very first access it is too
 # sets: a block of each set begins with these, then come the units, the marks and the sectors of its ways
 WAYS, USED, TREE_BITS, UNITS = range(4)
-BUDDY, NEXT = range(2)  # the line that a miss brings besides its own: the other one of an aligned pair, or the next
 FRAME_BITS = 24  # a machine has 2^24 page frames
 
 # written into the one loop; without counting references to arrays, which nothing here lets go of and which costs half the time
@@ -217,11 +216,12 @@ def chase(lap, start, accesses, base, end, key, form, geometry, tables, chances,
     """`accesses` accesses of laps, from number `start` on, of an array from `base` to `end`; `key` places its pages in frames.
 
     `form`: number of caches, whether TLBs are asked only behind the first cache, level that is prefetched into, bytes ahead;
-    level whose misses bring a second line of so many bytes (0: none), which one, and at how many misses of 2^20.
+    level whose misses bring further lines of so many bytes (0: none), how many that follow (0: the other one of an aligned
+    pair), and at how many misses of 2^20.
     An access's code is the level that served it, memory being the last, + (caches + 1) * how many TLB levels missed. Codes are
     counted in `counts`, and the last `codes.size` of them written to `codes`.
     """
-    caches, late_tlb, fetch_level, fetch_bytes, pair_level, pair_bytes, pair_kind, pair_share = form
+    caches, late_tlb, fetch_level, fetch_bytes, pair_level, pair_bytes, pair_lines, pair_share = form
     n, levels = lap.size, geometry.shape[0]
     i = start % n
     quiet = accesses - codes.size
@@ -244,9 +244,13 @@ def chase(lap, start, accesses, base, end, key, form, geometry, tables, chances,
         if fetch_bytes > 0 and served >= fetch_level:
             _prefetch(fetch_level, address, end, key, fetch_bytes, geometry, tables, chances, starts, sets, memory)
         if pair_bytes > 0 and served > pair_level and _chance(memory) * (1 << 20) < pair_share:
-            other = address ^ pair_bytes if pair_kind == BUDDY else address + pair_bytes
-            if pair_kind == BUDDY or (other ^ address) < 4096:  # the next line, within the page
+            if pair_lines == 0:
+                other = address ^ pair_bytes
                 _bring_pair(pair_level, caches, other, key, geometry, tables, chances, starts, sets, memory)
+            for ahead in range(1, pair_lines + 1):
+                other = address + ahead * pair_bytes
+                if (other ^ address) < 4096:  # within the page
+                    _bring_pair(pair_level, caches, other, key, geometry, tables, chances, starts, sets, memory)
         code = served + (caches + 1) * missed
         counts[code] += 1
         if k >= quiet:

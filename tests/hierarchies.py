@@ -78,11 +78,11 @@ def random_hierarchy(seed: int, *, clock: bool | None = None) -> Machine:
 
 
 def _pairs(dice: Dice, levels: int) -> PairPrefetch | None:
-    """What a CPU's miss brings besides: with every second one the other line of a pair, or the next, mostly into L2."""
+    """What a CPU's miss brings besides, with every second one: the other line of a pair, or those behind it, mostly into L2."""
     if dice.chance(0.5):
         return None
     level = 1 if levels > 1 and dice.chance(0.75) else 0
-    return PairPrefetch(level, dice.of(1.0, 0.5), dice.chance(0.75))
+    return PairPrefetch(level, dice.of(1.0, 0.5), dice.of(0, 0, 0, 0, 0, 1, 2, 4))
 
 
 def _alignment(dice: Dice, tlbs: tuple[Tlb, ...]) -> int:

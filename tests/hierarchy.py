@@ -82,12 +82,12 @@ class Tlb:
 
 @dataclass(frozen=True, slots=True)
 class PairPrefetch:
-    """A prefetcher of single lines: a miss of cache number `level` (from 0) brings a second line into it and those behind it,
-    at the `share` of misses. `buddy`: the other one of an aligned pair, as Intel's L2 does; else the next one of the page."""
+    """A prefetcher that needs no stream: a miss of cache number `level` (from 0) brings further lines into it and those behind
+    it, at the `share` of misses. `ahead`: so many that follow in the page; 0: the other one of a pair, as Intel's L2."""
 
     level: int
     share: float = 1.0
-    buddy: bool = True
+    ahead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,12 +160,11 @@ class Simulation:
 
 
 def _pair_form(path: Path) -> tuple[int, int, int, int]:
-    """The level whose misses bring a second line, of so many bytes (0: none), which one, and at how many misses of 2^20."""
+    """The level whose misses bring further lines, of so many bytes (0: none), how many, and at how many misses of 2^20."""
     pairs = path.pairs
     if pairs is None or pairs.level >= len(path.caches):
         return 0, 0, 0, 0
-    kind = sim.BUDDY if pairs.buddy else sim.NEXT
-    return pairs.level, path.caches[pairs.level].line_bytes, kind, int(pairs.share * (1 << 20))
+    return pairs.level, path.caches[pairs.level].line_bytes, pairs.ahead, int(pairs.share * (1 << 20))
 
 
 @lru_cache(maxsize=16)

@@ -39,3 +39,16 @@ def test_laps_of_one_order_that_fall_by_a_quarter_tell_no_unit():
     means = [400.5, 322.6, 392.0, 351.4, 598.9, 591.4, 557.7]
     told = found([2 * mean - MISS for mean in means])
     assert (told.nbytes, "by chance" in told.reason) == (None, True)
+
+
+def test_a_level_in_between_that_costs_little_beside_a_miss_is_no_hit():
+    """An L2 that the curve lost: hits of 14 cycles are 3% of the way from 4 to memory's 300, but three times a hit."""
+    costs = dict(zip((*PAIR_DISTANCES_BYTES, 512), [4.0, 4.0, 4.0, 14.0, 300.0, 300.0, 300.0], strict=True))
+
+    def answer(probe):
+        mean = (300.0 + costs[probe.pattern.block_bytes]) / 2
+        return Answer(probe, mean, mean, mean, evidence=("a",))
+
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(4.0, 300.0, 0.004))
+    told = replay(find_fill_unit(probe, 32 << 10), lambda probes: [answer(one) for one in probes])
+    assert (told.nbytes, told.least) == (None, 64)

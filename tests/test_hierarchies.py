@@ -67,9 +67,8 @@ def test_every_kind_is_drawn():
     assert any(cache.nru_at_miss for cache in caches())
     assert any(machine.paths["global"].prefetch_bytes for machine in MANY)
     pairs = [pairs for machine in MANY if (pairs := machine.paths["global"].pairs) is not None]
-    assert {(one.level, one.share, one.buddy) for one in pairs} == {
-        (n, share, b) for n in (0, 1) for share in (0.5, 1.0) for b in (True, False)
-    }
+    assert {(one.level, one.share) for one in pairs} == {(n, share) for n in (0, 1) for share in (0.5, 1.0)}
+    assert {one.ahead for one in pairs} == {0, 1, 2, 4}
     assert any(machine.paths["global"].l1_virtual for machine in MANY)
     assert {len(machine.truth["levels"]) for machine in MANY} == {2, 3, 4}
     assert {len(machine.truth["tlb"]) for machine in MANY} == {0, 1, 2}

@@ -7,7 +7,14 @@ import pytest
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.paired_lines import NOT_MEASURED, LineUnit, settle_line_unit, without_doubted_line
+from clmembench.infer.hierarchy.paired_lines import (
+    NOT_MEASURED,
+    UNPAIRED,
+    LineUnit,
+    Paired,
+    settle_line_unit,
+    without_doubted_line,
+)
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Answer
 from clmembench.plan.hierarchy import replay
@@ -17,7 +24,7 @@ from tests.truths import hashed
 
 L1 = Cache(plain(64, 8, 64), 64, 4.0)
 SIZE, PAIR = 256 * KIB, UnitSize(128)
-BUDDY, NEXT, HALF = PairPrefetch(1), PairPrefetch(1, buddy=False), PairPrefetch(1, 0.5)
+BUDDY, NEXT, HALF = PairPrefetch(1), PairPrefetch(1, ahead=1), PairPrefetch(1, 0.5)
 
 
 def second(line, ways, policy, is_hashed=False, frame_bytes=0):
@@ -25,7 +32,7 @@ def second(line, ways, policy, is_hashed=False, frame_bytes=0):
     return Cache(hashed(sets, ways, line) if is_hashed else plain(sets, ways, line), line, 14.0, policy, 0, frame_bytes)
 
 
-def settled(cache, pairs, fits=1.0, nearer=0, filled=PAIR):
+def settled(cache, pairs, fits=1.0, nearer=UNPAIRED, filled=PAIR):
     device = Machine("test", {"global": Path((L1, cache), 200.0, pairs=pairs)}, Noise(lap_relative=0.002), 3, one_arena=True)
     probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
     inquiry = settle_line_unit(probe, filled, int(fits * SIZE), 64 * MIB, nearer)
@@ -57,8 +64,8 @@ def test_pairs_at_some_misses_show_a_second_access_that_neither_hits_nor_misses(
 
 
 def test_behind_a_level_that_brings_pairs_both_halves_are_seen_each_time():
-    found = settled(second(64, 8, "LRU"), None, nearer=128)
-    assert (found.line_bytes, found.filled.nbytes, found.doubted_bytes) == (0, None, 128) and "prefetcher" in found.doubt
+    found = settled(second(64, 8, "LRU"), None, nearer=Paired(128, 64))
+    assert (found.line_bytes, found.filled.nbytes, found.doubted) == (0, None, (64, 128)) and "prefetcher" in found.doubt
 
 
 def test_under_fifo_two_lines_that_come_together_go_together():
@@ -67,18 +74,18 @@ def test_under_fifo_two_lines_that_come_together_go_together():
     findings = {name: measured_finding(name, value, "test", ("r",)) for name, value in names.items()}
     for policy, left in (("FIFO", None), ("LRU", 128)):
         known = {**findings, "policy": measured_finding("policy", policy, "test", ("r",))}
-        found = without_doubted_line(known, LineUnit(UnitSize(128), doubted_bytes=128))
+        found = without_doubted_line(known, LineUnit(UnitSize(128), doubted=(64, 128)))
         assert found["line_bytes"].value == left and found["ways"].value == 8
     bounds = without_doubted_line(
-        {**findings, "policy": undetermined_finding("policy", "")}, LineUnit(UnitSize(128), 0, 0, 128, "why")
+        {**findings, "policy": undetermined_finding("policy", "")}, LineUnit(UnitSize(128), doubted=(64, 128), doubt="why")
     )
-    assert [(bounds[name].low, bounds[name].high) for name in ("line_bytes", "sets")] == [(64, 128), (64, 128)]
+    assert [(bounds[name].low, bounds[name].high) for name in ("line_bytes", "sets")] == [(None, 128), (64, None)]
 
 
 def test_a_run_stored_before_keeps_its_line_and_says_what_it_lacks():
     probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
     found = replay(
-        settle_line_unit(probe, UnitSize(128), SIZE, 64 * MIB, 0), lambda probes: [Answer(p, reason="no") for p in probes]
+        settle_line_unit(probe, UnitSize(128), SIZE, 64 * MIB), lambda probes: [Answer(p, reason="no") for p in probes]
     )
     assert found.filled.nbytes == 128 and not found.doubt
     assert NOT_MEASURED in found.noted(measured_finding("line_bytes", 128, "strides", ("r",))).method
@@ -100,3 +107,36 @@ def test_a_second_level_with_a_prefetcher_of_pairs_has_its_lines_and_sets(shared
     }
     assert told == {"size_bytes": 64 * KIB, "line_bytes": 64, "sector_bytes": 64, "ways": 8, "sets": 128, "pair_bytes": 128}
     assert [found.levels[0].findings[name].value for name in ("line_bytes", "sector_bytes", "sets")] == [64, 64, 16]
+
+
+def test_fewer_hits_of_a_nearer_cache_are_no_misses():
+    """The first cache, a quarter as large, serves more of few lines than of many."""
+    first = Cache(plain(128, 8, 64), 64, 3.0, "tree-PLRU")
+    cache = Cache(hashed(256, 8, 128), 128, 11.0, "random", frame_bytes=4096)
+    device = Machine("test", {"global": Path((first, cache), 42.0)}, Noise(lap_relative=0.002), 3, one_arena=True)
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(11.0, 42.0, 0.02))
+    found = replay(settle_line_unit(probe, PAIR, 180 * KIB, 64 * MIB), lambda probes: [device.answer(p) for p in probes])
+    assert (found.line_bytes, found.filled.nbytes, found.doubt) == (0, 128, "")
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_lines_that_follow_four_by_four_make_neither_lines_nor_latencies_longer(share):
+    """A prefetcher of four lines at each miss, which goes as far as any line might: memory took a fifth."""
+    caches = (Cache(plain(16, 4, 64), 64, 4.0), Cache(plain(128, 8, 64), 64, 14.0))
+    path = Path(caches, 120.0, pairs=PairPrefetch(1, share, 4))
+    device = Machine("test", {"global": path}, Noise(lap_relative=0.001), 5, no_clock="none", one_arena=True)
+    limits = ProbeLimits(64 * MIB, 256 * KIB, frozenset({"global"}), 64)
+    found = replay(infer_hierarchy(limits), lambda probes: [device.answer(probe) for probe in probes])
+    assert [level.name for level in found.levels] == ["L1", "L2", "DRAM"] and not found.tlb
+    told = [level.findings["latency_cycles"].value for level in found.levels]
+    assert told == pytest.approx([4.0, 14.0, 120.0], rel=0.02)
+    assert [level.findings["line_bytes"].value for level in found.levels[:2]] == [64, 64]
+
+
+def test_a_first_cache_smaller_than_sixteen_long_units_is_the_first():
+    """Nodes of 512 B, as long as the second cache's lines, began at 8 KiB: the second cache was numbered first."""
+    caches = (Cache(plain(16, 4, 64), 64, 4.0), Cache(plain(32, 8, 512), 512, 20.0))
+    device = Machine("test", {"global": Path(caches, 120.0)}, Noise(lap_relative=0.001), 5, no_clock="none", one_arena=True)
+    limits = ProbeLimits(64 * MIB, 512 * KIB, frozenset({"global"}), 64)
+    found = replay(infer_hierarchy(limits), lambda probes: [device.answer(probe) for probe in probes])
+    assert [level.findings["size_bytes"].value for level in found.levels[:2]] == pytest.approx([4 * KIB, 128 * KIB], rel=0.01)

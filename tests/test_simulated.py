@@ -174,7 +174,7 @@ def test_accesses_in_sequence_find_their_data_prefetched():
     ("pairs", "served"),
     [
         (PairPrefetch(1), [2, 1, 2, 1, 2, 1]),
-        (PairPrefetch(1, buddy=False), [2, 1, 2, 1, 2, 2]),
+        (PairPrefetch(1, ahead=1), [2, 1, 2, 1, 2, 2]),
         (PairPrefetch(0), [2, 0, 2, 0, 2, 0]),
         (None, [2, 2, 2, 2, 2, 2]),
     ],
@@ -182,7 +182,7 @@ def test_accesses_in_sequence_find_their_data_prefetched():
 def test_a_miss_brings_the_other_line_of_its_pair_or_the_next_one(pairs, served):
     """The next line of 4032 is of another page, the other one of its pair is 3968."""
     caches = (Cache(plain(64, 8, 64), 64, 10), Cache(plain(64, 8, 64), 64, 30))
-    order = [0, 64, 128, 192, 4032, 4096] if pairs is None or not pairs.buddy else [0, 64, 192, 128, 4032, 3968]
+    order = [0, 64, 128, 192, 4032, 4096] if pairs is None or pairs.ahead else [0, 64, 192, 128, 4032, 3968]
     lap = np.array(order)
     codes = Simulation(Path(caches, 100, pairs=pairs), 1).run(lap, lap.size, record=lap.size)[1]
     assert codes.tolist() == served

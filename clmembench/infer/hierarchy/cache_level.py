@@ -25,10 +25,26 @@ from clmembench.infer.hierarchy.fill_unit import UnitSize, find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.infer.hierarchy.level_geometry import UNKNOWN_CAPACITY, LevelGeometry, unit_finding, without_contradiction
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
-from clmembench.infer.hierarchy.paired_lines import LINES_METHOD, LineUnit, settle_line_unit, without_doubted_line
+from clmembench.infer.hierarchy.paired_lines import (
+    LINES_METHOD,
+    UNPAIRED,
+    LineUnit,
+    Paired,
+    settle_line_unit,
+    shortest_line,
+    without_doubted_line,
+)
 from clmembench.infer.hierarchy.policy_probe import probe_policy
 from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache, all_hit
+from clmembench.infer.hierarchy.probing import (
+    LAP_NOISE_SIGMAS,
+    CapacityBound,
+    ChaseLayout,
+    HitMissModel,
+    LevelProbe,
+    ProbeCache,
+    all_hit,
+)
 from clmembench.infer.hierarchy.set_count import with_sets_between_bounds, with_sets_of_size
 from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
 from clmembench.infer.hierarchy.set_ramp import with_sets_by_ramp
@@ -48,10 +64,12 @@ BLOCKS_DIFFER = (
 )
 CURVE_STOOD = "no prefetcher lowers it, by laps in other blocks held against the curve, as an earlier version did"
 NOT_COMPARED = "laps in blocks of another size, which would show whether a prefetcher fetches some of the lines, got no answer"
+LINGERING = "the nearer cache, whose policy may keep lines for long, serves some accesses of so small working sets"
 NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 TOO_LARGE = "laps over so large a level take too long to look for its lines one by one"
 # Thresholds
 MAX_PROBED_BYTES = 32 << 20  # of a level whose geometry is looked for: a lap of a larger one takes a third of a second
+MIN_LINGERING_RATIO = 2.2  # times the level before: NRU of 16 ways serves 4% of laps over 1.9 times its lines, none from there
 MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin: fewer are a soft end
 MIN_UNIT_BYTES = 32  # taken for what a miss brings in where that is not known: no device brings in less
 USUAL_WAYS = 16  # taken for those of a nearer cache where they are not known
@@ -64,8 +82,9 @@ class LevelContext:
     """Context of one level: its number from 0, the relative noise of a lap, the longest unit in bytes
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
     costs at most; entries of the first TLB if it has one set (0: else); ways, and bytes of a way, of the levels before, as far
-    as they are known; the set of the only nearer level, where its policy is known; what a nearer level's misses bring in with a
-    prefetcher's help (0: no such); and what translation adds to laps."""
+    as they are known; the set of the only nearer level, where its policy is known; the nearer level whose misses bring in
+    several lines; whether the level before may keep lines for longer than one that holds what was used last; and what
+    translation adds to laps."""
 
     number: int
     noise: float
@@ -77,7 +96,8 @@ class LevelContext:
     nearer_ways: int = USUAL_WAYS
     nearer_way_bytes: int = 0
     nearer_set: NearerSet | None = None
-    pair_bytes: int = 0
+    paired: Paired = UNPAIRED
+    nearer_keeps: bool = False
     translation: LapTranslation = NO_TRANSLATION
 
 
@@ -88,7 +108,11 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     # the plateau's middle: it begins where the level before is gone
     begun = curve.steps[around.number - 1].gone_bytes if around.number else 0
     translated = around.translation.cost((min(begun, step.fits_bytes) + step.fits_bytes) / 2, around.node_bytes)
+    lingers = around.nearer_keeps and step.fits_bytes < MIN_LINGERING_RATIO * curve.steps[around.number - 1].fits_bytes
     latency = plateau_latency(curve, around.number, reason)
+    if lingers and not reason:
+        least = 1 - LAP_NOISE_SIGMAS * max(step.noise, around.noise)
+        latency = replace(latency, value=None, ns=None, why=LINGERING, least=least * step.hit, least_ns=least * step.hit_ns)
     latency = replace(latency, method=f"{latency.method}; {note}" if note else latency.method)
     latencies = latency_findings(curve, without_translation(latency, translated))
     if reason:
@@ -117,7 +141,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     least = filled.nbytes or min(max(MIN_UNIT_BYTES, filled.least), around.node_bytes)
     unit, dense = yield from _finest_capacity(probe, step, least, around)
     dense_from = asked.cited()
-    of_line = yield from settle_line_unit(probe, filled, dense.fits * unit, around.strides.most_bytes, around.pair_bytes)
+    of_line = yield from settle_line_unit(probe, filled, dense.fits * unit, around.strides.most_bytes, around.paired)
     filled = of_line.filled
     if of_line.line_bytes:
         fill_from, least = (*fill_from, *asked.cited()), of_line.line_bytes
@@ -248,6 +272,9 @@ def _geometry(
         tag, tags = UnitSize(of_line.line_bytes), UNKNOWN_CAPACITY
     else:
         tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, limits.most_bytes)
+        if tag.nbytes and begun.filled.is_prefetched:
+            fitting = begun.dense.fits * begun.unit
+            tag = replace(tag, nbytes=(yield from shortest_line(probe, tag.nbytes, fitting, limits.most_bytes)))
     tag_from = asked.cited()
     sets: SetGeometry | None = None
     if tag.nbytes is not None:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level, without_prefetcher
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, latency_findings, memory_level
+from clmembench.infer.hierarchy.evicted_level import RECENCY_POLICIES
+from clmembench.infer.hierarchy.fill_unit import OTHER_LINE_BYTES
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.memory_latency import measure_memory, measure_plateau
 from clmembench.infer.hierarchy.nearer_lines import number_of, with_sector_of_nearer, without_paired_lines
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
+from clmembench.infer.hierarchy.paired_lines import MIN_HALF_BYTES, Paired
 from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
 from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
 from clmembench.infer.hierarchy.prefetch_control import (
@@ -33,7 +36,7 @@ from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
 KIB = 1 << 10
 # Thresholds and limits, each with its reason
-FIRST_SET_NODES = 16  # of the smallest working set
+FIRST_SET_NODES, FIRST_SET_BYTES, MIN_SET_NODES = 16, 2 * KIB, 4  # of the smallest working set: no first cache is smaller
 MAX_CURVE_FLOOR_RATIO, MIN_CURVE_FLOOR_RATIO = 4, 2  # times the floor: where the curve ends, flat or not; the latter
 LARGE_CURVE_BYTES = 256 << 20  # from there on a lap takes seconds: the curve ends at the lesser ratio
 FAR_PARTITION_BYTES = (
@@ -80,14 +83,14 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         asked.patience = 0
         return (yield from _other_spaces(asked, 0, max(limits.line_bytes, LONGEST_LINE_BYTES), limits.spaces, None))
     enough = limits.enough_bytes
-    node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes)
+    node = yield from fill_unit.longest_unit(asked, "global", enough, limits.line_bytes, limits.most_bytes)
     farthest = max(MIN_CURVE_FLOOR_RATIO * enough, min(MAX_CURVE_FLOOR_RATIO * enough, LARGE_CURVE_BYTES))
     dense_to = FAR_PARTITION_BYTES if enough > FAR_PARTITION_BYTES else 0
     if dense_to and limits.through != "global":
         farthest = MAX_CURVE_FLOOR_RATIO * enough  # a GPU's L2 that protects lines still serves some of a lap over ten times it
     sets = WorkingSets(
         node,
-        FIRST_SET_NODES * node,
+        max(MIN_SET_NODES * node, min(FIRST_SET_NODES * node, FIRST_SET_BYTES)),
         min(limits.most_bytes, farthest),
         enough,
         dense_to_bytes=dense_to,
@@ -259,8 +262,18 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
         nearer_ways=max(ways or USUAL_WAYS, around.nearer_ways if number else 0),
         nearer_way_bytes=max(way_bytes, around.nearer_way_bytes),
         nearer_set=nearer_set,
-        pair_bytes=number_of(level, "pair_bytes") or around.pair_bytes,
+        nearer_keeps=policy not in RECENCY_POLICIES,
+        paired=_paired(level, around),
     )
+
+
+def _paired(level: CacheLevel, around: LevelContext) -> Paired:
+    """The level as one whose misses bring in several lines, or may, where what they bring in is not known; where they do not,
+    the nearer one whose misses do."""
+    brought, line = level.findings.get("pair_bytes"), number_of(level, "line_bytes") or MIN_HALF_BYTES
+    if brought is not None and brought.high:
+        return Paired(int(brought.high), line)
+    return around.paired if level.findings["sector_bytes"].status == "ok" else Paired(OTHER_LINE_BYTES, line)
 
 
 def _other_spaces(

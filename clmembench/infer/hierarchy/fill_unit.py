@@ -10,10 +10,12 @@ from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LA
 from clmembench.model import Inquiry, Pattern, Probe, Space
 
 PAIR_DISTANCES_BYTES = (8, 16, 32, 64, 128, 256)  # at which the second access of a pair is tried
+LONGER_DISTANCES_BYTES = (512, 1024, 2048)  # up to half of a page, which prefetchers do not leave
 OTHER_LINE_BYTES = 512  # a distance that is surely in another line
 PAIR_SPACING_BYTES = 7 * PAIR_DISTANCES_BYTES[-1]  # an odd multiple of the longest line, so that pairs use many sets
 USUAL_UNIT_BYTES = 32  # that a miss brings in at least on most devices
 USUAL_LINE_BYTES = 128  # longer lines than most last caches have
+BROUGHT_SOONER = f"lines {PAIR_DISTANCES_BYTES[-1]} B behind a miss are there sooner than others: a prefetcher brings them"
 # Thresholds
 MAX_PREFETCHED_RELATIVE_GAIN = 0.15  # pairs 256 B apart that are faster than those 512 B apart by more were prefetched
 MAX_END_SHARE = 0.25  # of the way from hit to miss: what lies nearer to an end is that end
@@ -22,6 +24,7 @@ MAX_FALL_SHARE_OF_ONE_ORDER = 0.15  # the same of laps so long that one order mu
 MAX_ORDER_DIFFERENCE = 0.03  # relative, of two orders of pairs: more asks for a third
 MAX_SPREAD_SHARE = 0.2  # of what a miss costs, by which laps in two orders usually differ: more makes rises by chance
 MIN_PARTIAL_RISE_SHARE = 0.06  # of the way from hit to miss: less is no level in between, however small the noise is
+MIN_HIT_RISE = 0.5  # times a hit, that a hit of a level in between costs more
 MIN_FIRST_MISS_SHARE = 0.8  # of what a miss costs, which the first accesses of pairs must take to have missed
 MAX_PAIRS = 1 << 20  # a lap over more would take too long
 MAX_REPEATED_PAIRS = 1 << 17  # from there on a lap takes so long that one order must do
@@ -34,24 +37,46 @@ LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of p
 @dataclass(frozen=True, slots=True)
 class UnitSize:
     """A size in bytes that was looked for, or None and why not; then `least` is its lower bound, 0 where there is none.
-    `is_answered` is False where a probe got no answer, so that further ones are not worth asking."""
+    `is_answered` is False where a probe got no answer, so that further ones are not worth asking; `is_prefetched` is True where
+    a prefetcher brings more than any line."""
 
     nbytes: int | None
     reason: str = ""
     least: int = 0
     is_answered: bool = True
+    is_prefetched: bool = False
 
 
-def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: int) -> Inquiry[int]:
+def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: int, most_bytes: int = 1 << 30) -> Inquiry[int]:
     """The longest unit in bytes that any level brings in, for nodes that never share one: from pairs of accesses over a working
     set of `beyond_bytes`, beyond all caches. Where lines are short and a hash spreads them, a cache holds as many at any
-    distance, so that many are visited. Where a prefetcher brings neighbours in too, it is `claimed`."""
+    distance, so that many are visited. Where a prefetcher brings neighbours in too, it is as far as that goes, in working sets
+    of up to `most_bytes`; else, and where others use the caches, `claimed`."""
     count = max(MIN_PAIRS, min(MAX_REPEATED_PAIRS, int(BEYOND_CACHES_SHARE * beyond_bytes) // USUAL_UNIT_BYTES))
     means, _ = yield from _pair_latencies(asked, space, count)
-    if not means or means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
+    if not means:
         return claimed
+    if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
+        return claimed if asked.shared else (yield from _prefetched_unit(asked, space, count, claimed, most_bytes))
     shared = [d for d, v in zip(PAIR_DISTANCES_BYTES, means, strict=False) if v < means[-1] * (1 - MAX_END_SHARE / 2)]
     return max(claimed, 2 * max(shared, default=16))
+
+
+def _prefetched_unit(asked: ProbeCache, space: Space, count: int, claimed: int, most_bytes: int) -> Inquiry[int]:
+    """The least distance from which on second accesses of pairs take as long as those twice as far apart; `claimed`: none."""
+    before = 0.0
+    for distance in LONGER_DISTANCES_BYTES:
+        spacing = 7 * distance // 2  # an odd multiple of half the distance, so that no two places are one
+        if count * spacing > most_bytes:
+            break
+        pattern = Pattern("pairs", count, spacing, block_bytes=distance, seed=1)
+        answer = yield from asked.one(Probe(pattern, space))
+        if answer.value is None:
+            break
+        if before >= (1 - MAX_PREFETCHED_RELATIVE_GAIN) * answer.value:
+            return distance // 2
+        before = answer.value
+    return claimed
 
 
 def _pair_latencies(asked: ProbeCache, space: Space, count: int) -> Inquiry[tuple[list[float], float]]:
@@ -106,7 +131,9 @@ def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequenc
     if not means:
         return UnitSize(None, "pairs of accesses got no answer", is_answered=False)
     reason = _too_alike(means, probe.contrast, count, min(nearer, default=probe.contrast.hit))
-    return UnitSize(None, reason) if reason else _first_distance_that_misses(means, probe.contrast, nearer, spread)
+    if reason:
+        return UnitSize(None, reason, is_prefetched=reason == BROUGHT_SOONER)
+    return _first_distance_that_misses(means, probe.contrast, nearer, spread)
 
 
 def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, nearest: float) -> str:
@@ -121,7 +148,7 @@ def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, neare
     if max(one - min(means[i:]) for i, one in enumerate(means)) > most * (max(means) - min(means)):
         return "pairs of accesses that lie further apart take less time than nearer ones: their laps differ by chance"
     if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * far:  # such a distance is longer than any line
-        return f"lines {PAIR_DISTANCES_BYTES[-1]} B behind a miss are there sooner than others: a prefetcher brings them"
+        return BROUGHT_SOONER
     return ""
 
 
@@ -143,8 +170,10 @@ def _first_distance_that_misses(
     if 2 * LAP_NOISE_SIGMAS * noise > MAX_END_SHARE * cost:
         return UnitSize(None, f"the cost of a miss is within the noise of pairs: {noise:.2g} of {max(means):.4g}")
     rises = [2 * (m - means[0]) / cost for m in means]
-    # less than a miss, but surely more than none: a level in between that the curve did not show
-    partial = min(MAX_END_SHARE, max(MIN_PARTIAL_RISE_SHARE, LAP_NOISE_SIGMAS * 3 * noise / cost))
+    # less than a miss, but surely more than none: a level in between that the curve did not show, whose hits may cost little
+    # beside a miss, but take longer than this level's by as much again
+    least_rise = min(MIN_PARTIAL_RISE_SHARE, MIN_HIT_RISE * contrast.hit / cost)
+    partial = min(MAX_END_SHARE, max(least_rise, LAP_NOISE_SIGMAS * 3 * noise / cost, 2 * spread / cost))
     served = [(level - min(nearer)) / cost for level in (*nearer, contrast.hit) if nearer]
     least_miss = 1 - MAX_END_SHARE + max(served, default=0.0)
     odd = [

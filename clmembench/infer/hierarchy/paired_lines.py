@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.fill_unit import BROUGHT_SOONER, OTHER_LINE_BYTES, UnitSize
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, LevelProbe
 from clmembench.model import Finding, Inquiry, Pattern, Probe
 from clmembench.model.address_patterns import NODE_BYTES
 
 LINES_METHOD = "halves of what a miss brings in are evicted each by itself"
 PAIR_METHOD = "pairs of accesses; lines that a miss brings in together, and that are evicted each by itself"
+SOME_MISSES = "the second access of a pair neither hits nor misses: a prefetcher at some misses, or mixed levels"
 ONE_LINE = "its halves are evicted together"
 NOT_MEASURED = "whether a prefetcher pairs shorter lines was not measured"
 PAIRS = "a miss brings in {unit} B, which may be one line, or two of which a prefetcher brings the other"
@@ -31,35 +32,53 @@ MIN_HALF_BYTES = 32  # no device has shorter lines
 ORDERS = 2  # of each lap, of which the faster counts: disturbances only add
 # Thresholds
 MIN_CONTRAST = 0.08  # of the accesses, that miss more of laps over whole units
-MAX_APART_SHARE, MIN_TOGETHER_SHARE = 0.35, 0.65  # of the way from the lap that takes less room to the one that takes more
+MAX_APART_SHARE, MIN_TOGETHER_SHARE = 0.35, 0.65  # of the misses of laps over whole units, that laps over halves have more
 
 Halves = Literal["lines", "one", "open", "unasked"]  # lines of their own; of one line; not settled; without an answer
 
 
 @dataclass(frozen=True, slots=True)
+class Paired:
+    """What a level's misses bring in with a prefetcher's help, or may (0: no such), and its line."""
+
+    pair_bytes: int = 0
+    line_bytes: int = 0
+
+
+UNPAIRED = Paired()
+
+
+@dataclass(frozen=True, slots=True)
 class LineUnit:
-    """What a miss brings in, as far as it is one line's. `line_bytes`: the line, where it is known by that (0: not).
-    `pair_bytes`: what a miss brings in with a prefetcher's help, of this or a nearer level (0: no such). `doubted_bytes`: a
-    line so long would look like two with a prefetcher (0: none); `doubt` says why that is not settled, `note` what settles it,
-    or that it was not measured."""
+    """What a miss brings in, as far as it is one line's. `line_bytes`: the line, where it is known by that (0: not); then
+    `pair_bytes` is what a miss brings in with a prefetcher's help, `at_some_misses` if not each time, or if another level is
+    between. `doubted`: lines over the first and up to the second look like shorter ones with a prefetcher; `doubt` says why
+    that is not settled, `note` what settles it, or that it was not measured."""
 
     filled: UnitSize
     line_bytes: int = 0
     pair_bytes: int = 0
-    doubted_bytes: int = 0
+    doubted: tuple[int, int] = (0, 0)
     doubt: str = ""
     note: str = ""
+    at_some_misses: bool = False
 
     def noted(self, line: Finding) -> Finding:
         """A line that strides told, with what says that it is one, or that nothing does."""
-        is_meant = line.status == "ok" and line.value == self.doubted_bytes
+        is_meant = line.status == "ok" and line.value == self.doubted[1]
         return replace(line, method=f"{line.method}; {self.note}") if is_meant and self.note else line
 
     def pair_finding(self, evidence: tuple[str, ...]) -> dict[str, Finding]:
-        """What a miss brings in, where that is two lines or more of this level."""
-        if not self.line_bytes:
+        """What a miss brings in, where that is lines of this level; where some misses alone seem to, at most that."""
+        if not self.pair_bytes:
             return {}
-        return {"pair_bytes": measured_finding("pair_bytes", self.pair_bytes, PAIR_METHOD, evidence)}
+        if self.filled.is_prefetched:
+            found = undetermined_finding("pair_bytes", BROUGHT_SOONER, PAIR_METHOD, evidence, None, self.pair_bytes)
+        elif self.at_some_misses:
+            found = undetermined_finding("pair_bytes", SOME_MISSES, PAIR_METHOD, evidence, self.line_bytes, self.pair_bytes)
+        else:
+            found = measured_finding("pair_bytes", self.pair_bytes, PAIR_METHOD, evidence)
+        return {"pair_bytes": found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,41 +92,49 @@ class HalvesLaps:
 
 
 def settle_line_unit(
-    probe: LevelProbe, filled: UnitSize, fitting_bytes: int, most_bytes: int, nearer_pair_bytes: int
+    probe: LevelProbe, filled: UnitSize, fitting_bytes: int, most_bytes: int, nearer: Paired = UNPAIRED
 ) -> Inquiry[LineUnit]:
-    """What a miss brings in of one line. `fitting_bytes`: what surely fits. `nearer_pair_bytes`: what a nearer level's misses
-    bring in with a prefetcher's help (0: no such), both halves of which this level sees each time."""
+    """What a miss brings in of one line. `fitting_bytes`: what surely fits. `nearer`: a nearer level whose misses bring in
+    several lines, all of which this level sees each time."""
     unit = filled.nbytes or (2 * filled.least if filled.least >= MIN_HALF_BYTES else 0)
-    why = PAIRS.format(unit=unit)
-    if unit and unit == nearer_pair_bytes:
-        return LineUnit(UnitSize(None, why, unit // 2), 0, unit, unit, why)
+    why, paired = PAIRS.format(unit=unit), filled.is_prefetched or nearer.line_bytes < unit <= nearer.pair_bytes
+    if nearer.pair_bytes and paired:
+        why = why if unit else BROUGHT_SOONER
+        return LineUnit(replace(filled, nbytes=None, reason=why), doubted=(nearer.line_bytes, nearer.pair_bytes), doubt=why)
+    if filled.is_prefetched:
+        return LineUnit(filled, pair_bytes=OTHER_LINE_BYTES)
     if unit < 2 * MIN_HALF_BYTES or not fitting_bytes:
-        return LineUnit(filled, 0, nearer_pair_bytes)
+        return LineUnit(filled)
     halves = yield from _halves(probe, unit, fitting_bytes, most_bytes)
     if halves == "open":
-        return LineUnit(UnitSize(None, why, unit // 2), 0, nearer_pair_bytes, unit, why)
+        return LineUnit(UnitSize(None, why, unit // 2), doubted=(unit // 2, unit), doubt=why)
     if halves != "lines":
-        return LineUnit(filled, 0, nearer_pair_bytes, unit, note=ONE_LINE if halves == "one" else NOT_MEASURED)
-    line = unit // 2
+        return LineUnit(filled, doubted=(unit // 2, unit), note=ONE_LINE if halves == "one" else NOT_MEASURED)
+    line = yield from shortest_line(probe, unit // 2, fitting_bytes, most_bytes)
+    return LineUnit(UnitSize(line), line, unit, at_some_misses=filled.nbytes is None)
+
+
+def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Inquiry[int]:
+    """A line, or a half, or a half of that, whose halves are not lines."""
     while line >= 2 * MIN_HALF_BYTES and (yield from _halves(probe, line, fitting_bytes, most_bytes)) == "lines":
         line //= 2
-    return LineUnit(UnitSize(line), line, unit)
+    return line
 
 
 def without_doubted_line(findings: dict[str, Finding], unit: LineUnit) -> dict[str, Finding]:
-    """The findings with bounds of a line, and of the number of sets that follows from it, which may be two lines that a
-    prefetcher brings together. So may every line under FIFO: the two come and go together too, whatever is visited."""
-    line, why = unit.doubted_bytes, unit.doubt
-    if findings["policy"].value == "FIFO" and line > 2 * MIN_HALF_BYTES and unit.note != NOT_MEASURED:
-        why = f"{PAIRS.format(unit=line)}: under FIFO both come and go together"
-    if not why or findings["line_bytes"].value != line:
+    """The findings with bounds of a line, and of the number of sets that follows from it, which may be several lines that a
+    prefetcher brings together. So may every line under FIFO: two come and go together too, whatever is visited."""
+    (least, most), why, line = unit.doubted, unit.doubt, findings["line_bytes"].value
+    if findings["policy"].value == "FIFO" and most > 2 * MIN_HALF_BYTES and unit.note != NOT_MEASURED:
+        why = f"{PAIRS.format(unit=most)}: under FIFO both come and go together"
+    if not why or not isinstance(line, int) or not least < line <= most:
         return findings
     doubted = dict(findings)
-    for name in ("line_bytes", "sector_bytes", "sets", "set_bits"):
+    ends = {"line_bytes": (None, line), "sector_bytes": (None, line), "sets": (findings["sets"].low, None)}
+    for name in (*ends, "set_bits"):
         found = findings.get(name)
         if found is not None and found.status == "ok":
-            least = found.low if name == "sets" else line / 2 if name != "set_bits" else None
-            doubted[name] = undetermined_finding(name, why, found.method, found.evidence, least, least and 2 * least)
+            doubted[name] = undetermined_finding(name, why, found.method, found.evidence, *ends.get(name, ()))
     return doubted
 
 
@@ -122,8 +149,10 @@ def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -
         laps = yield from _laps(probe, unit, count)
         if laps is None:
             return "open" if number else "unasked"
-        if laps.whole - laps.few >= least:
-            share = (laps.halves - laps.few) / (laps.whole - laps.few)
+        # a nearer cache serves as many accesses of few and of halves, and fewer of the whole: less than hits is no miss
+        missed = laps.whole - max(laps.few, contrast.hit)
+        if missed >= least:
+            share = (laps.halves - laps.few) / missed
             return "lines" if share <= MAX_APART_SHARE else "one" if share >= MIN_TOGETHER_SHARE else "open"
     return "open"
 
