@@ -448,3 +448,23 @@ def test_a_launch_whose_interval_holds_the_threshold_is_left_open(low, high, wan
     middle = {"median": 500 * (low + high), "ci_low": 1e3 * low, "ci_high": 1e3 * high}
     one = value("launch_dispatch", {"groups": 1}, 1.0, 0.0, **middle)
     assert verdicts([one])["X7"] == wanted
+
+
+def without(found, benchmark, **params):
+    """The values without those of a benchmark with these parameters, as where a run was interrupted."""
+    return [v for v in found if v.benchmark != benchmark or any(v.params.get(k) != wanted for k, wanted in params.items())]
+
+
+def test_work_items_of_a_cpu_that_may_take_turns_say_nothing_of_what_saturates_memory():
+    shapes = {"saturating_work_group": finding("saturating_work_group", 32, 32, 32)}
+    elements = {"saturating_element_bytes": finding("saturating_element_bytes", 16, 16, 16, "B")}
+    by = {a.id: a.verdict for a in advice_of_guidelines([], CPU_INFO, shapes | elements)}
+    assert {by[name] for name in ("X1", "X2", "X3", "X4")} == {"undetermined"}
+
+
+def test_no_effect_is_told_from_small_strides_groups_or_sizes_alone():
+    whole = [*values(K20C, noise=0.005), *K20C_TYPES, *strides(banked)]
+    assert verdicts([v for v in whole if v.params.get("stride", 3) in (3, 4)])["S1"] == "undetermined"
+    assert verdicts(without(whole, "atomic"))["X6"] == "undetermined"
+    loaded = [v for v in whole if v.params.get("pattern") not in ("shifted", "permuted") or v.params["groups"] == 1]
+    assert verdicts(whole)["G3"] != "undetermined" and verdicts(loaded)["G3"] == "undetermined"

@@ -87,6 +87,10 @@ class RunKnowledge:
         """True if a sub-group's work-items are known to run at the same time."""
         return work_items_are_serial(self.values, self.wide)[0] is False
 
+    def may_take_turns(self) -> bool:
+        """True on a CPU of which the run does not say that a sub-group's work-items run at the same time."""
+        return self.info.has_cpu_cores and not self.side_by_side()
+
     def absent(self, benchmark: str, **params: Value) -> str:
         """Why this device cannot run the points of a benchmark with these parameters; "" where it can, or where the run does
         not say, as where its budget was spent before them."""

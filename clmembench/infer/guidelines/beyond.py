@@ -19,6 +19,7 @@ from clmembench.infer.guidelines.advice import (
 )
 from clmembench.model import Finding, Value
 
+TURNS_UNKNOWN = "it is unknown whether the work-items of a core take turns: run suite access"
 NO_COPY_GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
 ADDITIONS: Mapping[str, Value] = {"op": "add", "dtype": "int", "address": "same", "result": "used"}
 # Thresholds and limits, each with its reason
@@ -61,6 +62,8 @@ def _saturating_shape(known: RunKnowledge, name: str, finding: str, claim: str, 
     if known.taking_turns():
         why = f"{known.taking_turns()}: more of them are another loop to the compiler, and no more loads in flight"
         return inapplicable_advice(name, claim, why, unit=unit)
+    if known.may_take_turns():
+        return undetermined_advice(name, claim, TURNS_UNKNOWN, unit=unit)
     found = known.findings.get(finding)
     if found is None or not isinstance(found.value, int | float):
         return undetermined_advice(name, claim, NO_COPY_GRID if found is None else found.reason, unit=unit)
@@ -107,6 +110,8 @@ def element_size(known: RunKnowledge) -> Advice:
         return inapplicable_advice(
             "X2", claim, f"{known.taking_turns()}: the bytes that one of them moves depend on a loop alone", unit="B"
         )
+    if known.may_take_turns():
+        return undetermined_advice("X2", claim, TURNS_UNKNOWN, unit="B")
     found = known.findings.get("saturating_element_bytes")
     if found is None or not isinstance(found.value, int | float):
         return undetermined_advice("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
@@ -133,6 +138,8 @@ def bytes_in_flight(known: RunKnowledge) -> Advice:
     claim = "Little's law, latency times bandwidth, predicts how many bytes must be in flight"
     if known.taking_turns():
         return inapplicable_advice("X4", claim, f"{known.taking_turns()}: the core alone decides what is in flight")
+    if known.may_take_turns():
+        return undetermined_advice("X4", claim, TURNS_UNKNOWN)
     over, needed, seen = (known.findings.get(n) for n in ("found_over_needed", "needed_bytes", "saturating_bytes"))
     if over is None or needed is None or seen is None or not isinstance(over.value, int | float):
         reason = next((f.reason for f in (seen, over, needed) if f is not None and f.reason), NO_COPY_GRID)

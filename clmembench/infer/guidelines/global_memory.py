@@ -95,6 +95,11 @@ def access_patterns(known: RunKnowledge) -> Advice:
         return Advice(
             "G3", claim, "does not hold", *told, f"let neighbouring work-items read neighbouring words: {apart}; {skewed}"
         )
+    if wants and known.info.compute_units > 1 and _worst_ratio(near, ALIGNMENT_VERDICTS[1:]) is None:
+        reason = "the run has no shifted or permuted loads by several work-groups"
+        return Advice(
+            "G3", claim, "undetermined", *told, f"let neighbouring work-items read neighbouring words: {apart}", reason
+        )
     if wants:
         advice = f"let neighbouring work-items read neighbouring words: {apart}; do not align them for speed"
         return Advice("G3", claim, "holds", *told, advice)

@@ -24,7 +24,7 @@ from clmembench.infer.guidelines.advice import (
 )
 
 NO_STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
-USUAL_BANKS = 32  # strides of fewer words bring few work-items into one bank
+TELLING_STRIDES = frozenset({2, 4, 8, 16, 32})  # words: that bring ever more work-items into one of the usual 32 banks
 NEGLIGIBLE_EFFECTS = ("none", "gain", "at most small")
 
 
@@ -74,7 +74,7 @@ def bank_conflicts(known: RunKnowledge) -> Advice:
     advice = advice_by_ratio("S1", claim, worst, pad, leave, NO_STRIDES)
     memory = study_banks(*bank_accesses(known.values)).findings["memory"]
     if memory.value != "ordinary":
-        return only_if_complete(advice, sum(v.status != "ok" for v in points) or int(max(found) < USUAL_BANKS), "strides")
+        return only_if_complete(advice, sum(v.status != "ok" for v in points) or len(TELLING_STRIDES - found.keys()), "strides")
     why = f"there are no banks here ({memory.reason})"
     more = f"; yet {pad}" if worst.low >= MIN_WORTHWHILE_RATIO else ""
     return replace(advice, verdict="not applicable", advice=f"{why}{more}", reason="")
