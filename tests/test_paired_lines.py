@@ -76,6 +76,10 @@ def test_under_fifo_two_lines_that_come_together_go_together():
         known = {**findings, "policy": measured_finding("policy", policy, "test", ("r",))}
         found = without_doubted_line(known, LineUnit(UnitSize(128), doubted=(64, 128)))
         assert found["line_bytes"].value == left and found["ways"].value == 8
+    unknown = {**findings, "policy": undetermined_finding("policy", "no lap tells it")}
+    for nearer, left in ((None, 128), (128, 128), (64, None), (0, None)):
+        found = without_doubted_line(unknown, LineUnit(UnitSize(128), doubted=(64, 128)), nearer)
+        assert found["line_bytes"].value == left
     bounds = without_doubted_line(
         {**findings, "policy": undetermined_finding("policy", "")}, LineUnit(UnitSize(128), doubted=(64, 128), doubt="why")
     )

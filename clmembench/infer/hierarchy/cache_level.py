@@ -83,8 +83,8 @@ class LevelContext:
     that any level brings in, the strides that may be tried, the length of a page (0: not known), and what a missing translation
     costs at most; entries of the first TLB if it has one set (0: else); ways, and bytes of a way, of the levels before, as far
     as they are known; the set of the only nearer level, where its policy is known; the nearer level whose misses bring in
-    several lines; whether the level before may keep lines for longer than one that holds what was used last; and what
-    translation adds to laps."""
+    several lines; whether the level before may keep lines for longer than one that holds what was used last; the
+    line of that level (0: not known; None: there is no such level); and what translation adds to laps."""
 
     number: int
     noise: float
@@ -98,6 +98,7 @@ class LevelContext:
     nearer_set: NearerSet | None = None
     paired: Paired = UNPAIRED
     nearer_keeps: bool = False
+    nearer_line: int | None = None
     translation: LapTranslation = NO_TRANSLATION
 
 
@@ -164,7 +165,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
             soft["line_bytes"] = measured_finding("line_bytes", of_line.line_bytes, LINES_METHOD, fill_from)
         soft, possible = yield from _with_eviction_sets(probe, soft, curve, around, least, of_line.line_bytes)
         soft["size_bytes"] = with_steep_bound(soft["size_bytes"], curve, around.number)
-        soft = _with_counted_sets(without_doubted_line(soft, of_line), curve, around, possible)
+        soft = _with_counted_sets(without_doubted_line(soft, of_line, around.nearer_line), curve, around, possible)
         return CacheLevel(name, chase.space, soft)
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around, of_line
@@ -183,7 +184,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     }
     findings, possible = yield from _with_eviction_sets(probe, findings, curve, around, least, of_line.line_bytes)
     size = with_steep_bound(findings["size_bytes"], curve, around.number)
-    findings = without_doubted_line({**findings, "size_bytes": size}, of_line)
+    findings = without_doubted_line({**findings, "size_bytes": size}, of_line, around.nearer_line)
     return CacheLevel(name, chase.space, _with_counted_sets(findings, curve, around, possible))
 
 

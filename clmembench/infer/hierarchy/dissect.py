@@ -264,6 +264,7 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
         nearer_set=nearer_set,
         nearer_keeps=policy not in RECENCY_POLICIES,
         paired=_paired(level, around),
+        nearer_line=line or 0,
     )
 
 

@@ -121,11 +121,15 @@ def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: 
     return line
 
 
-def without_doubted_line(findings: dict[str, Finding], unit: LineUnit) -> dict[str, Finding]:
+def without_doubted_line(findings: dict[str, Finding], unit: LineUnit, nearer_line: int | None = None) -> dict[str, Finding]:
     """The findings with bounds of a line, and of the number of sets that follows from it, which may be several lines that a
-    prefetcher brings together. So may every line under FIFO: two come and go together too, whatever is visited."""
+    prefetcher brings together. So may every line under FIFO, and where the policy is not known: two come and go together too,
+    whatever is visited. `nearer_line`: as long lines of the level before say that these are lines too (0: not known; None:
+    there is no such level)."""
     (least, most), why, line = unit.doubted, unit.doubt, findings["line_bytes"].value
-    if findings["policy"].value == "FIFO" and most > 2 * MIN_HALF_BYTES and unit.note != NOT_MEASURED:
+    may_be_fifo = findings["policy"].status != "ok" and nearer_line is not None and nearer_line != line
+    is_asked = most > 2 * MIN_HALF_BYTES and unit.note != NOT_MEASURED
+    if is_asked and (may_be_fifo or findings["policy"].value == "FIFO"):
         why = f"{PAIRS.format(unit=most)}: under FIFO both come and go together"
     if not why or not isinstance(line, int) or not least < line <= most:
         return findings
