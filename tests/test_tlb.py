@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
+from clmembench.infer.hierarchy.fill_unit import UnitSize
 from clmembench.infer.hierarchy.page_probe import PageCountLimits, mean_of_orders
-from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeCache
+from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb import measure_tlbs
-from clmembench.infer.hierarchy.tlb_level import entries_of_halves, infer_tlb_level
+from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
+from clmembench.infer.hierarchy.tlb_level import _entry_count, entries_of_halves, infer_tlb_level
 from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
 from clmembench.infer.replacement.cyclic_misses import cyclic_misses
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates
@@ -151,11 +154,10 @@ def test_a_tlb_behind_the_first_cache_and_an_uneven_second_one_are_found():
     assert [one["penalty_cycles"] for one in said] == [pytest.approx(20, rel=0.05), pytest.approx(60, rel=0.05)]
 
 
-def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002):
-    """The findings of a device of two large caches whose last TLB has these sets, of pages of 2 MiB; only its TLBs are looked
-    at. Arrays begin at any page."""
-    page = 2 * MIB
-    own = (Tlb(plain(1, 16, page), page, 20.0),) if nearer else ()
+def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002, page=2 * MIB, nearer_page=2 * MIB):
+    """The findings of a device of two large caches whose last TLB has these sets; only its TLBs are looked at. Arrays begin at
+    any page of 2 MiB."""
+    own = (Tlb(plain(1, 16, nearer_page), nearer_page, 20.0),) if nearer else ()
     caches = (Cache(plain(64, 16, 128), 128, 30.0), Cache(plain(2048, 16, 128), 128, 150.0))
     path = Path(caches, 500.0, (*own, Tlb(sets, page, 60.0, policy)))
     machine = Machine("test", {"global": path}, Noise(lap_relative=noise), seed, one_arena=True)
@@ -196,6 +198,22 @@ def by_turns(ways):
 def test_unequal_sets_are_found_wherever_arrays_begin(sets, text, seed):
     found = tlb_levels(sets, seed, nearer=seed % 2 == 1, noise=0.001)[-1]
     assert [found[name].value for name in ("ways", "sets", "entries")] == [text, len(sets.ways), sum(sets.ways)]
+
+
+@pytest.mark.parametrize("nearer_page", [64 * KIB, 512 * KIB])
+def test_a_second_tlb_of_larger_pages_has_its_own(nearer_page):
+    found = tlb_levels(plain(8, 4, 2 * MIB), 1, nearer=True, policy="FIFO", page=2 * MIB, nearer_page=nearer_page)
+    assert [level["page_bytes"].value for level in found] == [nearer_page, 2 * MIB]
+    assert [level["entries"].value for level in found] == [16, 32] and found[1]["ways"].value == 4
+
+
+def test_fewer_entries_than_pages_that_fit_are_no_answer():
+    fits = CapacityBound(16, 17, 17.0, 0.3)
+    odd = SetGeometry(((2 * MIB, 15),), (), 15)
+    model = HitMissModel(0.0, 20.0, 0.1)
+    tlb = TlbGeometry(model, fits, 2 * MIB, (20.0, 20.0), UnitSize(2 * MIB), CapacityBound(15, 16, 16.0, 0.3), odd)
+    found = _entry_count(tlb, 0)
+    assert found.entries is None and "16 places" in found.reason
 
 
 @pytest.mark.parametrize("sets", [uneven([17, *[8] * 6]), by_turns([12, 12, *[8] * 5])])

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.page_probe import MIN_NOISE_OF_OTHER_LINES, PageProbe, mean_of_orders
+from clmembench.infer.hierarchy.page_probe import MIN_NOISE_OF_OTHER_LINES, PageCost, PageProbe, mean_of_orders
 from clmembench.infer.hierarchy.probing import ChaseLayout
 from clmembench.model import Inquiry, Pattern, Probe
 from clmembench.model.chase import Order
@@ -23,7 +23,11 @@ MIN_PAIR_ORDERS = 3  # of pairs of lines: a single lap may be disturbed
 MAX_PAIR_ORDERS = 30  # of the same, where the noise of one is near to what a miss costs
 MIN_PAIRS = 16  # of a lap
 ORDERS: tuple[Order, ...] = ("by_round", "by_page")
-PAIR_OVERFLOW = 1.25  # times the pages of a further level, in which pairs lie that overflow it
+PAIR_OVERFLOW = 1.25  # times the reach of a further level, in which pairs lie that overflow it
+MANY_PAGES_RATIO = 4  # times that reach, as far as memory goes: of pairs in random order a quarter find their page there
+MIN_MISSED_SHARE = 0.4  # of first lines miss a further level, at least
+MAX_SHARE_OF_TWO, MAX_OFF_HALF = 0.25, 0.2  # of pairs in one page, where all are of two; off the half that are at half a page
+GOLDEN = 0.618  # steps by which pairs begin all over a page
 
 
 def page_size(pages: PageProbe, reach: int) -> Inquiry[UnitSize]:
@@ -78,17 +82,45 @@ def _shares_decided(means: Sequence[float], noise: float) -> bool:
     return inside > MIN_INSIDE_SIGMAS * noise and abs(across - inside / 2) > slack
 
 
-def is_page_of_next(pages: PageProbe, page_bytes: int, entries: int, cost: float) -> Inquiry[bool]:
-    """True if a further level, of so many `entries` of the nearer level's pages, translates these one by one too: pairs of them
-    that overflow it miss it both in either order. Where two share an entry, the second hits where it follows the first; that
-    saves `cost`."""
-    count = max(MIN_PAIRS, math.ceil(PAIR_OVERFLOW * entries / 2) + 1)
-    if 2 * count * page_bytes > pages.field.most_bytes:
-        return False
-    found = yield from _pair_differences(
-        pages, count, 2 * page_bytes, (page_bytes,), lambda means, noise: abs(means[0] - cost / 4) > PAIR_SIGMAS * noise
-    )
-    return found is not None and abs(found[0][0]) + PAIR_SIGMAS * found[1] < cost / 4
+def next_page_size(pages: PageProbe, page_bytes: int, entries: int, cost: PageCost) -> Inquiry[UnitSize]:
+    """The page of a further level, of so many `entries` of the nearer level's pages: the least power of two at which the second
+    line of a pair misses the further level whether it follows the first one or not. Pairs begin anywhere in a page, so that
+    half of those half a page apart are of two. `cost`: of a hit there, which the nearer level misses, and of a miss."""
+    reach, distance, before = entries * page_bytes, page_bytes, 1.0
+    while distance <= reach:
+        share = yield from _share_of_one_page(pages, reach, distance, cost)
+        if isinstance(share, str):
+            return UnitSize(None, share)
+        if share < MAX_SHARE_OF_TWO and (distance == page_bytes or abs(before - 0.5) < MAX_OFF_HALF):
+            return UnitSize(distance)
+        if share > before + MAX_OFF_HALF:
+            break
+        before, distance = share, 2 * distance
+    return UnitSize(None, f"no distance up to {reach} B parts pairs of its pages")
+
+
+def _share_of_one_page(pages: PageProbe, reach: int, distance: int, cost: PageCost) -> Inquiry[float | str]:
+    """The share of pairs so far apart that are of one page of a further level; or why that is not known: first lines have to
+    miss it, as those of pairs in one page of the nearer level show."""
+    count = min(int(MANY_PAGES_RATIO * reach), pages.field.most_bytes) // (3 * distance)
+    if count < MIN_PAIRS or 3 * count * distance < PAIR_OVERFLOW * reach:
+        return "pairs of pages that overflow it are beyond the limit of memory"
+
+    def missed(inside: float) -> float:
+        return inside - cost.hit / 2
+
+    def is_decided(means: Sequence[float], noise: float) -> bool:
+        return PAIR_SIGMAS * noise < MAX_SHARE_OF_TWO / 2 * missed(means[0])
+
+    found = yield from _pair_differences(pages, count, 3 * distance, (SAME_PAGE_BYTES, distance), is_decided)
+    if found is None:
+        return "pairs of lines got no answer"
+    (inside, across), noise = found
+    if missed(inside) < MIN_MISSED_SHARE * (cost.miss - cost.hit) / 2:
+        return "the first lines of pairs of pages do not miss it"
+    if not is_decided((inside, across), noise):
+        return f"the cost of a miss is within the noise of pairs: {noise:.2g} of {inside:.4g}"
+    return across / missed(inside)
 
 
 def _pair_differences(
@@ -133,6 +165,10 @@ def _pairs(chase: ChaseLayout, order: Order, count: int, span: int, distance: in
     spread over the sets of the caches."""
     each = max(1, min(-(-chase.lap_lines // (2 * count)), span // 4 // (2 * SAME_PAGE_BYTES)))
     gap = span // 4 // each // (2 * SAME_PAGE_BYTES) * 2 * SAME_PAGE_BYTES
+    if span == 3 * distance or (distance == SAME_PAGE_BYTES and span % 3 == 0):
+        each = max(1, min(-(-chase.lap_lines // (2 * count)), span // 3 // (2 * SAME_PAGE_BYTES)))
+        starts = _scattered_starts(chase, each * count, each, span, distance)
+        return Pattern(order, len(starts), 0, 0, distance, 2, ";".join(f"{start}:0:1:1" for start in starts), seed)
     run = max(1, span // 4 // chase.control_bytes)  # spans until lines begin again where the first did
     places = [
         f"{first * span + number * gap}:{span + chase.control_bytes}:{min(run, count - first)}:1"
@@ -140,3 +176,15 @@ def _pairs(chase: ChaseLayout, order: Order, count: int, span: int, distance: in
         for number in range(each)
     ]
     return Pattern(order, each * count, 0, 0, distance, 2, ";".join(places), seed)
+
+
+def _scattered_starts(chase: ChaseLayout, count: int, each: int, span: int, distance: int) -> list[int]:
+    """Where pairs begin, anywhere in the first two thirds of spans of their own, so many in each; no two share a line."""
+    line, room = chase.control_bytes, 2 * span // 3
+    used, starts = set[int](), list[int]()
+    for n in range(count):
+        start = n // each * span + int(n * GOLDEN % 1 * room) // line * line
+        if not used & {start, start + distance}:
+            used |= {start, start + distance}
+            starts.append(start)
+    return starts

@@ -17,7 +17,7 @@ from clmembench.infer.hierarchy.page_probe import (
     count_pages_near,
 )
 from clmembench.infer.hierarchy.page_scan import Overflow, first_overflow, may_be_of_nearest_cache
-from clmembench.infer.hierarchy.page_size import is_page_of_next, page_size
+from clmembench.infer.hierarchy.page_size import next_page_size, page_size
 from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb_bits import sets_by_bits
@@ -46,6 +46,7 @@ MAX_GAP_SHARE = 1 / 32  # of the pages that fit, to the first number that does n
 MOVED_BYTES = 64 * KIB  # by which lines of a last page may be moved beyond the limit
 MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
 MIN_COST_SIGMAS = 3.0  # of the noise of one cost: a level whose page is not known is one if its misses cost more
+MAX_REACH_DIFFERENCE = 0.15  # relative, of the reach of a level in the nearer level's pages and in its own
 MAX_FREE_SHARE = 0.05  # of the cost of the next level's miss: a level whose misses cost less is none
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed
 
@@ -137,13 +138,28 @@ def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry |
     if first.page.nbytes is None:
         return second
     pages.asked.cited()
-    cost = second.contrast.miss - second.contrast.hit
-    if (yield from is_page_of_next(pages, stride, second.pages.over or second.pages.fits, cost)):
-        sources = replace(second.sources, page=pages.asked.cited())
-        return replace(second, page=UnitSize(stride), sources=sources)
-    return replace(
-        second, page=UnitSize(None, "pairs of pages that overflow it are beyond the limit of memory, or share entries")
-    )
+    cost = PageCost(second.contrast.hit, second.contrast.miss)
+    page = yield from next_page_size(pages, stride, second.pages.over or second.pages.fits, cost)
+    sources = replace(second.sources, page=pages.asked.cited())
+    if page.nbytes is None or page.nbytes == stride:
+        return replace(second, page=page, sources=sources)
+    return (yield from _in_own_pages(pages, replace(second, page=page, sources=sources, ramp=None), least, floor))
+
+
+def _in_own_pages(pages: PageProbe, rough: TlbGeometry, least: int, floor: float) -> Inquiry[TlbGeometry]:
+    """A further level whose pages are larger than the nearer level's, of which several share an entry, counted in its own ones
+    where at `least` as many fit: fewer the nearer level may hold; else as it is."""
+    assert rough.page.nbytes is not None
+    page = rough.page.nbytes
+    pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
+    seen = yield from first_overflow(pages, page, least, floor)
+    if seen is None or seen.fits < least:
+        return rough
+    whole = yield from _level_at(pages, replace(seen, floor=rough.contrast.hit), rough.page, rough.sources.page)
+    reach = rough.pages.fits * rough.stride_bytes
+    if whole is None or abs(whole.pages.fits * page - reach) > max(page, MAX_REACH_DIFFERENCE * reach):
+        return rough
+    return whole
 
 
 def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str, ...]) -> Inquiry[TlbGeometry | None]:

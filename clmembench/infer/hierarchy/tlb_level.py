@@ -103,8 +103,8 @@ def _entries_by_strides(tlb: TlbGeometry, page: int, number: int) -> _EntryCount
     if not agrees and not _every_access_missed(tlb):
         # what a miss costs still changes beyond this number of pages: it may be that of a level behind
         return _EntryCount(None, "the cost of a miss differs at several times as many pages")
-    # the first of places closer together than pages may lie anywhere in its page
-    if abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
+    # the first of places closer together than pages may lie anywhere in its page; pages in a row that surely fit have entries
+    if (tlb.stride_bytes >= page and entries < low) or abs(dense - reach) > (page if tlb.stride_bytes < page or agrees else 0):
         reason = f"{tlb.pages.fits} places {tlb.stride_bytes} B apart fit, and {entries} at an odd stride"
         return _EntryCount(None, reason, low=min(low, entries))
     return _EntryCount(entries)
