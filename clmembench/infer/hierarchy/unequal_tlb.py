@@ -102,6 +102,9 @@ def _as_sets(test: _Test, seen: _Pages) -> Inquiry[SetWays | None]:
         if found is None:
             return None
         misses.append(found)
+    if len(misses) == 1:
+        one = len(seen.fitting)
+        return SetWays(1, one, one) if abs(misses[0] - one - 1) <= MAX_OFF_MISSES + MISS_SIGMAS * MISSES_NOISE else None
     ways, sets = round(statistics.median(misses)) - 1, len(misses)
     odd = len(seen.fitting) - (sets - 1) * ways
     others = [one for one in misses if abs(one - ways - 1) > ODD_MISSES]
