@@ -6,7 +6,7 @@ import pytest
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.fill_unit import UnitSize, find_fill_unit
 from clmembench.infer.hierarchy.paired_lines import (
     NOT_MEASURED,
     UNPAIRED,
@@ -63,6 +63,19 @@ def test_pairs_at_some_misses_show_a_second_access_that_neither_hits_nor_misses(
     assert (found.line_bytes, found.pair_bytes) == (64, 128)
 
 
+@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU"])
+@pytest.mark.parametrize("pairs", [PairPrefetch(0), PairPrefetch(0, 0.5), PairPrefetch(0, ahead=1)])
+def test_the_same_sector_of_the_other_line_tells_line_and_sector(policy, pairs):
+    """A second access 32 B away misses and one 64 B away does not: a line of 128 B, or a sector of 64 B, was told."""
+    cache = Cache(plain(64, 8, 64), 64, 4.0, policy, 32)
+    device = Machine("test", {"global": Path((cache,), 60.0, pairs=pairs)}, Noise(lap_relative=0.002), 3, one_arena=True)
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(4.0, 60.0, 0.02))
+    filled = replay(find_fill_unit(probe, 36 * KIB), lambda probes: [device.answer(p) for p in probes])
+    assert (filled.nbytes, filled.beside) == (32, 64)
+    found = replay(settle_line_unit(probe, filled, 32 * KIB, 64 * MIB), lambda probes: [device.answer(p) for p in probes])
+    assert (found.line_bytes, found.filled.nbytes, found.pair_bytes) == (64, 32, 128)
+
+
 def test_behind_a_level_that_brings_pairs_both_halves_are_seen_each_time():
     found = settled(second(64, 8, "LRU"), None, nearer=Paired(128, 64))
     assert (found.line_bytes, found.filled.nbytes, found.doubted) == (0, None, (64, 128)) and "prefetcher" in found.doubt
@@ -84,6 +97,14 @@ def test_under_fifo_two_lines_that_come_together_go_together():
         {**findings, "policy": undetermined_finding("policy", "")}, LineUnit(UnitSize(128), doubted=(64, 128), doubt="why")
     )
     assert [(bounds[name].low, bounds[name].high) for name in ("line_bytes", "sets")] == [(None, 128), (64, None)]
+
+
+def test_lines_of_one_set_that_may_be_pairs_bound_its_ways_too():
+    """A fully associative cache of 128 lines under FIFO had 64 ways."""
+    names = {"line_bytes": 256, "sector_bytes": 256, "sets": 1, "ways": 64, "policy": "FIFO"}
+    findings = {name: measured_finding(name, value, "test", ("r",)) for name, value in names.items()}
+    found = without_doubted_line(findings, LineUnit(UnitSize(256), doubted=(128, 256)))
+    assert [(found[n].value, found[n].low, found[n].high) for n in ("sets", "ways")] == [(None, 1, None), (None, 64, None)]
 
 
 def test_a_run_stored_before_keeps_its_line_and_says_what_it_lacks():

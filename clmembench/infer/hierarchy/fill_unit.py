@@ -38,13 +38,15 @@ LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of p
 class UnitSize:
     """A size in bytes that was looked for, or None and why not; then `least` is its lower bound, 0 where there is none.
     `is_answered` is False where a probe got no answer, so that further ones are not worth asking; `is_prefetched` is True where
-    a prefetcher brings more than any line."""
+    a prefetcher brings more than any line. `beside`: how far away what it brings lies, where that is not next to the size, and
+    `reason` is that it does so at some misses alone."""
 
     nbytes: int | None
     reason: str = ""
     least: int = 0
     is_answered: bool = True
     is_prefetched: bool = False
+    beside: int = 0
 
 
 def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: int, most_bytes: int = 1 << 30) -> Inquiry[int]:
@@ -130,6 +132,9 @@ def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequenc
     means, spread = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
     if not means:
         return UnitSize(None, "pairs of accesses got no answer", is_answered=False)
+    beside = _sector_beside_others(means, probe.contrast, nearer, spread)
+    if beside is not None:
+        return beside
     reason = _too_alike(means, probe.contrast, count, min(nearer, default=probe.contrast.hit))
     if reason:
         return UnitSize(None, reason, is_prefetched=reason == BROUGHT_SOONER)
@@ -150,6 +155,30 @@ def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, neare
     if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * far:  # such a distance is longer than any line
         return BROUGHT_SOONER
     return ""
+
+
+def _sector_beside_others(
+    means: Sequence[float], contrast: HitMissModel, nearer: Sequence[float], spread: float
+) -> UnitSize | None:
+    """What a miss brings in of its own line, where second accesses miss and those further away do not, or not as often: a
+    prefetcher brings the same sector of other lines. None: it is not so, or laps differ by as much."""
+    nearest, cost = min(nearer, default=contrast.hit), contrast.miss - contrast.hit
+    noise = max(MIN_RELATIVE_LAP_NOISE, contrast.noise / contrast.hit) * max(means)
+    slack = max(2 * LAP_NOISE_SIGMAS * noise, 2 * spread) / cost
+    if slack > MAX_END_SHARE or 2 * means[0] - nearest < MIN_FIRST_MISS_SHARE * contrast.miss:
+        return None
+    rises = [2 * (mean - means[0]) / cost for mean in means]
+    served = [0.0, *((level - nearest) / cost for level in (*nearer, contrast.hit))]
+    hits = [any(abs(rise - one) <= MAX_END_SHARE / 2 for one in served) for rise in rises]
+    misses = [rise > 1 - MAX_END_SHARE + max(served) for rise in rises]
+    first = hits.index(False) if False in hits else 0
+    after = next((i for i in range(first, len(rises)) if not misses[i]), 0)
+    last = next((i for i in range(after, len(rises)) if misses[i]), 0)
+    if not 0 < first < after < last or not all(misses[last:]):
+        return None
+    brought = PAIR_DISTANCES_BYTES[last - 1]
+    partly = "" if all(hits[after:last]) else f"second accesses {brought} B away hit behind some misses alone"
+    return UnitSize(PAIR_DISTANCES_BYTES[first], partly, beside=brought)
 
 
 def _first_distance_that_misses(

@@ -96,7 +96,7 @@ def settle_line_unit(
 ) -> Inquiry[LineUnit]:
     """What a miss brings in of one line. `fitting_bytes`: what surely fits. `nearer`: a nearer level whose misses bring in
     several lines, all of which this level sees each time."""
-    unit = filled.nbytes or (2 * filled.least if filled.least >= MIN_HALF_BYTES else 0)
+    unit = 2 * filled.beside or filled.nbytes or (2 * filled.least if filled.least >= MIN_HALF_BYTES else 0)
     why, paired = PAIRS.format(unit=unit), filled.is_prefetched or nearer.line_bytes < unit <= nearer.pair_bytes
     if nearer.pair_bytes and paired:
         why = why if unit else BROUGHT_SOONER
@@ -106,12 +106,13 @@ def settle_line_unit(
     if unit < 2 * MIN_HALF_BYTES or not fitting_bytes:
         return LineUnit(filled)
     halves = yield from _halves(probe, unit, fitting_bytes, most_bytes)
-    if halves == "open":
+    if halves == "open" or (filled.beside and halves != "lines"):
         return LineUnit(UnitSize(None, why, unit // 2), doubted=(unit // 2, unit), doubt=why)
     if halves != "lines":
         return LineUnit(filled, doubted=(unit // 2, unit), note=ONE_LINE if halves == "one" else NOT_MEASURED)
     line = yield from shortest_line(probe, unit // 2, fitting_bytes, most_bytes)
-    return LineUnit(UnitSize(line), line, unit, at_some_misses=filled.nbytes is None)
+    sector = filled.nbytes if filled.beside else line
+    return LineUnit(UnitSize(sector), line, unit, at_some_misses=filled.nbytes is None or bool(filled.reason))
 
 
 def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Inquiry[int]:
@@ -123,9 +124,9 @@ def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: 
 
 def without_doubted_line(findings: dict[str, Finding], unit: LineUnit, nearer_line: int | None = None) -> dict[str, Finding]:
     """The findings with bounds of a line, and of the number of sets that follows from it, which may be several lines that a
-    prefetcher brings together. So may every line under FIFO, and where the policy is not known: two come and go together too,
-    whatever is visited. `nearer_line`: as long lines of the level before say that these are lines too (0: not known; None:
-    there is no such level)."""
+    prefetcher brings together; of a single set the ways are as well. So may every line under FIFO, and where the policy is not
+    known: two come and go together too, whatever is visited. `nearer_line`: as long lines of the level before say that these
+    are lines too (0: not known; None: there is no such level)."""
     (least, most), why, line = unit.doubted, unit.doubt, findings["line_bytes"].value
     may_be_fifo = findings["policy"].status != "ok" and nearer_line is not None and nearer_line != line
     is_asked = most > 2 * MIN_HALF_BYTES and unit.note != NOT_MEASURED
@@ -135,6 +136,8 @@ def without_doubted_line(findings: dict[str, Finding], unit: LineUnit, nearer_li
         return findings
     doubted = dict(findings)
     ends = {"line_bytes": (None, line), "sector_bytes": (None, line), "sets": (findings["sets"].low, None)}
+    if findings["sets"].value == 1:  # neighbours of one set, or of two
+        ends["ways"] = (findings["ways"].low, None)
     for name in (*ends, "set_bits"):
         found = findings.get(name)
         if found is not None and found.status == "ok":
