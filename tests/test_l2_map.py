@@ -41,7 +41,7 @@ def test_each_unit_in_turn_fills_its_own_row(device):
     """Sixteen work-groups stand for units, of which each measures in one launch and is told by its number."""
     slope = prepare_gpu_map(device, "load", ptx=0)
     work = slope.work(4)
-    assert work.ops == 16 * LINES * 15 and len(work.commands) == 16
+    assert work.ops == 16 * LINES * 21 and len(work.commands) == 16
     assert check_outputs(device, work) == ""
     unit = device.download(work.reads["unit"].buffer, np.uint32, 16)
     assert unit.tolist() == list(range(16))
@@ -62,9 +62,22 @@ def test_a_map_of_which_most_is_missing_is_wrong(device):
         work.check()
 
 
+@pytest.mark.parametrize("every", [2, 3, 4, 8])
+@pytest.mark.parametrize("first", [0, 1, -1])
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("far", [22, 100, 1000, 30001])
+def test_steps_that_are_left_out_end_elsewhere_in_the_sector_at_one_end_of_the_slope(device, far, made, first, every):
+    """Every second, third ... step is made, or left out, from whichever on: one of both ends' checks must see it."""
+    slope = prepare_gpu_map(device, "load", ptx=0)
+    near, far = (int(slope.work(least).commands[0].args[-1]) for least in (slope.start, far))
+    missing = [sum((n % every == first % every) != made for n in range(steps)) for steps in (near, far)]
+    assert any(steps % 4 for steps in missing)
+    assert near % 4 and far % 4, "no steps at all"
+
+
 @pytest.mark.parametrize("fewer", [1, 7, 8, 14])
 def test_accesses_that_were_not_made_are_noticed(device, fewer):
-    work = prepare_gpu_map(device, "load", ptx=0).work(4)
+    work = prepare_gpu_map(device, "load", ptx=0).work(30)
     device.run((*work.before, *(replace(c, args=(*c.args[:-1], np.uint32(fewer))) for c in work.commands)))
     work.check()  # what the kernel was asked for
     memory = work.commands[0].args[0]
@@ -78,7 +91,7 @@ def test_accesses_that_were_not_made_are_noticed(device, fewer):
 
 
 def test_a_line_that_leads_elsewhere_is_noticed(device):
-    work = prepare_gpu_map(device, "load", ptx=0).work(4)
+    work = prepare_gpu_map(device, "load", ptx=0).work(30)
     memory = work.commands[0].args[0]
     damaged = device.download(memory, np.uint64, SPREAD_BYTES // 8)
     node = int(random_line_offsets(20170101 + device.seed)[5]) // 8
@@ -101,7 +114,7 @@ def test_with_ptx_each_launch_has_a_target_and_every_pass_begins_anew():
     slope = L2_MAP.prepare(device, access="atomic")
     near, far = slope.work(slope.start), slope.work(3 * slope.start)
     assert device.built[-1]["PTX"] == 1 and device.built[-1]["ATOMIC"] == 1
-    assert far.ops == near.ops // 15 * 47 and near.before and set(near.reads) == {"ticks", "unit"}
+    assert far.ops == near.ops // 21 * 67 and near.before and set(near.reads) == {"ticks", "unit"}
 
 
 def test_a_process_that_is_held_to_no_core_says_so(device, info):

@@ -12,8 +12,10 @@ from clmembench.resources import kernel_source
 LINES = 256
 SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: within any TLB
 NODE_SPACING_BYTES = 128  # no two nodes in one line
-NEAR_END_STEPS = 15  # accesses to a line
-TELLING_STEPS = 15  # the last four bits of their number: then every second, fourth or eighth ends elsewhere on a ring of four
+# Accesses to a line. No number of them on a ring of four shows all that can be left out, but the ends of the slope together do:
+# the near one if every second to eighth is left out, the far one, 3 over a multiple of 32, if only these are made.
+NEAR_END_STEPS = 21
+FAR_MULTIPLE, FAR_REST = 32, 3
 MAX_STEPS = 1 << 16  # a unit's row is one launch, which must not block the device for seconds
 MAX_POLLS = 20_000
 GROUPS_PER_UNIT = 8  # enough that each unit gets one, few enough that all run at once
@@ -84,7 +86,7 @@ def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
         assert not lost[measured].any(), f"{lost[measured].sum()} lines had fewer accesses, or one that led elsewhere"
 
     def work(least: int) -> Work:
-        steps = least | TELLING_STEPS
+        steps = NEAR_END_STEPS if least <= NEAR_END_STEPS else least + (FAR_REST - least) % FAR_MULTIPLE
         launches = [
             Launch(kernels["l2_map"], (*args, np.uint32(row), np.uint32(target), np.uint32(steps)), (groups,), (1,))
             for row, target in enumerate(targets)
