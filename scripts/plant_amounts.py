@@ -3,8 +3,9 @@
 The list is kernel_amounts.toml: for each kernel some changes that leave out loads, steps, terms or waits, or repeat one place.
 A changed kernel is measured as `clmembench run` measures it, in a worker process, at the points that the list names for the
 kind of device; it must not give a value that is `ok`. A change counts as found by the benchmark's own check, or by a gate that
-needs nothing but the value and that the unchanged kernel passes. The exit code is 1 where a change is not found and the list
-has no reason, and where an unchanged kernel is wrong.
+needs nothing but the value and that the unchanged kernel passes. Points whose kernels do not contain the changed text do not
+count: at those the kernel compiles though no compiler takes the text. The exit code is 1 where a change is not found and the
+list has no reason, and where an unchanged kernel is wrong.
 Usage: python scripts/plant_amounts.py [FILE ...] [--device cpu|gpu] [--only TEXT] [--jobs N] [--table FILE]
 """
 
@@ -38,6 +39,8 @@ BRIEF = Budget(0.0, 0.05, 0.05, 1e6)
 POINT_LIMIT_S = 120.0
 VALUE_GATES = ("cycle", "grows")  # of one record, whatever the host does
 NOT_FOUND, SKIPPED, GATE = "NOT FOUND", "not here: ", "gate "
+UNBUILT = "does not compile: "
+UNCOMPILABLE = "@"  # before a text: no kernel compiles that contains it, unless the preprocessor leaves it out
 NOT_HERE = (SKIPPED, "skipped: ")  # how a finding without a change begins where the device has no such point
 
 
@@ -49,6 +52,7 @@ class Change:
     line: int
     name: str
     text: str
+    uncompilable: str  # the text that does not compile where a kernel contains what is changed
     at: tuple[str, ...]
     reason: str
 
@@ -62,8 +66,8 @@ def changes(listed: Mapping[str, Any], kernels: Path = ROOT / "cl_kernels") -> l
             raise ValueError(f"{entry['file']}.cl has {text.count(entry['old'])} times {entry['old']!r}: mend {LIST.name}")
         line = text[: text.index(entry["old"])].count("\n") + 1
         points = (entry["at"],) if isinstance(entry["at"], str) else tuple(entry["at"])
-        changed = text.replace(entry["old"], entry["new"])
-        made.append(Change(entry["file"], line, entry["kind"], changed, points, entry.get("reason", "")))
+        changed, broken = (text.replace(entry["old"], by) for by in (entry["new"], UNCOMPILABLE + entry["old"]))
+        made.append(Change(entry["file"], line, entry["kind"], changed, broken, points, entry.get("reason", "")))
     return made
 
 
@@ -102,8 +106,7 @@ class Bench:
 
     def _judged(self, record: Record) -> str:
         if record.cause is Cause.BUILD:
-            print(f"{record.benchmark}: a change does not compile: {record.reason}", file=sys.stderr)
-            return ""
+            return f"{UNBUILT}{record.reason}"
         if record.status not in ("ok", "suspect"):
             return f"{record.status}: {record.reason}"
         if record.gate in VALUE_GATES:
@@ -123,11 +126,25 @@ def plant(bench: Bench, change: Change, clean: Mapping[str, str]) -> str:
     here = [name for name in change.at if not clean[name].startswith(NOT_HERE)]
     if not here:
         return f"{SKIPPED}{clean[change.at[0]].removeprefix(SKIPPED)}"
-    with tempfile.TemporaryDirectory(prefix="amounts-") as folder:
-        (Path(folder) / f"{change.file}.cl").write_text(change.text, encoding="utf-8")
-        found = {name: bench.finding(name, Path(folder)) for name in here}
+    found = _findings(bench, change.file, change.text, here)
     missed = [name for name in here if not found[name] or (found[name].startswith(GATE) and clean[name].startswith(GATE))]
-    return "" if missed else found[here[0]]
+    missed += [name for name in here if found[name].startswith(UNBUILT)]
+    elsewhere = [name for name, broken in _findings(bench, change.file, change.uncompilable, missed).items() if not broken]
+    run = [name for name in here if name not in elsewhere]
+    for name in elsewhere:
+        print(f"{change.file}.cl:{change.line} {change.name}: no kernel of {name} contains it", file=sys.stderr)
+    for name in set(missed) & set(run):
+        print(f"{change.file}.cl:{change.line} {change.name}: not found at {name}. {found[name]}", file=sys.stderr)
+    if not run:
+        return f"{SKIPPED}no kernel of its points contains what is changed"
+    return "" if set(missed) & set(run) else found[run[0]]
+
+
+def _findings(bench: Bench, file: str, text: str, points: Sequence[str]) -> dict[str, str]:
+    """What is found at each point with another text of a kernel file."""
+    with tempfile.TemporaryDirectory(prefix="amounts-") as folder:
+        (Path(folder) / f"{file}.cl").write_text(text, encoding="utf-8")
+        return {name: bench.finding(name, Path(folder)) for name in points}
 
 
 def table(rows: Sequence[tuple[Change, str]]) -> str:

@@ -140,3 +140,44 @@ def test_a_change_is_found_by_the_check_of_the_benchmark(planting, amounts, left
     bench = planting["Bench"].of("cpu", amounts["at"])
     assert bench.finding("banks_3", None) == ""
     assert planting["plant"](bench, replace(change, at=("banks_3",)), {"banks_3": ""}).startswith("wrong: ")
+
+
+class FakeBench:
+    """Finds what is given for a point and the text of its kernel; at `other` the kernel does not contain what is changed."""
+
+    def __init__(self, findings):
+        self.findings = findings
+
+    def finding(self, name, kernels):
+        text = (kernels / "a.cl").read_text(encoding="utf-8")
+        if "@" in text:
+            return "" if name == "other" else "does not compile: @"
+        return self.findings[name]
+
+
+@pytest.mark.parametrize(
+    ("findings", "told"),
+    [
+        ({"one": "wrong: 1"}, "wrong: 1"),
+        ({"one": ""}, ""),
+        ({"one": "does not compile: a name"}, ""),
+        ({"one": "wrong: 1", "two": ""}, ""),
+        ({"one": "wrong: 1", "other": ""}, "wrong: 1"),
+        ({"one": "", "other": ""}, ""),
+        ({"other": ""}, "not here: no kernel of its points contains what is changed"),
+    ],
+)
+def test_a_point_counts_where_its_kernel_contains_what_is_changed(planting, tmp_path, findings, told):
+    (tmp_path / "a.cl").write_text("x;\n", encoding="utf-8")
+    entry = {"file": "a", "kind": "another", "old": "x", "new": "y", "at": [*findings]}
+    (change,) = planting["changes"]({"change": [entry]}, tmp_path)
+    assert (change.text, change.uncompilable) == ("y;\n", "@x;\n")
+    assert planting["plant"](FakeBench(findings), change, dict.fromkeys(findings, "")) == told
+
+
+@pytest.mark.slow  # each point is a process that opens the device
+def test_a_point_of_another_kernel_does_not_count(planting, amounts):
+    (change,) = [c for c in planting["changes"](amounts) if c.file == "banks" and c.name == "every second load"]
+    bench, points = planting["Bench"].of("cpu", amounts["at"]), ("banks_3", "launch")
+    found = planting["plant"](bench, replace(change, at=points), dict.fromkeys(points, ""))
+    assert found.startswith("wrong: ")
