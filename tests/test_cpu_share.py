@@ -118,7 +118,7 @@ def test_a_quota_that_throttles_is_named():
 def test_stolen_time_makes_values_suspect_though_no_thread_waited_and_all_units_seem_used():
     value = judged(copy(used=2.0, cpu_waited=0.0, cpu_others=0.0, cpu_stolen=0.3))
     assert value.gate == "cores" and "other virtual machines took the CPUs" in value.reason
-    one = chase(cpu_waited=0.0, cpu_others=0.0, cpu_stolen=0.25)  # of two CPUs, half of the one in use
+    one = chase(cpu_waited=0.0, cpu_others=0.0, cpu_stolen=0.25)  # of the time of the one CPU in use
     assert judged(one).gate == "cores"
     assert judged(copy(cpu_waited=0.0, cpu_others=0.0, cpu_stolen=0.02)).status == "ok"
 

@@ -94,18 +94,22 @@ def test_without_a_child_there_is_one_place_and_one_process(moving):
 
 
 def test_a_record_says_who_used_the_cpus(moving, monkeypatch):
-    first, samples, last = (Reading(100.0, 5.0, 1.0, 50.0), Reading(102.0, 5.0, 2.0, 52.0), Reading(104.0, 6.0, 2.0, 54.0))
+    first, samples, last = (
+        Reading(100.0, 5.0, 1.0, 50.0, {"cpu0": (90.0, 3.0), "cpu1": (10.0, 2.0)}),
+        Reading(102.0, 5.0, 2.0, 52.0, {"cpu0": (91.0, 3.0), "cpu1": (11.0, 2.0)}),
+        Reading(104.0, 6.0, 2.0, 54.0, {"cpu0": (92.0, 4.01), "cpu1": (12.0, 2.0)}),
+    )
     readings = [first, samples, last]
     monkeypatch.setattr(cpu_load, "read", lambda: readings.pop(0))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     record = Session(JOB).record({"groups": 1}, "measure")
-    # in 4 s of 2 CPUs: 4 s were used, 1 s by this process; 1 s was stolen
-    assert (record.cpu_others, record.cpu_stolen) == (0.375, 0.125)
+    # in 4 s of 2 CPUs: 4 s were used, 1 s by this process; 1 s was stolen from one of them, and a tick more
+    assert (record.cpu_others, record.cpu_stolen) == (0.375, 0.25)
     # of samples that are long enough for the accounting, theirs alone: in 2 s of 2 CPUs 2 s were used by others
     readings = [first, samples, last, last]
     monkeypatch.setattr(cpu_load, "MIN_SAMPLES_S", 0.0)
     record = Session(JOB).record({"groups": 1}, "measure")
-    assert (record.cpu_others, record.cpu_stolen) == (0.5, 0.25)
+    assert (record.cpu_others, record.cpu_stolen) == (0.5, 0.5)
 
 
 def test_a_record_says_how_long_a_thread_had_no_cpu(moving, monkeypatch):
@@ -122,6 +126,20 @@ def test_shares_are_between_nothing_and_all_and_need_time_to_pass():
     assert cpu_load.between(None, then, 2) is None and cpu_load.between(then, None, 2) is None
 
 
+def test_time_stolen_from_idle_cpus_lengthens_nothing():
+    idle = {f"cpu{n}": (0.0, 0.0) for n in range(16)}
+    then = Reading(100.0, 5.0, 1.0, 50.0, {**idle, "cpu3": (0.0, 0.0)})
+    woke = dict.fromkeys(idle, (0.02, 0.05))
+    alone = replace(then, at_s=52.0, busy_s=102.3, stolen_s=5.77, own_s=3.0, by_cpu={**woke, "cpu3": (2.0, 0.02)})
+    found = cpu_load.between(then, alone, 16)
+    assert found is not None and found.stolen_at_work == pytest.approx(0.005)  # though 0.4 of one CPU were stolen in all
+    taken = cpu_load.between(then, replace(alone, by_cpu={**woke, "cpu3": (1.4, 0.61)}), 16)
+    assert taken is not None and taken.stolen_at_work == pytest.approx(0.3)
+    every = dict.fromkeys(idle, (1.9, 0.1))
+    slowest = cpu_load.between(then, replace(alone, by_cpu={**every, "cpu7": (1.2, 0.81)}), 16)
+    assert slowest is not None and slowest.stolen_at_work == pytest.approx(0.4)  # a kernel ends with its slowest unit
+
+
 def test_programs_that_were_waited_for_are_ones_own():
     before = cpu_load.read()
     subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)
@@ -135,6 +153,11 @@ def test_the_systems_accounting_is_read_and_may_be_missing(tmp_path):
     stat.write_text("cpu  100 20 30 400 50 6 7 80 90 10\ncpu0 1 2 3\n")
     found = cpu_load.read(stat)
     assert found is not None and found.stolen_s > 0 and found.busy_s == pytest.approx(found.stolen_s * 163 / 80)
+    assert not found.by_cpu
+    stat.write_text("cpu  2 0 0 0 0 0 0 4 0 0\ncpu0 1 0 0 0 0 0 0 4 0 0\ncpu1 1 0 0 0 0 0 0 0 0 0\nintr 5\n")
+    found = cpu_load.read(stat)
+    assert found is not None and set(found.by_cpu) == {"cpu0", "cpu1"}
+    assert found.by_cpu["cpu0"][1] == found.stolen_s > found.by_cpu["cpu1"][1] == 0
     for text in ("", "cpu 1 2", "cpu a b c d e f g h"):
         stat.write_text(text)
         assert cpu_load.read(stat) is None

@@ -21,10 +21,10 @@ class Derived:
     `nbytes` is what one pass moves, `flops` what it computes, `work` what it does of the metric's amount and `pass_ns` how long
     it takes by `clock` (of a slope 0), `busy` and `together` how many compute units it should use, and must use at once.
     `medians` has one of each process of `measured_in`; `sampled` is the metric and the records whose samples these are of;
-    `outliers` are counted, never dropped. `others` and `stolen` are the shares of the host's CPUs that other processes and
-    guests used, `waited` the share of its time for which a thread had no CPU. `gate` names the gate that a suspect value
-    failed, `cause` says why there is no value, `key` names the point as `key_of` does; `evidence` are the ids of the records,
-    and `facts` what the compiler said."""
+    `outliers` are counted, never dropped. `others` is the share of the host's CPUs that other processes
+    used, `stolen` the largest share of its time that other guests took from a CPU at work, `waited` that for which a thread had
+    no CPU. `gate` names the gate that a suspect value failed, `cause` says why there is no value, `key` names the point as
+    `key_of` does; `evidence` are the ids of the records, and `facts` what the compiler said."""
 
     benchmark: str
     params: Mapping[str, Value]

@@ -26,8 +26,7 @@ def shortage(value: Derived, header: Header) -> str:
     if not on_cpu and value.clock == "device":
         return ""
     cpus = _number(host, "logical_cpus") or 1.0
-    stolen = _stolen(value.stolen * cpus, value.cpu_over_wall)
-    if stolen > RUN.max_wait_share:
+    if value.stolen > RUN.max_wait_share:
         return "other virtual machines took the CPUs: measure at a quieter time"
     units = (value.place.compute_units or header.device.compute_units) if on_cpu else 1
     few = few_units(value) if on_cpu else ""
@@ -58,7 +57,7 @@ def is_disturbed(record: Record, on_cpu: bool, cpus: int) -> bool:
     waited, others, stolen = (share or 0.0 for share in (record.cpu_waited, record.cpu_others, record.cpu_stolen))
     by_others = waited > RUN.max_wait_share and _is_by_others(waited, others * cpus)
     by_others |= on_cpu and others > RUN.max_others_share
-    return by_others or _stolen(stolen * cpus, None) > RUN.max_wait_share
+    return by_others or stolen > RUN.max_wait_share
 
 
 def disturbed_trials(run: Run) -> dict[Key, list[Record]]:
@@ -108,11 +107,6 @@ def few_units(value: Derived) -> str:
 def _is_by_others(waited: float, others_cpus: float) -> bool:
     """Whether others ran for about as long as a thread waited. They may have begun while the point was made ready."""
     return others_cpus >= RUN.min_blamed_share * waited
-
-
-def _stolen(stolen_cpus: float, used: float | None) -> float:
-    """The share of the units in use that a hypervisor gave to others: CPU time includes it or not, depending on the kernel."""
-    return min(1.0, stolen_cpus / max(1.0, used or 0.0))
 
 
 def _limit(host: Mapping[str, Fact], units: int) -> str:

@@ -4,48 +4,61 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clmembench.host import cpu_waits
 
 TICK_S = 0.01  # of the kernel's accounting
+MIN_WORK_SHARE = 0.5  # of the time that the busiest CPU wanted to run: CPUs of one kernel want to run for about as long
 MIN_ACCOUNTING_TICKS = 5  # a shorter stretch says nothing
 MIN_SAMPLES_S = 20 * TICK_S  # of samples whose own accounting says more than that of the whole point
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Seconds of CPU time since boot: all that ran, what was stolen; this process's own; and the time of the reading."""
+    """Seconds of CPU time since boot: all that ran, what was stolen; this process's own; the time of the reading; and what ran
+    and was stolen on each CPU, by its name."""
 
     busy_s: float
     stolen_s: float
     own_s: float
     at_s: float
+    by_cpu: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Shares of all of the host's CPUs, from 0 to 1, that other processes used and that a hypervisor gave to other guests."""
+    """Shares of all of the host's CPUs, from 0 to 1, that other processes used and that a hypervisor gave to other guests; and
+    the largest share of the time that the hypervisor took from one of the CPUs at work."""
 
     others: float
     stolen: float
+    stolen_at_work: float = 0.0
 
 
 def read(stat: Path = Path("/proc/stat")) -> Reading | None:
     """The system's accounting now; None where it keeps none."""
     try:
         with stat.open(encoding="utf-8") as file:
-            fields = [int(word) for word in file.readline().split()[1:9]]
+            lines = [line.split() for line in file if line.startswith("cpu")]
         tick = os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, AttributeError):
+        used = {words[0]: _busy_and_stolen(words, tick) for words in lines if len(words) > 8}
+    except (OSError, ValueError, ArithmeticError, AttributeError):
         return None
-    if len(fields) < 8 or tick <= 0:
+    if "cpu" not in used:
         return None
-    user, nice, system, _idle, _iowait, irq, softirq, steal = fields
-    # user and nice hold a guest's time, so it is not added again; programs that this process ran and waited for are its own
+    busy_s, stolen_s = used.pop("cpu")
+    # programs that this process ran and waited for are its own
     own = time.process_time() + sum(os.times()[2:4])
-    return Reading((user + nice + system + irq + softirq) / tick, steal / tick, own, time.monotonic())
+    return Reading(busy_s, stolen_s, own, time.monotonic(), used)
+
+
+def _busy_and_stolen(words: Sequence[str], tick: int) -> tuple[float, float]:
+    """Seconds that ran and that were stolen, by a line of the accounting. User and nice hold a guest's time already."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, words[1:9])
+    return (user + nice + system + irq + softirq) / tick, steal / tick
 
 
 def between(before: Reading | None, after: Reading | None, cpus: int) -> Load | None:
@@ -56,7 +69,20 @@ def between(before: Reading | None, after: Reading | None, cpus: int) -> Load | 
     if wall < MIN_ACCOUNTING_TICKS * TICK_S:
         return None
     others = after.busy_s - before.busy_s - (after.own_s - before.own_s)
-    return Load(_share(others, wall * cpus), _share(after.stolen_s - before.stolen_s, wall * cpus))
+    stolen = _share(after.stolen_s - before.stolen_s, wall * cpus)
+    return Load(_share(others, wall * cpus), stolen, _stolen_at_work(before, after, wall))
+
+
+def _stolen_at_work(before: Reading, after: Reading, wall_s: float) -> float:
+    """The largest share of the time that was stolen from a CPU at work: idle CPUs lose time too when they wake for a moment,
+    and on a host of many that adds up to more than one CPU's, but it lengthens nothing."""
+    used = []
+    for name, (busy_s, stolen_s) in after.by_cpu.items():
+        busy_before_s, stolen_before_s = before.by_cpu.get(name, (busy_s, stolen_s))
+        used.append((busy_s - busy_before_s, stolen_s - stolen_before_s))
+    most_s = max((busy + stolen for busy, stolen in used), default=0.0)
+    at_work = [stolen for busy, stolen in used if busy + stolen >= MIN_WORK_SHARE * most_s]
+    return _share(max(at_work, default=0.0) - TICK_S, wall_s)
 
 
 @dataclass(frozen=True, slots=True)

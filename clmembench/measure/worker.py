@@ -131,7 +131,7 @@ class Session:
             sources=self.device.sources(),
             seconds=seconds,
             cpu_others=used.others if used else None,
-            cpu_stolen=used.stolen if used else None,
+            cpu_stolen=used.stolen_at_work if used else None,
             cpu_waited=beside.waited,
         )
         return _storable_record(record)

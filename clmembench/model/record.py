@@ -162,9 +162,10 @@ class Record:
     """One point in one process: everything needed to derive its values later.
 
     `index` is its place in the order of the plan; `cause` is why it is not ok, for decisions, and `reason` says so to people;
-    `gate` is the gate that it failed where it is suspect. `cpu_others` and `cpu_stolen` are the shares of all of the host's
-    CPUs that other processes used and that a hypervisor gave to other guests during the measurement; `cpu_waited` is the share
-    of its time for which a thread of the process was ready to run and had no CPU; None where the system does not say. `facts`
+    `gate` is the gate that it failed where it is suspect. `cpu_others` is the share of all of the host's CPUs that
+    other processes used during the measurement, `cpu_stolen` the largest share of its time that a hypervisor took from a CPU at
+    work (in older records: from all CPUs), `cpu_waited` that for which a thread of the process was ready to run and had no CPU;
+    None where the system does not say. `facts`
     are what the compiler said of its kernel, `context` what sensors said beside its samples; None in records of older versions,
     and of a point that was not sampled.
     """
