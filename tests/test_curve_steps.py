@@ -91,3 +91,39 @@ def test_a_plateau_of_large_sets_ends_before_the_first_that_is_slower():
     assert [step.flat for step in steps] == [True] * 3
     assert 46 <= steps[2].fits_bytes / KIB / KIB <= 54.7
     assert steps[2].miss / steps[2].hit == pytest.approx(322 / 260, rel=0.03)
+
+
+def test_a_halt_is_a_level_where_it_is_longer_than_a_policy_makes_one():
+    """An L2 of two to four times the L1, whose misses begin soon: random page frames, few ways."""
+    sizes = [int(15 * KIB * 2 ** (i / 4 - 2)) for i in range(9)]
+    sizes += [int(18 * KIB * (1 + i / 24)) for i in range(11)]
+    sizes += [int(30 * KIB * 2 ** (i / 4)) for i in range(24)]
+    values = [2.6] * 9 + [8.6] * 11
+    rise = [9.5, 11.3, 11.5, 12.0, 12.5, 13.5, 14.2, 14.9, 15.9, 16.7, 17.3, 17.6, 17.7, 17.7, 17.8, 17.8]
+    values += rise + [46.0] * 8
+    values = [value * (1 + 0.0005 * (i % 3)) for i, value in enumerate(values)]
+    hits = [step.hit for step in find_steps(sizes, values, values, 0.002)]
+    assert hits[:2] == [pytest.approx(2.6, rel=0.01), pytest.approx(8.6, rel=0.01)]
+
+
+def test_a_halt_within_the_overflow_of_one_cache_is_no_level():
+    """NRU of four ways misses as many accesses of one line too many in each set as of two."""
+    sizes = [int(2 * KIB * 2 ** (i / 8)) for i in range(60)]
+    held = 16 * KIB
+    values = []
+    for size in sizes:
+        over = size / held
+        missed = 0.0 if over <= 1 else min(1, (over - 1) * 4) * 0.5 if over <= 1.5 else min(1.0, 0.5 + (over - 1.5) * 2)
+        values.append(4.0 + 10.0 * missed)
+    assert [step.hit for step in find_steps(sizes, values, values, 0.002)] == [pytest.approx(4.0)]
+
+
+def test_no_level_is_made_of_an_uneven_part_of_a_rise_from_a_latency_hardly_lower():
+    """Random page frames of a cache of four ways: a part of its long end seems a plateau a fifth above it."""
+    sizes = [int(8 * KIB * 2 ** (i / 4)) for i in range(48)]
+    values = [6.0] * 12 + [46.0] * 10 + [51.3, 54.9, 55.8, 55.9, 59.3, 71.1, 90.4, 100.7, 116.1, 130.8, 143.2, 150.4, 155.2]
+    values += [157.0] * (len(sizes) - len(values))
+    spreads = [0.02 if 46.5 < value < 156 else 0.0 for value in values]
+    steps = find_steps(sizes, values, values, 0.003, spreads)
+    assert [step.hit for step in steps] == [pytest.approx(6.0), pytest.approx(46.0)]
+    assert steps[1].miss == pytest.approx(157.0) and steps[1].gone_bytes > 4 * steps[1].fits_bytes

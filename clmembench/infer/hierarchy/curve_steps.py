@@ -30,8 +30,9 @@ MIN_LARGE_PLATEAU_POINTS = 4  # of large sets, which are a plateau, as of a far 
 MIN_RELATIVE_STEP_OF_LARGE = 0.15  # behind such a plateau
 MAX_HIDDEN_MISS_SHARE, HIDDEN_MISS_SIGMAS = 0.5, 2.0  # of a plateau's last set: misses that the scatter of its points hides
 MIN_LEVEL_RATIO = 1.5  # times where the level before is surely left: sets with half as many lines again as ways miss all
+MAX_HALT_OVERFLOW_RATIO = 3  # of the overflow at which a halt ends to that at which it begins: 2 where NRU makes it
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
-MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
+MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from both neighbours by more
 SHORT_PLATEAU_POINTS = 6  # in a shorter one between two such small steps a few pages may happen to lie well
 MAX_PLATEAU_RELATIVE_DRIFT = 0.025  # two parts of one plateau differ by no more
 APPROACH_RISE_RATIOS = (0.5, 0.75)  # at most, of rises over two points to those before them: the curve approaches a plateau
@@ -117,7 +118,7 @@ def find_steps(
                 found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[last])
                 before, start = stop, None
             continue  # else a part of the next hump's rise, or noise
-        if found and sizes[start] < min(MIN_LEVEL_RATIO * found[-1].over_bytes, LARGE_SET_BYTES):
+        if found and _is_halt_of_policy(sizes, values, rising, (before, start), found[-1]):
             # a policy that misses as many accesses of one line too many as of two, as NRU of four ways does
             found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, 0, found[-1].hit, miss)])
             before, start = stop, None
@@ -133,7 +134,10 @@ def find_steps(
         rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
         if rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and not flat:
             continue
-        if max(rises) < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and start - before < SHORT_PLATEAU_POINTS:
+        is_short = start - before < SHORT_PLATEAU_POINTS
+        if rises[1] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and (
+            not flat or (rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and is_short)
+        ):
             found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, before, found[-1].hit, miss)])
             before, start = stop, None
             continue
@@ -157,6 +161,18 @@ def find_steps(
         )  # fmt: skip
         before, start = stop, None
     return tuple(found if start is None else _with_last_miss(found, sizes, rising, humps[-1][1]))
+
+
+def _is_halt_of_policy(
+    sizes: Sequence[int], values: Sequence[float], rising: Sequence[float], plateau: tuple[int, int], last: CurveStep
+) -> bool:
+    """True if a plateau, from one point to another, may belong to the overflow of the level before: it ends soon, and lasts no
+    longer than a policy halts that misses as many accesses of two lines too many in each set as of one."""
+    first, end = plateau
+    if sizes[end] >= min(MIN_LEVEL_RATIO * last.over_bytes, LARGE_SET_BYTES):
+        return False
+    begun, ended = sizes[first] - last.fits_bytes, sizes[end] - last.fits_bytes
+    return ended <= MAX_HALT_OVERFLOW_RATIO * begun or not _is_flat(values, rising, first, end)
 
 
 def _with_last_miss(
