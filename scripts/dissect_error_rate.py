@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.model import Answer, Hierarchy, Probe
+from clmembench.infer.hierarchy.unsettled_levels import UNKNOWN_NUMBER_MARK
+from clmembench.model import Answer, CacheLevel, Finding, Hierarchy, Probe
 from clmembench.plan.hierarchy import replay
 from scripts.trace_error_rate import Row, judged, outcomes, print_wrong, sentence, table, true_cache, true_tlbs, write_block
 from tests.hierarchies import random_hierarchy
@@ -73,14 +75,44 @@ def judge_hierarchy(name: int | str, machine: Machine, found: Hierarchy) -> list
     path = machine.paths["global"]
     rows: list[Row] = []
     caches, tlbs = [true_cache(cache, 0.0) for cache in path.caches], true_tlbs(path)
-    levels = [level.findings for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
-    for own, true in zip_longest(levels, caches):
+    levels = [level for level in found.levels if level.name != "DRAM" and level.space.startswith("global")]
+    for own, true in pair_levels(levels, caches, machine.ghz):
         rows += judge_level(name, "", own or {}, true, machine.ghz)
     memory = next((level.findings for level in found.levels if level.name == "DRAM"), {})
     rows += judge_level(name, "", memory, {"latency_cycles": path.memory_cycles}, machine.ghz)
     for own, true in zip_longest([tlb.findings for tlb in found.tlb], tlbs):
         rows += judge_level(name, "TLB ", own or {}, true, machine.ghz)
     return rows
+
+
+def pair_levels(
+    levels: Sequence[CacheLevel], caches: Sequence[dict[str, Any]], ghz: float
+) -> list[tuple[Mapping[str, Finding] | None, dict[str, Any] | None]]:
+    """Each level found with the cache it is judged by: that of its number, or, where it says that its number is not known, the
+    cache from there on that is nearest. Levels and caches without the other are paired with None."""
+    pairs: list[tuple[Mapping[str, Finding] | None, dict[str, Any] | None]] = []
+    following = 0
+    for number, level in enumerate(levels):
+        chosen = following
+        if level.name.endswith(UNKNOWN_NUMBER_MARK):
+            possible = range(following, len(caches) - (len(levels) - number - 1))  # those behind need caches, too
+            chosen = min(possible, key=lambda i: distance(level, caches[i], ghz), default=following)
+        pairs += [(None, cache) for cache in caches[following:chosen]]
+        pairs.append((level.findings, caches[chosen] if chosen < len(caches) else None))
+        following = chosen + 1
+    return pairs + [(None, cache) for cache in caches[following:]]
+
+
+def distance(level: CacheLevel, cache: dict[str, Any], ghz: float) -> float:
+    """By how much, as a logarithm, a cache differs from what is known of a level: its latency, else its size, or what these are
+    at least; 0 where nothing is known."""
+    cycles, size = cache["latency_cycles"], cache["size_bytes"]
+    for name, true in (("latency_cycles", cycles), ("latency_ns", cycles / ghz), ("size_bytes", size)):
+        finding = level.findings.get(name)
+        value = None if finding is None else finding.low if finding.value is None else finding.value
+        if isinstance(value, int | float) and value > 0:
+            return abs(math.log(value / true))
+    return 0.0
 
 
 def judge_level(device: int | str, prefix: str, findings: Any, true: dict[str, Any] | None, ghz: float) -> list[Row]:

@@ -44,6 +44,21 @@ def test_answers_are_right_or_wrong_and_levels_that_do_not_exist_are_wrong():
     } <= said
 
 
+def test_a_level_of_unknown_number_is_judged_by_the_cache_that_it_can_be():
+    """One that names its number is judged by that cache; one that says that it is not known by the nearest latency."""
+    caches = tuple(Cache(plain(16 << 2 * n, 8, 64), 64, hit) for n, hit in enumerate((4.0, 20.0, 60.0)))
+    device = Machine("three", {"global": Path(caches, 300.0, ())}, ghz=2.0)
+    first = CacheLevel("L1", "global", {"latency_cycles": found("latency_cycles", 4.0)})
+    for name, outcome in (("L2", "wrong"), ("L2?", "right")):
+        far = {"latency_cycles": found("latency_cycles", 60.0), "size_bytes": found("size_bytes", caches[2].size_bytes)}
+        rows = judge_hierarchy("three", device, Hierarchy(levels=(first, CacheLevel(name, "global", far))))
+        assert [row.outcome for row in rows if row.said == caches[2].size_bytes] == [outcome]
+        assert sum(row.outcome == "missing" and row.parameter == "size_bytes" for row in rows) == 2
+    wrong = CacheLevel("L2?", "global", {"latency_cycles": found("latency_cycles", 90.0)})
+    rows = judge_hierarchy("three", device, Hierarchy(levels=(first, wrong)))
+    assert [row.true for row in rows if row.outcome == "wrong"] == [60.0]
+
+
 @pytest.mark.parametrize(("low", "high", "hold"), [(16, 48, True), (33.5, 64, False), (None, 30, False), (None, None, None)])
 def test_bounds_of_what_is_undetermined_are_judged(low, high, hold):
     ends = [end and end * KIB for end in (low, high)]

@@ -1,7 +1,17 @@
-"""infer.hierarchy.unsettled_levels: levels of which nothing is known are one."""
+"""infer.hierarchy.unsettled_levels: levels of which nothing is known are one, and numbers that are not known."""
+
+import pytest
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.unsettled_levels import UNSETTLED, with_unsettled_merged
+from clmembench.infer.hierarchy.curve_steps import CurveStep
+from clmembench.infer.hierarchy.unsettled_levels import (
+    POLICY_BEHIND_UNKNOWN,
+    UNSETTLED,
+    may_hide_a_level,
+    numbered,
+    with_unknown_number,
+    with_unsettled_merged,
+)
 from clmembench.model import CacheLevel
 
 
@@ -29,3 +39,38 @@ def test_what_is_known_of_a_level_keeps_it():
     levels = [settled("L1"), unsettled("L2", 10, 20), unsettled("L3", 30, 40, latency_cycles=known), unsettled("L4", 50, 70)]
     assert with_unsettled_merged(levels) == levels
     assert with_unsettled_merged([]) == []
+
+
+def test_behind_levels_that_may_be_several_no_number_is_known():
+    levels = [settled("L1"), unsettled("L2", 10, 20), unsettled("L3", 30, None), settled("L4")]
+    assert [level.name for level in with_unsettled_merged(levels)] == ["L1", "L2", "L3?"]
+    doubtful = [settled("L1"), with_unknown_number(settled("L2")), settled("")]
+    assert [level.name for level in numbered(doubtful)] == ["L1", "L2?", "L3?"]
+
+
+def test_a_policy_behind_a_level_that_may_be_missing_is_not_told():
+    level = settled("L2")
+    level = CacheLevel("L2", "global", {**level.findings, "policy": measured_finding("policy", "FIFO", "laps", ("chase:1",))})
+    found = with_unknown_number(level)
+    assert found.name == "L2?" and found.findings["policy"].status == "undetermined"
+    assert found.findings["policy"].reason == POLICY_BEHIND_UNKNOWN and found.findings["size_bytes"].value == 1024
+
+
+@pytest.mark.parametrize(
+    ("over", "gone", "flat", "first", "hides"),
+    [
+        (36, 172, True, True, True),  # random victims keep 2% of the lines of a lap over four times the size
+        (36, 90, True, True, False),
+        (36, 90, False, True, True),
+        (10, 90, True, False, False),  # random page frames spread the lines of a cache of few ways
+    ],
+)
+def test_a_long_rise_may_hide_a_level(over, gone, flat, first, hides):
+    step = CurveStep(3.0, 1.5, 47.0, over - 6, over, gone, flat)
+    assert may_hide_a_level(step, unsettled("L1", over - 6, None), first) is hides
+
+
+def test_a_level_hides_none_where_its_size_explains_the_rise():
+    step = CurveStep(3.0, 1.5, 47.0, 500, 600, 3900)
+    assert not may_hide_a_level(step, settled("L2"), False)
+    assert may_hide_a_level(CurveStep(3.0, 1.5, 47.0, 500, 600, 5000), settled("L2"), False)

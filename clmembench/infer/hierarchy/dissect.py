@@ -30,7 +30,7 @@ from clmembench.infer.hierarchy.strides import StrideLimits
 from clmembench.infer.hierarchy.tlb_by_control import ControlLimits, measure_tlbs_by_control
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
 from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
-from clmembench.infer.hierarchy.unsettled_levels import with_unsettled_merged
+from clmembench.infer.hierarchy.unsettled_levels import may_hide_a_level, with_unknown_number, with_unsettled_merged
 from clmembench.infer.plateaus import CLAIMED_CACHES_RATIO
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
 
@@ -233,6 +233,7 @@ def _levels(
 ) -> Inquiry[list[CacheLevel]]:
     """The levels that the curve's steps leave, the nearest first."""
     levels: list[CacheLevel] = []
+    hidden = False
     for number in range(len(curve.steps)):
         nearer = curve.steps[number - 1].hit if number else 0.0
         here = replace(around, number=number, strides=replace(around.strides, nearer=nearer))
@@ -244,8 +245,9 @@ def _levels(
             level = replace(level, findings={**level.findings, **latency_findings(curve, apart)})
         if levels and space == "global":
             level = with_sector_of_nearer(without_paired_lines(level, levels[0]) if asked.shared else level, levels[-1])
-        levels.append(level)
         around = _behind(around, level, number)
+        levels.append(with_unknown_number(level) if hidden else level)
+        hidden = hidden or may_hide_a_level(curve.steps[number], level, number == 0)
     return levels
 
 

@@ -15,6 +15,7 @@ from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.infer.hierarchy.probing import ProbeCache
 from clmembench.infer.hierarchy.residence import Residence, ScannedLevel, measure_residence
 from clmembench.infer.hierarchy.set_count import with_sets_between_bounds, with_sets_of_size
+from clmembench.infer.hierarchy.unsettled_levels import numbered
 from clmembench.model import CacheLevel, Finding, Inquiry, Space
 
 RESIDENCE_METHOD = "mean number of bytes of a scan after which a line of it is evicted (Little's law)"
@@ -73,13 +74,13 @@ def with_scanned_sizes(
             far = (yield from measure_far_partition(scanned, inner)) if not asked.shared else ""
             if isinstance(far, FarPartition):
                 found.append(_far_level(curve, number, level, inner, far))
-                return _renumbered(found), far
+                return numbered(found), far
             nearer = inner.high
         else:
             nearer = _most_bytes(level, stay.nbytes)
         if stay.behind is not None:
             found.append(_level_behind(curve, number, level, stay, nearer, asked.shared))
-    return _renumbered(found), None
+    return numbered(found), None
 
 
 def _with_doubt(level: CacheLevel) -> CacheLevel:
@@ -128,10 +129,6 @@ def _keeps_recent(level: CacheLevel) -> bool:
     """True if a level surely evicts a line of a scan sooner than a larger one behind it."""
     policy = level.findings.get("policy")
     return policy is not None and policy.value in RECENCY_POLICIES
-
-
-def _renumbered(levels: Sequence[CacheLevel]) -> list[CacheLevel]:
-    return [replace(level, name=f"L{number}") for number, level in enumerate(levels, 1)]
 
 
 def with_share_of_last(
