@@ -13,6 +13,16 @@ ROOT = Path(__file__).parent.parent
 STRIDES = "stride=[1,2,4,8,16,32]"  # all, but each for the short time of the suite quick
 
 
+def as_on_a_quiet_host(path: Path) -> None:
+    """Take out what the record has of the CPUs: beside other tests values are suspect for it, and rightly."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for record in lines[1:]:
+        record.update({name: None for name in ("cpu_others", "cpu_stolen", "cpu_waited") if name in record})
+        for series in record.get("series", ()):
+            series["busy"] = 0  # compute units that it promised
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+
 def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path):
     for folder in ("clmembench", "cl_kernels", "platforms"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
@@ -41,10 +51,9 @@ def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path
         and "of stride 1" in summary
         and any(line.split()[:1] == ["32"] for line in summary.splitlines())
     )
+    as_on_a_quiet_host(tmp_path / "r.jsonl")
     shown = json.loads(cli("show", "r.jsonl", "--json"))
-    # on a busy host a value that lacked CPUs is suspect, and rightly
-    status = {row["params"]["stride"]: "ok" if row["gate"] == "cores" else row["status"] for row in shown}
-    assert status == dict.fromkeys((1, 2, 4, 8, 16, 32), "ok")
+    assert {row["params"]["stride"]: row["status"] for row in shown} == dict.fromkeys((1, 2, 4, 8, 16, 32), "ok")
     page = cli("report", "r.jsonl")
     assert '<h4 id="strided_read">' in page
     assert page.count("<svg") == 2  # bars, and a curve over the stride
