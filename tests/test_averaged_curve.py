@@ -83,6 +83,23 @@ def test_a_prefetcher_shows_in_blocks_of_other_sizes(cycles: Callable[[int, int]
 
 
 @pytest.mark.parametrize(
+    ("sparse", "shared", "free"), [(100.0, False, True), (150.0, False, False), (150.0, True, True), (None, False, True)]
+)
+def test_a_prefetcher_whose_gain_a_translation_would_explain_shows_in_sparse_laps(
+    sparse: float | None, shared: bool, free: bool
+) -> None:
+    """It fetches the next lines, which smaller blocks have too; larger blocks are a little slower, as by translation."""
+
+    def answers(probes: list[Probe]) -> list[Answer]:
+        values = [sparse if p.pattern.stride_bytes > 64 else 110.0 if p.pattern.block_bytes > BLOCK else 100.0 for p in probes]
+        return [Answer(probe, value, value, value) for probe, value in zip(probes, values, strict=True)]
+
+    point, translation = PlateauPoint(4 * MIB, 64), BlockTranslation(256 * KIB, 15.0)
+    asked = free_of_prefetching(ProbeCache(shared=shared), ChaseLayout(block_bytes=BLOCK), point, translation)
+    assert replay(asked, answers) is free
+
+
+@pytest.mark.parametrize(
     ("policy", "sets", "low", "status"),
     [
         ("LRU", 192, 1.0, "ok"),

@@ -12,6 +12,8 @@ BLOCK_SIZE_FACTOR = 4  # between the two block sizes of which laps are compared
 MIN_BLOCK_BYTES = 16 << 10  # in smaller blocks prefetchers of single lines begin to guess right
 MAX_BLOCK_RELATIVE_DIFFERENCE = 0.035  # between laps in blocks of two sizes where no prefetcher helps
 MAX_BLOCK_REACH_SHARE = 0.9  # of the first TLB's reach: with more some of its sets may overflow
+SPARSE_FACTOR = 4  # times as far apart are the lines of a sparse lap: pairs of lines, and what comes next, are not among them
+MIN_PAGE_BYTES = 4 << 10  # a translation serves at least that
 MAX_COMPARED_ORDERS = 3  # of each size of blocks: a disturbance lengthens one lap, seldom two
 
 
@@ -41,8 +43,9 @@ def free_of_prefetching(
     """True if laps in blocks of another size take as long; None: no answer.
 
     In larger blocks, or in none at all where a TLB's reach allows it, a prefetcher that looks at neighbours finds fewer lines
-    to fetch. Where those laps are slower by no more than a missing translation, smaller blocks decide, in which a prefetcher
-    finds more and no more translations miss; so they do where there are no larger ones.
+    to fetch. Where those laps are slower by no more than a missing translation, sparser lines of the same blocks must not be:
+    as many translations serve them. Then smaller blocks decide, in which a prefetcher finds more and no more translations miss;
+    so they do where there are no larger ones.
     """
     size, known = point.array_bytes, translation or BlockTranslation()
     if not chase.block_bytes:
@@ -56,19 +59,27 @@ def free_of_prefetching(
         beyond = known.penalty if (larger or size) > MAX_BLOCK_REACH_SHARE * known.reach_bytes else 0.0
         if not 0 < slower <= beyond:
             return False
+        if not asked.shared:  # latencies of CPUs are those of sparse laps anyway
+            sparse = yield from _excess(asked, chase, point, chase.block_bytes, SPARSE_FACTOR)
+            # in a run stored before there is no such lap
+            if sparse is not None and sparse > known.penalty * SPARSE_FACTOR * point.stride_bytes / MIN_PAGE_BYTES:
+                return False
     if size < BLOCK_SIZE_FACTOR * smaller:
         return True
     slower = yield from _excess(asked, chase, point, smaller)
     return None if slower is None else slower == 0.0
 
 
-def _excess(asked: ProbeCache, chase: ChaseLayout, point: PlateauPoint, block_bytes: int) -> Inquiry[float | None]:
-    """By how much laps in blocks of this size take longer than in those of the chase: 0 within the noise. Of both the fastest
-    of some orders counts, since disturbances only add; None: no answer."""
+def _excess(
+    asked: ProbeCache, chase: ChaseLayout, point: PlateauPoint, block_bytes: int, factor: int = 1
+) -> Inquiry[float | None]:
+    """By how much laps in blocks of this size, of lines `factor` times as far apart, take longer than those of the chase: 0
+    within the noise. Of both the fastest of some orders counts, since disturbances only add; None: no answer."""
     layouts, best = (chase, replace(chase, block_bytes=block_bytes)), [float("inf")] * 2
     excess, count = 0.0, point.array_bytes // point.stride_bytes
     for seed in range(MAX_COMPARED_ORDERS):
-        answers = yield from asked.all([layout.lap(count, point.stride_bytes, seed) for layout in layouts])
+        laps = zip(layouts, (1, factor), strict=True)
+        answers = yield from asked.all([one.lap(count // apart, apart * point.stride_bytes, seed) for one, apart in laps])
         values = [answers[0].value or point.latency, answers[1].value]
         if not all(values):
             return excess if seed else None
