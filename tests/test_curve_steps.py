@@ -116,14 +116,3 @@ def test_a_halt_within_the_overflow_of_one_cache_is_no_level():
         missed = 0.0 if over <= 1 else min(1, (over - 1) * 4) * 0.5 if over <= 1.5 else min(1.0, 0.5 + (over - 1.5) * 2)
         values.append(4.0 + 10.0 * missed)
     assert [step.hit for step in find_steps(sizes, values, values, 0.002)] == [pytest.approx(4.0)]
-
-
-def test_no_level_is_made_of_an_uneven_part_of_a_rise_from_a_latency_hardly_lower():
-    """Random page frames of a cache of four ways: a part of its long end seems a plateau a fifth above it."""
-    sizes = [int(8 * KIB * 2 ** (i / 4)) for i in range(48)]
-    values = [6.0] * 12 + [46.0] * 10 + [51.3, 54.9, 55.8, 55.9, 59.3, 71.1, 90.4, 100.7, 116.1, 130.8, 143.2, 150.4, 155.2]
-    values += [157.0] * (len(sizes) - len(values))
-    spreads = [0.02 if 46.5 < value < 156 else 0.0 for value in values]
-    steps = find_steps(sizes, values, values, 0.003, spreads)
-    assert [step.hit for step in steps] == [pytest.approx(6.0), pytest.approx(46.0)]
-    assert steps[1].miss == pytest.approx(157.0) and steps[1].gone_bytes > 4 * steps[1].fits_bytes

@@ -32,7 +32,7 @@ MAX_HIDDEN_MISS_SHARE, HIDDEN_MISS_SIGMAS = 0.5, 2.0  # of a plateau's last set:
 MIN_LEVEL_RATIO = 1.5  # times where the level before is surely left: sets with half as many lines again as ways miss all
 MAX_HALT_OVERFLOW_RATIO = 3  # of the overflow at which a halt ends to that at which it begins: 2 where NRU makes it
 MIN_STEP_SIGMAS = 6  # of the noise around a step, by which its two levels differ
-MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from both neighbours by more
+MIN_RELATIVE_STEP_WITHOUT_PLATEAU = 0.6  # a level without a flat plateau must differ from the next by more
 SHORT_PLATEAU_POINTS = 6  # in a shorter one between two such small steps a few pages may happen to lie well
 MAX_PLATEAU_RELATIVE_DRIFT = 0.025  # two parts of one plateau differ by no more
 APPROACH_RISE_RATIOS = (0.5, 0.75)  # at most, of rises over two points to those before them: the curve approaches a plateau
@@ -134,10 +134,7 @@ def find_steps(
         rises = miss / hit - 1, hit / found[-1].hit - 1 if found else math.inf
         if rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and not flat:
             continue
-        is_short = start - before < SHORT_PLATEAU_POINTS
-        if rises[1] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and (
-            not flat or (rises[0] < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and is_short)
-        ):
+        if max(rises) < MIN_RELATIVE_STEP_WITHOUT_PLATEAU and start - before < SHORT_PLATEAU_POINTS:
             found[-1] = replace(found[-1], miss=miss, gone_bytes=sizes[_gone(rising, before, found[-1].hit, miss)])
             before, start = stop, None
             continue
