@@ -35,7 +35,8 @@ def test_a_level_has_every_property_and_what_is_beyond():
 
 def test_every_part_is_there_where_nothing_was_found():
     assert json.loads(render.json_text(hierarchy_json.hierarchy_object(Hierarchy()))) == {
-        "levels": [], "tlb": [], "local": {}, "constant": [], "image": [], "patterns": {}, "sharing": {}, "notes": [],
+        "levels": [], "tlb": [], "local": {}, "constant": [], "image": [], "patterns": {}, "patterns_past": {}, "sharing": {},
+        "notes": [],
     }  # fmt: skip
 
 

@@ -47,7 +47,7 @@ def test_json_has_the_levels_with_a_finding_for_each_property(tmp_path):
     result = CliRunner().invoke(app, ["infer", str(lru_csv(tmp_path)), "--json"])
     assert result.exit_code == exit_codes.OK
     whole = json.loads(result.stdout)
-    assert list(whole) == ["levels", "tlb", "local", "constant", "image", "patterns", "sharing", "notes"]
+    assert list(whole) == ["levels", "tlb", "local", "constant", "image", "patterns", "patterns_past", "sharing", "notes"]
     assert [(level["name"], level["space"]) for level in whole["levels"]] == [("L1", "global"), ("slowest seen", "global")]
     l1 = whole["levels"][0]
     assert set(hierarchy_json.CACHE) <= set(l1)

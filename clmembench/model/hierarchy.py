@@ -21,7 +21,8 @@ class CacheLevel:
 
 @dataclass(frozen=True, slots=True)
 class TlbLevel:
-    """One level of address translation: entries, page_bytes, reach_bytes, ways, sets, policy, penalty_cycles, penalty_ns."""
+    """One level of address translation: entries, page_bytes, reach_bytes, ways, sets, policy, penalty_cycles, penalty_ns; of
+    the first one also translation: whether the first cache asks it ("before L1"), or only its misses do ("behind L1")."""
 
     name: str  # L1 TLB, L2 TLB
     findings: Mapping[str, Finding]
@@ -30,7 +31,8 @@ class TlbLevel:
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
     """All that was found. `levels` and `tlb` are of global memory, from the nearest on; `constant` and `image` of those
-    paths; `patterns` are the global latency patterns P1 to P6; `sharing` says which paths, local memory and compute units share
+    paths; `patterns` are the global latency patterns P1 to P6, `patterns_past` those of loads that pass by the first cache;
+    `sharing` says which paths, local memory and compute units share
     storage; `notes` say what could not be probed and why."""
 
     levels: tuple[CacheLevel, ...] = ()
@@ -41,3 +43,4 @@ class Hierarchy:
     patterns: Mapping[str, Finding] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     sharing: Mapping[str, Finding] = field(default_factory=dict)
+    patterns_past: Mapping[str, Finding] = field(default_factory=dict)

@@ -41,6 +41,7 @@ def entries(hierarchy: Hierarchy) -> list[Entry]:
         *((level.name, level.space, level.findings, "") for level in main_levels(hierarchy)),
         *((level.name, "global", level.findings, "") for level in hierarchy.tlb),
         ("patterns", "global", hierarchy.patterns, ""),
+        ("patterns", "global_cg", hierarchy.patterns_past, ""),
         *((level.name, level.space, level.findings, "Local memory") for level in local),
         *((level.name, level.space, level.findings, path.heading) for path in other_paths(hierarchy) for level in path.levels),
         ("sharing", "", hierarchy.sharing, SHARING_HEADING),

@@ -152,6 +152,7 @@ class HierarchyObject(TypedDict):
     constant: list[CacheLevelObject]
     image: list[CacheLevelObject]
     patterns: dict[str, FindingObject]
+    patterns_past: dict[str, FindingObject]
     sharing: dict[str, FindingObject]
     notes: list[str]
     classic: NotRequired[list[ClassicObject]]

@@ -113,9 +113,11 @@ def _plots(all_parts: Sequence[Part], others: Sequence[SpecSheet]) -> list[dict[
 
 
 def _patterns(all_parts: Sequence[Part], found: Sequence[HierarchyFindings | None]) -> list[str]:
-    shown = [(part.label, one.hierarchy.patterns) for part, one in zip(all_parts, found, strict=True) if one is not None]
-    labels = [part.label for part in all_parts]
-    return list(embedded(section.pattern_figure(shown, labels), "Latency patterns of global memory on each device"))
+    known = [(part.label, one.hierarchy) for part, one in zip(all_parts, found, strict=True) if one is not None]
+    labels, title = [part.label for part in all_parts], "Latency patterns of global memory on each device"
+    through = section.pattern_figure([(label, hierarchy.patterns) for label, hierarchy in known], labels)
+    past = section.pattern_figure([(label, h.patterns_past) for label, h in known if h.patterns_past], labels)
+    return [*embedded(through, title), *embedded(past, f"{title}, past the first cache")]
 
 
 def _peers(part: Part) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.infer.hierarchy import fill_unit, latency_experiment, latency_patterns, memory_spaces, prefetch, tlb
+from clmembench.infer.hierarchy import fill_unit, memory_spaces, prefetch, tlb
 from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level, without_prefetcher
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, latency_findings, memory_level
 from clmembench.infer.hierarchy.evicted_level import RECENCY_POLICIES
@@ -16,7 +16,7 @@ from clmembench.infer.hierarchy.nearer_lines import number_of, with_sector_of_ne
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.paired_lines import MIN_HALF_BYTES, Paired
 from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
-from clmembench.infer.hierarchy.pattern_findings import as_pattern_findings
+from clmembench.infer.hierarchy.pattern_paths import PatternLimits, with_patterns
 from clmembench.infer.hierarchy.prefetch_control import (
     MAX_BLOCK_REACH_SHARE,
     BlockTranslation,
@@ -136,7 +136,9 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
         memory = with_both_memories(memory, curve, far_partition)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
-    whole = yield from _with_patterns(whole, curve, limits)
+    overflowed, seen = bool(translating.lap_lines), curve.sizes[-1] >= limits.floor_bytes
+    paths = PatternLimits(limits.most_bytes, curve.ghz, limits.through, overflowed, seen, limits.translates_first)
+    whole = yield from with_patterns(whole, paths)
     return whole if len(curve.steps) < 2 else (yield from _with_prefetch(whole, curve, node, limits.through))
 
 
@@ -297,15 +299,6 @@ def _other_spaces(
         constant=memory_spaces.levels_of_spaces(paths, "constant_array", "constant"),
         image=memory_spaces.levels_of_spaces(paths, "image1d_buffer", "image1d", "image2d"),
     )
-
-
-def _with_patterns(whole: Hierarchy, curve: LatencyCurve, limits: ProbeLimits) -> Inquiry[Hierarchy]:
-    """The hierarchy with the global latency patterns P1 to P6."""
-    geometry = latency_experiment.known_geometry(whole)
-    if curve.sizes[-1] < limits.floor_bytes:
-        geometry = replace(geometry, last_bytes=None)  # a larger cache may lie beyond all measured sets
-    met = yield from latency_patterns.measure_patterns(geometry, curve.ghz, "global", limits.most_bytes)
-    return replace(whole, patterns=as_pattern_findings(met))
 
 
 def _with_prefetch(whole: Hierarchy, curve: LatencyCurve, node: int, through: Space) -> Inquiry[Hierarchy]:

@@ -26,6 +26,8 @@ P4_SPACING_LINES, MIN_P4_PLACES_PER_PAGE = (
     33,
     32,
 )  # lines between places of P4's lap, so far that prefetchers do not follow; places in a page
+NEAR_REACH_SHARE = 0.5  # of a TLB's reach that lines side by side span, so that none of them misses it
+LEAST_PAGE_BYTES = 64 << 10  # of GPUs: what they span where no TLB is known
 MISS_ENTRIES_RATIO = 4  # times a TLB's entries: in a lap over that many pages only 2% hit even where victims are random
 MIN_P5_SPACING_BYTES = 256  # bytes that places of P5's lap are apart at least: further levels may have longer lines
 P5_CACHE_RATIO, P5_TLB_RATIO = 8, 32  # how many times what should miss is larger than what could hold it
@@ -74,8 +76,8 @@ class PatternExperiment:
 
 def known_geometry(hierarchy: Hierarchy, space: Space = "global") -> HierarchyGeometry:
     """Certain findings about the level nearest to the core and about the TLBs."""
-    levels = [level for level in hierarchy.levels if level.space == space and level.name != "DRAM"]
-    cache = levels[0] if levels else CacheLevel("", space, {})
+    levels = [level for level in hierarchy.levels if level.space in ("global", "global_cg") and level.name != "DRAM"]
+    cache = next((level for level in levels if level.space == space), CacheLevel("", space, {}))
     tlbs = [level.findings for level in hierarchy.tlb]
     line = _known_integer(cache.findings, "line_bytes") or HierarchyGeometry().line_bytes
     return HierarchyGeometry(
@@ -94,17 +96,19 @@ def pattern_trace(known: HierarchyGeometry, space: Space = "global", most_bytes:
 
     Far pages first, 64 MiB apart (P5, and P6 where one in so many takes longer); then new lines of a few pages that have just
     been used (P4); then laps over pages, a line each: more than the L1 TLB and fewer than the L2 TLB holds (P2), more than
-    either (P3), the first round warming the cache; at last the lines of one page again and again (P1). Pages lie a page and
+    either (P3), the first round warming the cache; at last the lines of one page again and again (P1), past the first cache as
+    many as those of the pages: parts of a further cache lie at different distances. Pages lie a page and
     five lines apart, so that their lines do not meet in one cache set. Without a TLB's reach many numbers of pages are tried.
     """
     page, line = known.page_bytes or DEFAULT_PAGE_SPACING_BYTES, known.line_bytes
     spacing = page + PAGE_OFFSET_LINES * line
-    rounds, unmet = _page_rounds(known)
-    visits = max(1, min(3, known.sector_bytes // NODE_BYTES - 1))  # a visit lies 8 B behind the last, within the sector
+    rounds, unmet = _page_rounds(known, space, most_bytes)
+    visits = visits_of(known)
     new = _round_up(max(rounds, default=0) * spacing + page, page)  # where P4's pages begin
     gap = _new_line_spacing(page, line)
     again = _round_up(new + P4_PAGE_COUNT * spacing + page, page)
-    end = again + page
+    hits, apart = _hits(known, space, most_bytes)
+    end = _round_up(again + max(page, hits * apart), page)
     far = _round_up(end, FAR_PAGE_SPACING_BYTES)
     count = min(MAX_FAR_PAGES, max(0, (most_bytes - far) // (FAR_PAGE_SPACING_BYTES + line)))
     parts: list[tuple[str, int, str, int, int]] = []  # role, pages, segment, accesses, of them not counted
@@ -125,7 +129,7 @@ def pattern_trace(known: HierarchyGeometry, space: Space = "global", most_bytes:
     ]
     for number, pages in enumerate(rounds):
         parts.append(("lap", pages, f"{2 * number * line}:{spacing}:{pages}:{1 + visits}", pages * (1 + visits), pages))
-    parts.append(("P1", 1, f"{again}:{5 * line}:{P1_LINE_COUNT}:{1 + visits}", P1_LINE_COUNT * (1 + visits), P1_LINE_COUNT))
+    parts.append(("P1", 1, f"{again}:{apart}:{hits}:{1 + visits}", hits * (1 + visits), hits))
     stages, at = [], 0
     for role, pages, _, accesses, warm in parts:
         stages.append(TraceStage(role, pages, at, accesses, tuple(range(at + warm, at + accesses))))
@@ -137,20 +141,26 @@ def pattern_trace(known: HierarchyGeometry, space: Space = "global", most_bytes:
 def pattern_laps(known: HierarchyGeometry, space: Space = "global", most_bytes: int = 4 << 30) -> Mapping[str, Probe | str]:
     """The patterns one by one as laps in random order, for devices without a clock inside kernels; or why one cannot be.
 
-    P1: 64 B. P2: a line of each of four times as many pages as the L1 TLB has entries. P4: four times the lines of the last
-    cache, 33 lines apart, block by block, each within half the L1 TLB's reach. P5: lines at random over eight times the last
-    cache and 32 times the L2 TLB's reach. P3 and a change of page-table context (P6) do not follow from a mean. Some accesses
-    of a lap meet other patterns: in P5's one page in 32 may be in a TLB, in P4's the first of each page is not.
+    P1: 64 B; past the first cache, lines of one page. P2: a line of each of four times as many pages as the L1 TLB has entries.
+    P4: four times the lines of the last cache, 33 lines apart, block by block, each within half the L1 TLB's reach. P5: lines
+    at random over eight times the last cache and 32 times the L2 TLB's reach. P3 and a change of page-table context (P6) do not
+    follow from a mean. Some accesses of a lap meet other patterns: in P5's one page in 32 may be in a TLB, in P4's the first of
+    each page is not.
     """
     page, line = known.page_bytes, known.line_bytes
     found: dict[str, Probe | str] = {
-        "P1": Probe(Pattern("random", P1_LAP_NODES, NODE_BYTES), space),
+        "P1": Probe(
+            Pattern("random", P1_LAP_NODES, NODE_BYTES)
+            if space == "global"
+            else Pattern("random", *_hits(known, space, most_bytes)),
+            space,
+        ),
         "P6": "a lap's mean does not show the single accesses that change the page-table context",
     }
     if page is None or known.near_pages is None or known.all_pages is None or known.last_bytes is None:
         why = "page size, the TLBs' reaches and the largest cache must be known for laps that meet it"
         return found | dict.fromkeys(("P2", "P3", "P4", "P5"), why)
-    _, unmet = _page_rounds(known)
+    _, unmet = _page_rounds(known, space, most_bytes)
     pages = MISS_ENTRIES_RATIO * known.near_pages
     if "P2" in unmet:
         found["P2"] = unmet["P2"]
@@ -187,9 +197,34 @@ def lap_variants(lap: Probe) -> list[Probe]:
     return [replace(lap, pattern=replace(pattern, seed=n, shift_bytes=s)) for n, s in enumerate(shifts)]
 
 
-def _page_rounds(known: HierarchyGeometry) -> tuple[list[int], dict[str, str]]:
+def visits_of(known: HierarchyGeometry) -> int:
+    """How often a line is visited again: each visit lies 8 B behind the last, within the sector."""
+    return max(1, min(3, known.sector_bytes // NODE_BYTES - 1))
+
+
+def side_by_side_bytes(known: HierarchyGeometry, lines: int) -> int:
+    """How far apart as many lines lie that surely miss no TLB, five lines at most; 0 where they cannot."""
+    reach = (
+        NEAR_REACH_SHARE * known.near_pages * known.page_bytes if known.near_pages and known.page_bytes else LEAST_PAGE_BYTES
+    )
+    apart = next((n for n in (PAGE_OFFSET_LINES, 3, 1) if lines * n * known.line_bytes <= reach), 0)
+    return apart * known.line_bytes
+
+
+def _hits(known: HierarchyGeometry, space: Space, most_bytes: int) -> tuple[int, int]:
+    """Of P1: how many lines, and how many bytes they are apart."""
+    pages = max([P1_LINE_COUNT, *_page_rounds(known, space, most_bytes)[0]])
+    counts = [] if space == "global" else [pages, pages // 2, pages // 4, pages // 8]
+    few = P1_LINE_COUNT, PAGE_OFFSET_LINES * known.line_bytes
+    return next(((n, apart) for n in counts if n >= P1_LINE_COUNT and (apart := side_by_side_bytes(known, n))), few)
+
+
+def _page_rounds(known: HierarchyGeometry, space: Space, most_bytes: int) -> tuple[list[int], dict[str, str]]:
     """How many pages to go round, and which patterns cannot be met that way and why."""
     most = int(MAX_CACHE_FILL_SHARE * known.cache_bytes / known.line_bytes) if known.cache_bytes else SWEPT_PAGE_COUNTS[-1]
+    # a first cache holds lines of few pages; a further one holds those of more than leave room for the far pages
+    span = most_bytes if space == "global" else most_bytes // 2
+    most = min(most, span // ((known.page_bytes or DEFAULT_PAGE_SPACING_BYTES) + PAGE_OFFSET_LINES * known.line_bytes))
     near, every = known.near_pages, known.all_pages
     if near is None or every is None:
         least = next((n for n in SWEPT_PAGE_COUNTS if n > (near or 0)), SWEPT_PAGE_COUNTS[-1])
@@ -206,7 +241,8 @@ def _page_rounds(known: HierarchyGeometry) -> tuple[list[int], dict[str, str]]:
         rounds.append(third)
     else:
         unmet["P3"] = (
-            f"cannot be met: more than {every} pages have more lines than the {known.cache_bytes} B of the data cache hold"
+            f"cannot be met: more than {every} pages have more lines than the {known.cache_bytes} B of the data cache hold, "
+            f"or span more than {span} B"
         )
     return rounds, unmet
 

@@ -24,6 +24,7 @@ from clmembench.infer.hierarchy.typical_latency import (
     TraceReader,
     TypicalLatency,
     clock_step,
+    two_groups,
 )
 from clmembench.model import Answer, Inquiry, Probe, Space
 
@@ -115,7 +116,7 @@ def read_trace(
         hit = TypicalLatency(lap.value, lap.low, lap.high, near, said=lap.reason)
     far = _accesses_of_role(asked, "far")
     laps = [(s.pages, cut.of(s.counted)) for s in asked.stages if s.role == "lap"]
-    second, third = _tlb_misses(asked, hit, laps)
+    second, third = _tlb_misses(asked, hit, laps, cut)
     miss = cut.of(_accesses_of_role(asked, "P4"))
     if miss.sure and hit.sure and miss.value < hit.value * (1 + MAX_TYPICAL_RELATIVE_DISTANCE):
         miss = TypicalLatency(why="lines that were not used before take no longer: the caches were not empty")
@@ -156,7 +157,7 @@ def read_laps(
 
 
 def _tlb_misses(
-    asked: PatternExperiment, hit: TypicalLatency, laps: Sequence[tuple[int, TypicalLatency]]
+    asked: PatternExperiment, hit: TypicalLatency, laps: Sequence[tuple[int, TypicalLatency]], cut: TraceReader
 ) -> tuple[TypicalLatency, TypicalLatency]:
     """P2 and P3: laps over more pages than the L1 TLB holds, and over more than the L2 TLB holds as well."""
     known = asked.known
@@ -166,7 +167,24 @@ def _tlb_misses(
         return _tlb_plateaus(asked, hit, laps)
     second = next((f for n, f in laps if n <= known.all_pages), TypicalLatency(why=asked.unmet.get("P2", NO_SUCH_ACCESS)))
     third = next((f for n, f in laps if n > known.all_pages), TypicalLatency(why=asked.unmet.get("P3", NO_SUCH_ACCESS)))
-    return _beyond_tlb_latencies(hit, second, third)
+    lap = next((s.counted for s in asked.stages if s.role == "lap" and s.pages <= known.all_pages), ())
+    return _beyond_tlb_latencies(hit, second if second.sure else _less_of_third(cut, lap, hit, second, third), third)
+
+
+def _less_of_third(
+    cut: TraceReader, lap: Sequence[int], hit: TypicalLatency, second: TypicalLatency, third: TypicalLatency
+) -> TypicalLatency:
+    """P2 where its accesses fall into two groups and the slower one takes as long as P3: those missed the L2 TLB as well, whose
+    sets do not fill evenly, and P2 are the others."""
+    parted = two_groups(cut.latencies[list(lap)], cut.clock_step)
+    if parted is None or not third.sure:
+        return second
+    near, far = parted
+    slow = TypicalLatency(float(np.median(far)))
+    if not slow.like(third):
+        return second
+    found = cut.of([n for n in lap if cut.latencies[n] <= near[-1]])
+    return replace(found, said=f"{far.size} of {len(lap)} accesses take as long as P3") if found.above(hit) else second
 
 
 def _beyond_tlb_latencies(

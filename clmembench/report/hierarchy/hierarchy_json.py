@@ -35,9 +35,9 @@ TLB = {
 
 
 def hierarchy_object(hierarchy: Hierarchy, classic: Sequence[ClassicReadings] | None = None) -> dict[str, Any]:
-    """One object: levels, tlb, local (empty where there is none), constant, image, patterns, sharing and notes; of a device
-    also classic, the readings of the classic methods in each memory space where they were measured: saavedra, wong, trace and
-    resolved.
+    """One object: levels, tlb, local (empty where there is none), constant, image, patterns, patterns_past (those of loads
+    that pass by the first cache, empty where none does), sharing and notes; of a device also classic, the readings of the
+    classic methods in each memory space where they were measured: saavedra, wong, trace and resolved.
 
     A level has its name and space as plain strings, and each property as {value, low, high, unit, status, method, evidence,
     reason}. What a level does not have is `undetermined` with a reason, so that a reader meets every key everywhere; what it
@@ -50,6 +50,7 @@ def hierarchy_object(hierarchy: Hierarchy, classic: Sequence[ClassicReadings] | 
         "constant": [_level(level) for level in hierarchy.constant],
         "image": [_level(level) for level in hierarchy.image],
         "patterns": {name: finding_object(finding) for name, finding in hierarchy.patterns.items()},
+        "patterns_past": {name: finding_object(finding) for name, finding in hierarchy.patterns_past.items()},
         "sharing": {name: finding_object(finding) for name, finding in hierarchy.sharing.items()},
         "notes": list(hierarchy.notes),
     } | ({} if classic is None else {"classic": [_classic(readings) for readings in classic]})

@@ -75,9 +75,9 @@ class Bar:
 @dataclass(frozen=True, slots=True)
 class HierarchyLayout:
     """Content of a drawing, from the compute unit outwards: `near` is in it, `path` the levels of global memory, `tlb` beside
-    them, `branches` other paths from it by their headings, each a tree of its own. `sharing` says what shares storage;
-    `surprises` are claims that are contradicted; `footnotes` say what is not known and why; `remarks` what could not be looked
-    at."""
+    them, `branches` other paths from it by their headings, each a tree of its own. `bars` are the patterns through the first
+    cache, `bars_past` those past it. `sharing` says what shares storage; `surprises` are claims that are contradicted;
+    `footnotes` say what is not known and why; `remarks` what could not be looked at."""
 
     title: str
     unit: str
@@ -86,6 +86,7 @@ class HierarchyLayout:
     tlb: tuple[Box, ...]
     branches: tuple[tuple[str, tuple[Box, ...]], ...]
     bars: tuple[Bar, ...]
+    bars_past: tuple[Bar, ...]
     sharing: tuple[str, ...]
     surprises: tuple[str, ...]
     footnotes: tuple[str, ...]
@@ -128,7 +129,8 @@ def lay_out(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Sequen
         path=tuple(boxes[len(near) :]),
         tlb=tlb,
         branches=branches,
-        bars=tuple(_bars(hierarchy.patterns, notes)),
+        bars=tuple(_bars(hierarchy.patterns, notes, "patterns")),
+        bars_past=tuple(_bars(hierarchy.patterns_past, notes, "patterns past the first cache")),
         sharing=sharing_lines(hierarchy.sharing, notes.add),
         surprises=tuple(map(line, surprises)),
         footnotes=notes.lines(),
@@ -232,7 +234,7 @@ def _times(level: CacheLevel, before: CacheLevel) -> str:
     return ""
 
 
-def _bars(patterns: Mapping[str, Finding], notes: _Notes) -> Iterator[Bar]:
+def _bars(patterns: Mapping[str, Finding], notes: _Notes, where: str) -> Iterator[Bar]:
     """A bar a pattern; one that is given in cycles and in ns (P1, P1_ns) has one bar for both."""
     groups: dict[str, list[Finding]] = {}
     for name, finding in patterns.items():
@@ -244,7 +246,7 @@ def _bars(patterns: Mapping[str, Finding], notes: _Notes) -> Iterator[Bar]:
     for name, (first, *more) in groups.items():
         what, note = PATTERNS.get(name, ""), 0
         if first.status != "ok":
-            note = notes.add("patterns", line(name), line(first.reason))
+            note = notes.add(where, line(name), line(first.reason))
         if first.value is None or isinstance(first.value, str):
             yield Bar(line(name), what, Fact(value_text(first), "undetermined", note), 0)
             continue

@@ -37,6 +37,12 @@ def draw_tree(
         lines += _branches(sketch, width, ink)
     if sketch.bars:
         lines += ["", ink.strong("Global latency patterns (Mei & Chu 2015, figure 14)"), *_bars(sketch.bars, width)]
+    if sketch.bars_past:
+        lines += [
+            "",
+            ink.strong("Global latency patterns of loads that pass by the first cache"),
+            *_bars(sketch.bars_past, width),
+        ]
     for title, notes in (
         (sharing_text.TITLE, sketch.sharing),
         ("Claims that are contradicted", sketch.surprises),
