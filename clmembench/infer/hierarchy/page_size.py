@@ -27,6 +27,7 @@ PAIR_OVERFLOW = 1.25  # times the reach of a further level, in which pairs lie t
 MANY_PAGES_RATIO = 4  # times that reach, as far as memory goes: of pairs in random order a quarter find their page there
 MIN_MISSED_SHARE = 0.4  # of first lines miss a further level, at least
 MAX_SHARE_OF_TWO, MAX_OFF_HALF = 0.25, 0.2  # of pairs in one page, where all are of two; off the half that are at half a page
+NO_ANSWER = "pairs of lines got no answer"
 GOLDEN = 0.618  # steps by which pairs begin all over a page
 
 
@@ -65,7 +66,7 @@ def _are_apart(pages: PageProbe, reach: int, distance: int) -> Inquiry[bool | st
         return f"no page up to {distance // 2} B was found within the limit of memory"
     found = yield from _pair_differences(pages, count, span, (SAME_PAGE_BYTES, distance), _shares_decided)
     if found is None:
-        return "pairs of lines got no answer"
+        return NO_ANSWER
     (inside, across), noise = found
     if not _shares_decided([inside, across], noise):
         return f"the cost of a miss is within the noise of pairs: {noise:.2g} of {inside:.4g}"
@@ -89,6 +90,8 @@ def next_page_size(pages: PageProbe, page_bytes: int, entries: int, cost: PageCo
     reach, distance, before = entries * page_bytes, page_bytes, 1.0
     while distance <= reach:
         share = yield from _share_of_one_page(pages, reach, distance, cost)
+        if share == NO_ANSWER and (yield from _are_missed_alike(pages, page_bytes, entries, cost.miss - cost.hit)):
+            return UnitSize(page_bytes, is_answered=False)
         if isinstance(share, str):
             return UnitSize(None, share)
         if share < MAX_SHARE_OF_TWO and (distance == page_bytes or abs(before - 0.5) < MAX_OFF_HALF):
@@ -97,6 +100,18 @@ def next_page_size(pages: PageProbe, page_bytes: int, entries: int, cost: PageCo
             break
         before, distance = share, 2 * distance
     return UnitSize(None, f"no distance up to {reach} B parts pairs of its pages")
+
+
+def _are_missed_alike(pages: PageProbe, page_bytes: int, entries: int, cost: float) -> Inquiry[bool]:
+    """True if pairs of the nearer level's pages take as long in either order, as where a further level, whose misses cost that
+    much more, translates these one by one. So pages were told in runs stored before first lines were shown to miss."""
+    count = max(MIN_PAIRS, math.ceil(PAIR_OVERFLOW * entries / 2) + 1)
+    if 2 * count * page_bytes > pages.field.most_bytes:
+        return False
+    found = yield from _pair_differences(
+        pages, count, 2 * page_bytes, (page_bytes,), lambda means, noise: abs(means[0] - cost / 4) > PAIR_SIGMAS * noise
+    )
+    return found is not None and abs(found[0][0]) + PAIR_SIGMAS * found[1] < cost / 4
 
 
 def _share_of_one_page(pages: PageProbe, reach: int, distance: int, cost: PageCost) -> Inquiry[float | str]:
@@ -114,7 +129,7 @@ def _share_of_one_page(pages: PageProbe, reach: int, distance: int, cost: PageCo
 
     found = yield from _pair_differences(pages, count, 3 * distance, (SAME_PAGE_BYTES, distance), is_decided)
     if found is None:
-        return "pairs of lines got no answer"
+        return NO_ANSWER
     (inside, across), noise = found
     if missed(inside) < MIN_MISSED_SHARE * (cost.miss - cost.hit) / 2:
         return "the first lines of pairs of pages do not miss it"

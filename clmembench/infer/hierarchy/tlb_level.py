@@ -16,6 +16,7 @@ from clmembench.infer.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_m
 from clmembench.infer.replacement.policy_rates import DRAWN
 from clmembench.model import Finding, Inquiry, TlbLevel
 
+PAIR_METHOD, PAIRS_STOOD = "pairs of accesses", "this run has no points that show that first lines of pairs miss"
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
 RAMP_METHOD = "misses of each page more than fit"
 DRAWN_METHOD = "only drawn victims explain how misses grow; that one way is drawn up to three times as often is not excluded"
@@ -61,7 +62,8 @@ def infer_tlb_level(
 def _page_finding(tlb: TlbGeometry) -> Finding:
     if tlb.page.nbytes is None:
         return undetermined_finding("page_bytes", tlb.page.reason, evidence=tlb.sources.page)
-    return measured_finding("page_bytes", tlb.page.nbytes, "pairs of accesses", tlb.sources.page)
+    method = PAIR_METHOD if tlb.page.is_answered else f"{PAIR_METHOD}; {PAIRS_STOOD}"
+    return measured_finding("page_bytes", tlb.page.nbytes, method, tlb.sources.page)
 
 
 def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
