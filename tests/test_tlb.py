@@ -10,9 +10,10 @@ from clmembench.infer.hierarchy.fill_unit import UnitSize
 from clmembench.infer.hierarchy.page_probe import PageCountLimits, mean_of_orders
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry
-from clmembench.infer.hierarchy.tlb import measure_tlbs
+from clmembench.infer.hierarchy.tlb import measure_tlbs, measure_translation
+from clmembench.infer.hierarchy.tlb_confirmation import APART_BYTES
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
-from clmembench.infer.hierarchy.tlb_level import _entry_count, entries_of_halves, infer_tlb_level
+from clmembench.infer.hierarchy.tlb_level import PAIRS_STOOD, _entry_count, entries_of_halves, infer_tlb_level
 from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
 from clmembench.infer.replacement.cyclic_misses import cyclic_misses
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates
@@ -20,6 +21,7 @@ from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
 from clmembench.plan.hierarchy import replay
 from tests.hierarchies import random_hierarchy, uneven
+from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import mei_tlbs
 
@@ -154,7 +156,7 @@ def test_a_tlb_behind_the_first_cache_and_an_uneven_second_one_are_found():
     assert [one["penalty_cycles"] for one in said] == [pytest.approx(20, rel=0.05), pytest.approx(60, rel=0.05)]
 
 
-def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002, page=2 * MIB, nearer_page=2 * MIB):
+def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002, page=2 * MIB, nearer_page=2 * MIB, lacks=lambda probe: False):
     """The findings of a device of two large caches whose last TLB has these sets; only its TLBs are looked at. Arrays begin at
     any page of 2 MiB."""
     own = (Tlb(plain(1, 16, nearer_page), nearer_page, 20.0),) if nearer else ()
@@ -166,12 +168,16 @@ def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002, page=2 * MIB, n
 
     def ask():
         levels = []
-        for number, tlb in enumerate((yield from measure_tlbs(asked, chase, PageCountLimits(GIB, noise)))):
+        layout, found = yield from measure_translation(asked, chase, PageCountLimits(GIB, noise))
+        for number, tlb in enumerate(found):
             before = levels[-1] if levels else None
-            levels.append((yield from infer_tlb_level(asked, chase, number, tlb, 1.5, before)))
+            levels.append((yield from infer_tlb_level(asked, layout, number, tlb, 1.5, before)))
         return levels
 
-    return [level.findings for level in replay(ask(), lambda probes: [machine.answer(probe) for probe in probes])]
+    def answers(probes):
+        return [Answer(one, reason="this run has no answer to it") if lacks(one) else machine.answer(one) for one in probes]
+
+    return [level.findings for level in replay(ask(), answers)]
 
 
 def by_turns(ways):
@@ -205,6 +211,32 @@ def test_a_second_tlb_of_larger_pages_has_its_own(nearer_page):
     found = tlb_levels(plain(8, 4, 2 * MIB), 1, nearer=True, policy="FIFO", page=2 * MIB, nearer_page=nearer_page)
     assert [level["page_bytes"].value for level in found] == [nearer_page, 2 * MIB]
     assert [level["entries"].value for level in found] == [16, 32] and found[1]["ways"].value == 4
+
+
+def pairs_begin_anywhere(probe):
+    return (
+        probe.pattern.order in ("by_page", "by_round")
+        and ":0:1:1" in probe.pattern.segments
+        and probe.pattern.block_bytes > 128
+    )
+
+
+def pages_are_listed(probe):
+    return (
+        probe.pattern.order in ("by_page", "by_round")
+        and ":0:1:1" in probe.pattern.segments
+        and probe.pattern.block_bytes <= 128
+    )
+
+
+@pytest.mark.parametrize(
+    "lacks", [pairs_begin_anywhere, pages_are_listed, lambda probe: probe.pattern.block_bytes == APART_BYTES]
+)
+def test_a_stored_run_without_newer_points_keeps_what_it_told_of_a_second_tlb(lacks):
+    first, second = tlb_levels(plain(8, 8, 2 * MIB), 1, nearer=True, lacks=lacks)
+    assert [level["page_bytes"].value for level in (first, second)] == [2 * MIB, 2 * MIB]
+    assert [second[name].value for name in ("entries", "ways", "sets")] == [64, 8, 8]
+    assert (PAIRS_STOOD in second["page_bytes"].method) == (lacks is pairs_begin_anywhere)
 
 
 def test_fewer_entries_than_pages_that_fit_are_no_answer():
@@ -257,3 +289,42 @@ def test_an_end_whose_misses_cost_nothing_is_no_level_before_the_first():
     found = replay(infer_hierarchy(limits), lambda probes: [machine.answer(one) for one in probes])
     assert [tlb.findings["entries"].value for tlb in found.tlb] == [32, 256]
     assert [tlb.findings["ways"].value for tlb in found.tlb] == [8, 8]
+
+
+def translation_of(tlbs, *, pairs, lap_lines=0, page_lines=2, seed=1):
+    """The TLBs that are found of a device whose prefetcher brings lines of a page with others."""
+    caches = (Cache(plain(16, 8, 128), 128, 6.0), Cache(plain(128, 12, 128), 128, 16.0, frame_bytes=4 * KIB))
+    caches = (*caches, Cache(plain(512, 16, 128), 128, 79.0))
+    path = Path(caches, 361.0, tlbs, pairs=pairs)
+    machine = Machine("test", {"global": path}, Noise(lap_relative=0.002), seed, one_arena=True)
+    near = tuple(int(0.95 * cache.size_bytes) // 128 for cache in caches)
+    chase = ChaseLayout(
+        shift_bytes=128, control_bytes=128, page_lines=page_lines, near_lines=near[: 4 - page_lines], lap_lines=lap_lines
+    )
+    asked = ProbeCache(shared=page_lines == 1)
+
+    def ask():
+        layout, found = yield from measure_translation(asked, chase, PageCountLimits(64 * MIB, 0.002))
+        levels = []
+        for number, one in enumerate(found):
+            levels.append((yield from infer_tlb_level(asked, layout, number, one, None)).findings)
+        return levels
+
+    return replay(ask(), lambda probes: [machine.answer(probe) for probe in probes])
+
+
+@pytest.mark.parametrize("pairs", [PairPrefetch(1, 0.5, 4), PairPrefetch(1, 1.0)])
+def test_lines_that_a_prefetcher_brings_are_no_tlb(pairs):
+    assert translation_of((), pairs=pairs, lap_lines=1136) == []
+
+
+@pytest.mark.slow
+def test_a_tlb_is_measured_without_what_a_prefetcher_brings():
+    (found,) = translation_of((Tlb(plain(1, 84, 4 * KIB), 4 * KIB, 12.0),), pairs=PairPrefetch(1, 0.5, 4), lap_lines=1136)
+    assert (found["entries"].value, found["page_bytes"].value, found["ways"].value) == (84, 4 * KIB, 84)
+    assert found["penalty_ns"].value == pytest.approx(12, rel=0.05)
+
+
+@pytest.mark.parametrize("pairs", [PairPrefetch(1, 0.5), PairPrefetch(0, 1.0)])
+def test_single_lines_beside_lines_that_a_prefetcher_brings_show_no_tlb(pairs):
+    assert translation_of((), pairs=pairs, page_lines=1) == []

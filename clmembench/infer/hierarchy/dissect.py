@@ -162,8 +162,8 @@ def _translation(
         tried.append(replace(chase, lap_lines=FIRST_CACHE_OVERFLOW * curve.steps[0].over_bytes // apart))
     last: list[TlbGeometry] = []
     last_chase = chase
-    for one in tried:
-        found = yield from tlb.measure_tlbs(asked, one, PageCountLimits(limits.most_bytes, noise))
+    for layout in tried:
+        one, found = yield from tlb.measure_translation(asked, layout, PageCountLimits(limits.most_bytes, noise))
         if found and found[0].page.nbytes is not None:
             return one, found
         if found or not last:

@@ -165,6 +165,10 @@ class ChaseLayout:
             return self._is_clear(count)
         return self.lines_of_page(count, stride_bytes) * count >= MIN_LAP_LINES_SHARE * self.lap_lines
 
+    def is_clear(self, count: int, stride_bytes: int) -> bool:
+        """True if laps over `count` pages have as many lines as they should, and fit each cache by far or overflow it."""
+        return self.has_enough_lines(count, stride_bytes) and self._is_clear(self.lines_of_page(count, stride_bytes) * count)
+
     def most_in_first(self) -> int:
         """The largest number of single lines that the nearest cache surely holds, however long a line is."""
         share = MAX_SINGLE_FILL_SHARE * min(1.0, self.control_bytes / LONGEST_LINE_BYTES)

@@ -18,10 +18,22 @@ from clmembench.infer.hierarchy.page_probe import (
 )
 from clmembench.infer.hierarchy.page_scan import Overflow, first_overflow, may_be_of_nearest_cache
 from clmembench.infer.hierarchy.page_size import next_page_size, page_size
-from clmembench.infer.hierarchy.probing import ChaseLayout, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.probing import (
+    MAX_FILL_SHARE,
+    MIN_SINGLE_OVERFLOW_RATIO,
+    ChaseLayout,
+    LevelProbe,
+    ProbeCache,
+)
 from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb_bits import sets_by_bits
-from clmembench.infer.hierarchy.tlb_confirmation import entries_and_sets, page_is_confirmed, without_nearer_sets
+from clmembench.infer.hierarchy.tlb_confirmation import (
+    APART_BYTES,
+    entries_and_sets,
+    page_is_confirmed,
+    prefetchers_explain,
+    without_nearer_sets,
+)
 from clmembench.infer.hierarchy.tlb_cost import (
     MAX_RISE_FROM_TWICE,
     PENALTY_NOISE_SHARE,
@@ -49,6 +61,28 @@ MIN_COST_SIGMAS = 3.0  # of the noise of one cost: a level whose page is not kno
 MAX_REACH_DIFFERENCE = 0.15  # relative, of the reach of a level in the nearer level's pages and in its own
 MAX_FREE_SHARE = 0.05  # of the cost of the next level's miss: a level whose misses cost less is none
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed
+
+
+def measure_translation(
+    asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits
+) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
+    """The levels found, and the chase that found them: that of lines of a page so far apart that no prefetcher brings one with
+    the other, where those side by side are brought."""
+    found = yield from measure_tlbs(asked, chase, field)
+    if not found or not (yield from prefetchers_explain(PageProbe(asked, chase, field), found)):
+        return chase, found
+    apart = replace(chase, control_bytes=APART_BYTES, lap_lines=min(1, chase.lap_lines))
+    if chase.page_lines == 1:  # its control would be translated too
+        return apart, []
+    again = yield from measure_tlbs(asked, apart, field)
+    return apart, [] if chase.lap_lines and again and _nearest_cache_holds_some(apart, again[0]) else again
+
+
+def _nearest_cache_holds_some(chase: ChaseLayout, tlb: TlbGeometry) -> bool:
+    """True if the level may have seemed to overflow where the nearest cache did, behind which alone TLBs may be asked."""
+    lines, near = chase.lines_of_page(tlb.pages.fits, tlb.stride_bytes), chase.near_lines[0] if chase.near_lines else 0
+    over = lines * (tlb.pages.over or tlb.pages.fits)
+    return MAX_FILL_SHARE * near < over and lines * tlb.pages.fits < MIN_SINGLE_OVERFLOW_RATIO * near
 
 
 def measure_tlbs(asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits) -> Inquiry[list[TlbGeometry]]:

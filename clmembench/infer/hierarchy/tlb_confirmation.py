@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fill_unit import UnitSize
+from clmembench.infer.hierarchy.page_probe import PageProbe
 from clmembench.infer.hierarchy.page_scan import MAX_PAGES
 from clmembench.infer.hierarchy.page_size import MIN_PAIR_ORDERS
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, LevelProbe, ProbeCache
@@ -20,6 +22,11 @@ MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a sec
 MAX_NEARER_ENTRIES_RATIO = 1.1  # times the pages of a nearer level: what fits beyond is this one's
 OVERFLOW_QUARTERS = 5  # quarters of the pages that fit: most of them miss, whatever is replaced
 SCATTERED_PLACES_PER_PAGE = 37  # places in a page, at none of which shorter pages of any power of two begin all alike
+APART_BYTES = 1344  # of two lines of a page of which no prefetcher brings one with the other: Intel's go 20 lines ahead
+APART_RATIOS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # times the pages that do not fit: the first at which no cache holds some lines
+MIN_APART_ORDERS, MAX_APART_ORDERS = 4, 12  # of the laps that are compared
+MIN_APART_SHARE, MIN_SINGLE_APART_SHARE = 0.8, 0.4  # of what a miss costs, left with lines apart; of single lines less is asked
+APART_SIGMAS, APART_NOISE_SHARE = 4.0, 0.03  # of the noise of both; of the cost, that is wanted
 MAX_PAGE_COUNT_RELATIVE_DIFFERENCE = 0.15  # relative: two counts of the pages that fit differ by no more
 
 
@@ -81,6 +88,29 @@ def page_is_confirmed(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry) -
         plain = yield from chase.mean(asked, count, page, seed)
         scattered = yield from replace(chase, shift_bytes=apart * line).mean(asked, count, page, seed)
         if plain is None or scattered is None or scattered - tlb.contrast.hit >= (plain - tlb.contrast.hit) / 2:
+            return True
+    return False
+
+
+def prefetchers_explain(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Inquiry[bool]:
+    """True if misses of a level cost far less where lines of a page lie too far apart for a prefetcher to bring one with the
+    other, as it does page by page: translation costs the same. Without an answer nothing speaks against the levels."""
+    chase = pages.chase
+    apart = replace(pages, chase=replace(chase, control_bytes=APART_BYTES))
+    least = MIN_SINGLE_APART_SHARE if chase.page_lines == 1 else MIN_APART_SHARE
+    for tlb in levels:
+        stride, hit = tlb.stride_bytes, tlb.contrast.hit
+        counts = [times * (tlb.pages.over or 2 * tlb.pages.fits) for times in APART_RATIOS]
+        clear = [n for n in counts if chase.is_clear(n, stride) and apart.chase.is_clear(n, stride)]
+        if not clear or clear[0] * stride > pages.field.most_bytes:
+            continue
+        wanted = APART_NOISE_SHARE * max(0.0, tlb.contrast.miss - hit)
+        near = yield from pages.precise(clear[0], stride, wanted, MAX_APART_ORDERS, MIN_APART_ORDERS)
+        far = yield from apart.precise(clear[0], stride, wanted, MAX_APART_ORDERS, MIN_APART_ORDERS)
+        if near is None or far is None:
+            continue
+        noise = math.hypot(least * near.noise, far.noise)
+        if far.value - hit + APART_SIGMAS * noise < least * (near.value - hit):
             return True
     return False
 
