@@ -172,7 +172,7 @@ def test_of_40_devices_8_have_a_name_and_the_others_are_grey_and_named_in_words(
 
 def test_the_aspects_of_two_devices_are_the_same_each_time_and_say_everything():
     nodes = gpu(
-        *(latency(1 << k, 10.0 * k) for k in range(3, 9)), triad(900.0), triad(50.0, 1), triad(700.0, 4), copy(50.0, 1 << 28)
+        *(latency(1 << k, 10.0 * k) for k in range(3, 9)), triad(900.0), triad(200.0, 1), triad(700.0, 4), copy(50.0, 1 << 28)
     )
     host = cpu(latency(8, 2.0), latency(64, 5.0), triad(40.0), copy(9.0, 1 << 20))
     first = aspects(parts([nodes, host]), PUBLISHED)
