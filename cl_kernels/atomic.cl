@@ -24,9 +24,9 @@
 #endif
 
 // Performs one operation on a cell. `held` is the value that the work-item carries from one operation to the next; `count` is
-// its sum of results, of compare-and-swaps its successes, and `missed` their failures. `zero` is zero at run time, opaque to the
-// compiler: the operand depends on the last result, so operations are dependent. No operation leaves the sum of cells and results
-// as it was.
+// its sum of results, of compare-and-swaps its successes, and `missed` their failures. `zero` is zero at run time, opaque to
+// the compiler: the operand depends on the last result, so operations are dependent. No operation leaves the sum of cells and
+// results as it was.
 void operate(volatile CELL_SPACE T* const cell, T* const held, T* const count, T* const missed, const T zero) {
 #if OP == OP_ADD
 #if USED

@@ -1,9 +1,8 @@
-// Bank conflicts of local memory: dependent loads by work-items whose words of T lie `stride` words apart; with a stride of 0 all
-// read one word. Words lie on a ring of RING places, `apart` words from each other, and each holds the address of the next, so
-// after k loads work-item i is k places on, which proves that all k loads happened, and work-items keep their distance: every
-// load accesses words `stride` apart. No arithmetic on addresses lies between two loads, at any stride.
-// A word of 8 bytes also holds a 1, which is summed: a compiler drops the load of a half that nothing uses, even of a volatile
-// one.
+// Bank conflicts of local memory: dependent loads by work-items whose words of T lie `stride` words apart; with a stride of 0
+// all read one word. Words lie on a ring of RING places, `apart` words from each other, and each holds the address of the next,
+// so after k loads work-item i is k places on, which proves that all k loads happened, and work-items keep their distance:
+// every load accesses words `stride` apart. No arithmetic on addresses lies between two loads, at any stride. A word of 8 bytes
+// also holds a 1, which is summed: a compiler drops the load of a half that nothing uses, even of a volatile one.
 #include "common.cl"
 #if WORD_BYTES == 4
 #define MAKE_WORD(address) (address)

@@ -1,7 +1,7 @@
 // Bandwidth of a cache: reads of the same set of data again and again, by vectors V of words. PATH selects the load: PATH_PLAIN
-// is the compiler's; PATH_CA and PATH_CG are NVIDIA's, which use and bypass the first cache. Every load enters the sums, so that
-// none can be left out. XOR: those of a batch by exclusive or, of which a CPU does two in one operation where additions would take
-// the ports that its widest loads need.
+// is the compiler's; PATH_CA and PATH_CG are NVIDIA's, which use and bypass the first cache. Every load enters the sums, so
+// that none can be left out. XOR: those of a batch by exclusive or, of which a CPU does two in one operation where additions
+// would take the ports that its widest loads need.
 #include "common.cl"
 #define PATH_PLAIN 0
 #define PATH_CA 1

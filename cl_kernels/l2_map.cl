@@ -33,10 +33,11 @@ kernel void units(global uint* restrict unit, volatile global uint* arrived) {
     wait_for_groups(arrived);
 }
 
-// Each work-item writes one line: a ring of NODES nodes in one sector, each of which holds the address of the next, so that a
-// chase stays in that sector, and where it ends shows its steps.
 #define NODES 4
 #define NODE(i, steps) ((ulong)(memory + offset[i]) + 8 * ((steps) % NODES))
+
+// Each work-item writes one line: a ring of NODES nodes in one sector, each of which holds the address of the next, so that a
+// chase stays in that sector, and where it ends shows its steps.
 kernel void make_rings(global uchar* memory, const global uint* restrict offset) {
     const uint i = get_global_id(0);
     for (uint k = 0; k < NODES; k++) *(global ulong*)NODE(i, k) = NODE(i, k + 1);

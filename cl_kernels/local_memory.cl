@@ -22,9 +22,9 @@
 #endif
 
 // Each work-item copies ILP words V from one region of its work-group's local memory to another, and back: 2 copies a round. No
-// work-item accesses another's words, so no barrier is needed. Each copy back adds 1, so the contents show how many were made. `zero`
-// is 0 at run time, opaque to the compiler: a load may be of any word stored before it, and a store may overwrite any, so none can
-// be left out or moved, and all loads of a copy are in flight before the first store waits for one.
+// work-item accesses another's words, so no barrier is needed. Each copy back adds 1, so the contents show how many were made.
+// `zero` is 0 at run time, opaque to the compiler: a load may be of any word stored before it, and a store may overwrite any,
+// so none can be left out or moved, and all loads of a copy are in flight before the first store waits for one.
 kernel void copy_local(global V* restrict contents, const uint rounds, const uint zero) {
     local V store[2 * ILP * GROUP_SIZE];
     local V* const source = store + get_local_id(0) * ITEM_STRIDE;
@@ -61,8 +61,8 @@ uint4 load_ptx(const uint address) {
 // Each work-item reads UNROLLED vectors V a round, next to its neighbours', and sums each of their words. Two loads share one
 // addition of three terms, so a GPU that reads 128 bytes a cycle spends a quarter of its additions on the sums. Each round
 // starts LOAD_STRIDE vectors, one sub-group's share, after the last one, so no round repeats the loads of the one before. XOR:
-// the loads of a round are joined by exclusive or, of which a CPU does two in one operation where additions would take the ports
-// that its widest loads need.
+// the loads of a round are joined by exclusive or, of which a CPU does two in one operation where additions would take the
+// ports that its widest loads need.
 #if XOR
 #define JOIN(a, b) joined ^= (a) ^ (b);
 #else

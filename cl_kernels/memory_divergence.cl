@@ -28,10 +28,10 @@ uint line_of(const uint counter, const uint mask) {
     return (HASH_FOLD(h) * HASH_FACTOR >> 5) & mask;
 }
 
-// Each work-item makes `intervals` rounds: LOADS loads from lines of its region, FMAS multiply-adds that add 1 each, and the sum
-// of all that. The region is that of the 2^lane_shift work-items beside it, which read words of one line that
-// are `word_step` apart; it has 2^region_shift words and `mask` + 1 lines. `zero` and `one` are 0 and 1 at run
-// time, opaque to the compiler: the next interval's addresses wait for the end of this one's arithmetic.
+// Each work-item makes `intervals` rounds: LOADS loads from lines of its region, FMAS multiply-adds that add 1 each, and the
+// sum of all that. The region is that of the 2^lane_shift work-items beside it, which read words of one line that are
+// `word_step` apart; it has 2^region_shift words and `mask` + 1 lines. `zero` and `one` are 0 and 1 at run time, opaque to the
+// compiler: the next interval's addresses wait for the end of this one's arithmetic.
 kernel void memory_divergence(const global float* restrict data, global float* restrict sums, global float* restrict stored,
                               global ulong* restrict ticks, global uint* restrict units, const uint intervals,
                               const uint mask, const uint lane_shift, const uint region_shift, const uint word_step,

@@ -85,8 +85,8 @@ kernel void matmul(const global uint* restrict in, global uint* restrict out, co
 #endif
 
 #if PATTERN == 2
-// Each work-item sorts its array and then subtracts each element from a number that is 1 lower each round, which leaves the worst
-// order for the next round, and elements that show the number of rounds.
+// Each work-item sorts its array and then subtracts each element from a number that is 1 lower each round, which leaves the
+// worst order for the next round, and elements that show the number of rounds.
 FIXED_GROUP_SIZE(GROUP_SIZE, 1, 1)
 kernel void sort(const global uint* restrict in, global uint* restrict out, const uint words, const uint phases,
                  const uint rounds) {

@@ -6,9 +6,10 @@
 #ifndef V
 typedef PASTE(T, 4) T4;
 
-// Four whole numbers from 1 to `levels`, a power of two up to 1024: hashes of the indices from i on and of a seed. They are small
-// so that sums of products are exact and results can be compared for equality, and none is 0, so that no sum lacks a term unseen. No vector here has over 32 bytes: PoCL 3.0 calls
-// built-in functions of 64 bytes wrongly on CPUs with AVX-512 that its LLVM does not know, such as AMD's Zen 4.
+// Four whole numbers from 1 to `levels`, a power of two up to 1024: hashes of the indices from i on and of a seed. They are
+// small so that sums of products are exact and results can be compared for equality, and none is 0, so that no sum lacks a term
+// unseen. No vector here has over 32 bytes: PoCL 3.0 calls built-in functions of 64 bytes wrongly on CPUs with AVX-512 that its
+// LLVM does not know, such as AMD's Zen 4.
 uint4 values(const ulong i, const uint seed, const uint levels) {
     const ulong4 at = i + (ulong4)(0, 1, 2, 3);
     uint4 h = convert_uint4((at ^ (at >> 32)) & 0xFFFFFFFFul) * HASH_FACTOR ^ seed;
@@ -102,9 +103,9 @@ kernel void stream(global V* restrict a, const global V* restrict b, const globa
 #endif
 
 // Each work-item sums its share of n vectors. BLOCKED: a contiguous block, read as four streams at the same time, since a
-// core's prefetcher stops at the end of each page; otherwise its work-group reads four tiles of its size that lie side by side, and
-// goes on by the whole grid, so that neighbours read neighbouring addresses: four streams a grid apart were 1 to 4% slower on an
-// H100. It writes a vector of sums, which the host adds up.
+// core's prefetcher stops at the end of each page; otherwise its work-group reads four tiles of its size that lie side by side,
+// and goes on by the whole grid, so that neighbours read neighbouring addresses: four streams a grid apart were 1 to 4% slower
+// on an H100. It writes a vector of sums, which the host adds up.
 kernel void reduce(const global V* restrict b, const global V* restrict c, global V* restrict partial, const ulong n) {
     const ulong k = get_global_id(0), m = get_global_size(0);
 #if BLOCKED

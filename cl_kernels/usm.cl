@@ -1,5 +1,5 @@
-// Writes of an allocation that the host or the device touched last. V is a vector of 16 words, or of as many as a work-item of a
-// GPU stores at a time, 4. stream.cl reads it.
+// Writes of an allocation that the host or the device touched last. V is a vector of 16 words, or of as many as a work-item of
+// a GPU stores at a time, 4. stream.cl reads it.
 #include "common.cl"
 #if NONTEMPORAL
 #define STORE(v, p) __builtin_nontemporal_store((v), (p))

@@ -9,18 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.commands import as_on_a_quiet_host
+
 ROOT = Path(__file__).parent.parent
 STRIDES = "stride=[1,2,4,8,16,32]"  # all, but each for the short time of the suite quick
-
-
-def as_on_a_quiet_host(path: Path) -> None:
-    """Take out what the record has of the CPUs: beside other tests values are suspect for it, and rightly."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for record in lines[1:]:
-        record.update({name: None for name in ("cpu_others", "cpu_stolen", "cpu_waited") if name in record})
-        for series in record.get("series", ()):
-            series["busy"] = 0  # compute units that it promised
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
 def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path):

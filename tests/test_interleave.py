@@ -19,7 +19,7 @@ from clmembench.plan.selection import Selection
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import record, series
-from tests.commands import Ended, brief_points, cli
+from tests.commands import Ended, as_on_a_quiet_host, brief_points, cli
 from tests.test_cli import measured
 from tests.test_reference_programs import NL, stream, table
 
@@ -206,19 +206,6 @@ def both(tmp_path_factory) -> Iterator[tuple[Path, Ended]]:
         yield folder / "r.jsonl", cli("run", *STREAM, "--reference", "--processes", "2", "-o", str(folder / "r.jsonl"))
 
 
-def settled(path, target):
-    """A copy of a run in which the core clock stood still: on a busy host a point may be suspect for its drift, and rightly."""
-    head, *lines = path.read_text().splitlines()
-    records = []
-    for one in map(json.loads, lines):
-        if one["gate"] == "drift":
-            one |= {"status": "ok", "gate": "", "reason": ""}
-            one["core_clock"]["after_ns"] = one["core_clock"]["before_ns"]
-        records.append(json.dumps(one))
-    target.write_text("\n".join([head, *records]) + "\n")
-    return target
-
-
 def test_a_run_with_references_keeps_both_and_shows_the_ratio(both, capsys, tmp_path):
     path, done = both
     assert done.returncode == 0  # another program's failure is not the device's
@@ -231,7 +218,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(both, capsys, tmp_
     assert {r.status for r in mine if r.benchmark == "omp_stream"} == {"ok"}
     assert {r.status for r in mine if r.benchmark == "babelstream"} == {"failed"}
     assert run.header.benchmarks["omp_stream"].peer_of == "stream"
-    path = settled(path, tmp_path / "settled.jsonl")
+    path = as_on_a_quiet_host(path, tmp_path / "settled.jsonl")
     out = call(capsys, "show", path)[1]
     assert "Comparison with this host's peers" in out and "BabelStream OpenMP 5.0" in out
     assert "the program's own host clock, mean of 10 after the first" in out
