@@ -112,7 +112,7 @@ def settle_line_unit(
         return LineUnit(filled, doubted=(unit // 2, unit), note=ONE_LINE if halves == "one" else NOT_MEASURED)
     line = yield from shortest_line(probe, unit // 2, fitting_bytes, most_bytes)
     sector = filled.nbytes if filled.beside else line
-    return LineUnit(UnitSize(sector), line, unit, at_some_misses=filled.nbytes is None or bool(filled.reason))
+    return LineUnit(UnitSize(sector), line, unit, at_some_misses=filled.nbytes is None or bool(filled.beside and filled.reason))
 
 
 def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Inquiry[int]:
