@@ -29,9 +29,9 @@ from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb_bits import sets_by_bits
 from clmembench.infer.hierarchy.tlb_confirmation import (
     APART_BYTES,
+    count_without_prefetchers,
     entries_and_sets,
     page_is_confirmed,
-    prefetchers_explain,
     without_nearer_sets,
 )
 from clmembench.infer.hierarchy.tlb_cost import (
@@ -69,11 +69,12 @@ def measure_translation(
     """The levels found, and the chase that found them: that of lines of a page so far apart that no prefetcher brings one with
     the other, where those side by side are brought."""
     found = yield from measure_tlbs(asked, chase, field)
-    if not found or not (yield from prefetchers_explain(PageProbe(asked, chase, field), found)):
+    standing = yield from count_without_prefetchers(PageProbe(asked, chase, field), found)
+    if standing == len(found):
         return chase, found
     apart = replace(chase, control_bytes=APART_BYTES, lap_lines=min(1, chase.lap_lines))
-    if chase.page_lines == 1:  # its control would be translated too
-        return apart, []
+    if chase.page_lines == 1:  # the control of lines apart would be translated too
+        return chase, found[:standing]
     again = yield from measure_tlbs(asked, apart, field)
     return apart, [] if chase.lap_lines and again and _nearest_cache_holds_some(apart, again[0]) else again
 

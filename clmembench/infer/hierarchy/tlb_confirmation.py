@@ -92,13 +92,14 @@ def page_is_confirmed(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry) -
     return False
 
 
-def prefetchers_explain(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Inquiry[bool]:
-    """True if misses of a level cost far less where lines of a page lie too far apart for a prefetcher to bring one with the
-    other, as it does page by page: translation costs the same. Without an answer nothing speaks against the levels."""
+def count_without_prefetchers(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Inquiry[int]:
+    """How many of the levels, from the nearest on, are not what prefetchers explain: misses cost far less there where lines of
+    a page lie too far apart for a prefetcher to bring one with the other, as it does page by page, and translation costs the
+    same. Without an answer nothing speaks against a level."""
     chase = pages.chase
     apart = replace(pages, chase=replace(chase, control_bytes=APART_BYTES))
     least = MIN_SINGLE_APART_SHARE if chase.page_lines == 1 else MIN_APART_SHARE
-    for tlb in levels:
+    for number, tlb in enumerate(levels):
         stride, hit = tlb.stride_bytes, tlb.contrast.hit
         counts = [times * (tlb.pages.over or 2 * tlb.pages.fits) for times in APART_RATIOS]
         clear = [n for n in counts if chase.is_clear(n, stride) and apart.chase.is_clear(n, stride)]
@@ -111,8 +112,8 @@ def prefetchers_explain(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Inqu
             continue
         noise = math.hypot(least * near.noise, far.noise)
         if far.value - hit + APART_SIGMAS * noise < least * (near.value - hit):
-            return True
-    return False
+            return number
+    return len(levels)
 
 
 def entries_and_sets(
