@@ -96,7 +96,7 @@ def possible_gain(value: Derived) -> float:
 
 
 def few_units(value: Derived) -> str:
-    """How many units fewer than expected were at work; "" where that is not known, or waking them explains it."""
+    """The number of units at work where fewer than expected were; "" where it is unknown, or waking threads explains it."""
     used, busy = value.cpu_over_wall, value.busy
     waking = RUN.wake_ns * busy / value.pass_ns if value.pass_ns > 0 else 0.0
     if used is None or not busy or used >= RUN.min_units_used * busy * (1 - min(1.0, waking)):

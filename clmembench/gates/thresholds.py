@@ -60,7 +60,7 @@ class ImpossibleThresholds:
         }
     )
     max_clock_ghz: float = 7.0  # where no clock is known: processors reach 6.2
-    min_claimed_ghz: float = 0.1  # drivers that know no clock claim 0 or 1 MHz
+    min_claimed_ghz: float = 0.1  # a claim of 0 or 1 MHz means that the driver has no clock rate
     min_cycles: float = 1.0  # of a step that waits for the one before
     min_call_ns: float = 5.0  # of a driver's or a library's function: the shortest do nothing and take 30
     max_link_gb_s: float = 10_000.0  # NVLink carries 1,800, and memory that host and device share 5,300
