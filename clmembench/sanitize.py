@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import codecs
 import errno
+import io
 import os
 import re
+import select
 import stat
 import tomllib
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 MAX_LINE_CHARACTERS = 2000  # letters of one line on a terminal: no honest one is longer, and one of a megabyte hides all others
+MAX_WRITER_WAIT_S = 3.0  # for somebody to open a pipe for writing: a shell has done so before this process began
+MAX_PIPE_SILENCE_S = 10.0  # between two pieces of what a pipe's writer has: a decompressor or ssh takes a second
 FORMULA_STARTS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # what a spreadsheet takes for a formula's start, full width too
 
 _MARKDOWN = re.compile(r"[\\|`<*\[\]!~$&]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
@@ -89,24 +93,87 @@ _TEXTS = re.compile(
 _DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_DOTTED_KEY_PARTS}}}")
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """A regular file to read. Raises OSError where it cannot be read or is a pipe or a device, on which a reader would wait."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+def open_input(path: Path, pipe: bool = True) -> BinaryIO:
+    """A file to read: a regular one or, with `pipe`, a pipe as of `<(zcat FILE)`, whose writer is waited for within limits.
+
+    Every file that a user names is opened here. Raises OSError where it cannot be read, and for a folder, a socket and a
+    device, on which a reader would wait or never reach an end.
+    """
+    _check_readable(Path(path).stat().st_mode, pipe)  # a device may act when it is opened
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
     try:
-        _check_regular(descriptor)
-        return os.fdopen(descriptor, "rb")
+        mode = os.fstat(descriptor).st_mode
+        _check_readable(mode, pipe)
+        return io.BufferedReader(_Pipe(descriptor)) if stat.S_ISFIFO(mode) else os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """The bytes of a regular file. Raises OSError as `open_regular`, and ValueError where it has over `most` bytes."""
-    with open_regular(path) as file:
+def read_input(path: Path, most: int, pipe: bool = True) -> bytes:
+    """The bytes of a file. Raises OSError as `open_input`, and ValueError where it has over `most` bytes."""
+    with open_input(path, pipe) as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise ValueError(f"over {most} bytes")
+        raise ValueError(f"it has over {most} bytes, which no file of this kind needs")
     return content
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """As `open_input`, for a file that is read twice or written again, which a pipe is not."""
+    return open_input(path, pipe=False)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """As `read_input`, for a file that is read twice or written again, which a pipe is not."""
+    return read_input(path, most, pipe=False)
+
+
+def input_problem(error: OSError) -> str:
+    """Why a file could not be opened or read, for people, with the remedy where the system's own words name none."""
+    remedies = {errno.EISDIR: ": name a file in it", errno.ENOENT: ": check its name", errno.EACCES: ": change its permissions"}
+    return f"{error.strerror or error}{remedies.get(error.errno or 0, '')}"
+
+
+class _Pipe(io.FileIO):
+    """A pipe whose reader waits for its writer, but not for ever."""
+
+    def readinto(self, buffer: Any) -> int | None:
+        if not self._has_news(MAX_WRITER_WAIT_S):
+            found = super().readinto(buffer)
+            if found:
+                return found
+            if found == 0:  # nobody has it open for writing: of a writer that is slow it would be None
+                raise OSError(errno.ETIMEDOUT, "it is a pipe that nobody writes: name the file itself")
+            if not self._has_news(MAX_PIPE_SILENCE_S - MAX_WRITER_WAIT_S):
+                silence = f"it is a pipe through which nothing came for {MAX_PIPE_SILENCE_S:g} s"
+                raise OSError(errno.ETIMEDOUT, f"{silence}: write the data into a file, and name that")
+        return super().readinto(buffer)
+
+    def _has_news(self, seconds: float) -> bool:
+        """Whether data or the writer's end came within that time."""
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLIN)
+        return bool(poll.poll(seconds * 1e3))
+
+
+def _check_readable(mode: int, pipe: bool) -> None:
+    """Raises OSError for what is neither a regular file nor, with `pipe`, a pipe."""
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode) and not (pipe and stat.S_ISFIFO(mode)):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
+        raise OSError(errno.EINVAL, f"it is no regular file but a {kind}: write the data into a file, and name that")
+
+
+def exists(path: str | Path) -> bool:
+    """Whether there is anything of that name; False too for what no file can be called."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for a name that is too long
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is a regular file of that name; False too for what no file can be called."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a name that is too long
 
 
 def open_new(path: Path, overwrite: bool = False, pipe: bool = True, truncate: bool = True) -> TextIO:
@@ -128,14 +195,6 @@ def open_new(path: Path, overwrite: bool = False, pipe: bool = True, truncate: b
     except BaseException:
         os.close(descriptor)
         raise
-
-
-def _check_regular(descriptor: int) -> None:
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "it is no regular file")
 
 
 def sync(path: Path) -> None:

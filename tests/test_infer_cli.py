@@ -98,6 +98,11 @@ def test_the_drawing_names_levels_and_reasons(tmp_path):
         (GOOD.replace("trace_id", "step,trace_id", 1), "step is there twice"),
         (b"\xff\xfe\x00", "t.csv"),
         (GOOD + 'b,"', "t.csv"),
+        (GOOD.replace(",200\n", ",20,5\n", 1), "row 2: it has more cells than the first row has names"),
+        (GOOD.replace("\n", ",9\n").replace("latency,9", "latency"), "row 2: it has more cells"),
+        (GOOD.replace("a,256,64,5,64,", "a,256,64,5,64,1,"), "row 7: it has more cells"),
+        (GOOD.replace(",", ";").replace(";200\n", ";20,5\n", 1), "row 2: latency is '20,5', no number"),
+        (GOOD.replace("a,256,64,5,", "\na,256,64,5,"), "row 7: array_bytes is nothing"),
     ],
 )
 def test_what_is_no_file_of_traces_is_refused_in_a_line(tmp_path, text, says):
@@ -126,6 +131,19 @@ def test_columns_in_any_order_others_ignored_and_traces_between_one_another(tmp_
     assert (x.id, x.first_step) == ("x y", 0)
     assert b.offsets.tolist() == [0, 64, 128]
     assert x.latencies.tolist() == [10.0, 11.0, 12.0]
+
+
+def test_files_as_spreadsheets_and_other_systems_write_them_are_the_same_traces(tmp_path):
+    def lists(text):
+        found = read(written(tmp_path, text))
+        return [(one.id, one.array_bytes, one.offsets.tolist(), one.latencies.tolist()) for one in found]
+
+    whole, (head, _, rest) = lists(GOOD), GOOD.partition("\n")
+    for other in (
+        "\ufeff" + GOOD, GOOD.replace("\n", "\r\n"), GOOD.replace(",", ";"), GOOD.replace(",", "\t"), GOOD + "\n\n",
+        f"{head.title()}\n{rest}", f"{head},note,note\n{rest}",
+    ):  # fmt: skip
+        assert lists(other) == whole, other[:60]
 
 
 def test_too_large_a_file_is_refused(tmp_path, monkeypatch):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import math
+import os
+import threading
 import tracemalloc
 import zlib
 from dataclasses import replace
@@ -328,8 +331,17 @@ def test_a_file_over_its_limit_is_refused_before_it_is_read(tmp_path):
 def test_what_has_no_size_is_limited_as_it_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "MAX_FILE_BYTES", 1 << 20)
     monkeypatch.setattr(line_limits, "MAX_LINE_BYTES", 1 << 16)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    threading.Thread(target=_write_zeros, args=(pipe,), daemon=True).start()
     with pytest.raises(ResultsError, match="is over 1048576 bytes"):
-        read(Path("/dev/zero"))
+        read(pipe)
+
+
+def _write_zeros(pipe):
+    with contextlib.suppress(BrokenPipeError), pipe.open("wb") as file:
+        while True:
+            file.write(bytes(1 << 16))
 
 
 def test_a_line_over_its_limit_costs_that_line(tmp_path, monkeypatch):

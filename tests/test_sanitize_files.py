@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from clmembench import sanitize
 from clmembench.cli import app
+from clmembench.report import frames
 from clmembench.results import jsonl, trace_csv, tuned
 from clmembench.results.jsonl import ResultsError, Writer
 from clmembench.specs import sheets
@@ -85,6 +87,103 @@ def test_a_pipe_ends_a_command_in_one_line(tmp_path, pipe, command):
     assert done.exit_code in (1, 2), done.output
     assert "pipe" in done.stderr and done.stderr.count("\n") == 1
     assert done.exception is None or isinstance(done.exception, SystemExit)
+
+
+# commands that read a file that the user names; each has to open it the same way
+READERS = [
+    ("show", "FILE"), ("show", "FILE", "--parquet", "OUT"), ("report", "FILE"), ("compare", "RUN", "FILE"), ("history", "FILE"),
+    ("check", "FILE", "--baseline", "RUN"), ("check", "RUN", "--baseline", "FILE"), ("baseline", "create", "FILE", "-o", "OUT"),
+    ("advise", "FILE"), ("topology", "FILE"), ("doctor", "--run", "FILE"), ("import", "FILE", "--as", "mt4g"),
+    ("infer", "FILE"), ("peers", "FILE"), ("casestudy", "mnf", "FILE"), ("model", "measure", "FILE"),
+    ("model", "validate", "FILE"), ("model", "predict", "FILE", "FILE"), ("model", "predict", "wang2019-table1", "FILE"),
+    ("run", "--resume", "FILE"),
+    ("run", "--tuning", "FILE", "-b", "reduction", "--dry-run"), ("run", "--path", "FILE", "-b", "mine", "--dry-run"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def odd_files(tmp_path_factory):
+    """Files of every kind that hold no data, or no file that can be read."""
+    folder = tmp_path_factory.mktemp("odd")
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(folder / "socket"))
+    (folder / "loop").symlink_to("loop")
+    (folder / "bytes").write_bytes(b"\xff\xfe\x00\x80" * 50)
+    named = {name: folder / name for name in ("pipe", "socket", "loop", "bytes", "gone")}
+    return named | {"folder": folder, "device": Path("/dev/zero"), "name": folder / ("n" * 300)}
+
+
+@pytest.mark.parametrize("command", READERS, ids=" ".join)
+def test_whatever_is_no_file_ends_a_command_in_one_line(monkeypatch, tmp_path, odd_files, command):
+    monkeypatch.setattr(sanitize, "MAX_WRITER_WAIT_S", 0.01)
+    run = tmp_path / "r.jsonl"
+    with Writer(run, header()) as writer:
+        writer.write(ONE)
+    kinds = odd_files if command[0] in ("show", "import", "infer", "report") else ("pipe", "name")  # one of each way to read
+    for kind, path in ((kind, odd_files[kind]) for kind in kinds):
+        names = {"RUN": str(run), "FILE": str(path), "OUT": str(tmp_path / "out")}
+        done = ends(lambda names=names: CliRunner().invoke(app, [names.get(word, word) for word in command]))
+        assert done.exit_code == 2 and done.stdout == "" and done.stderr.count("\n") == 1, (kind, done.output, done.exception)
+        assert "Traceback" not in done.stderr and (kind == "bytes" or path.name[:20] in done.stderr), (kind, done.stderr)
+        assert kind not in ("pipe", "socket", "device") or kind in done.stderr or "no regular file" in done.stderr, done.stderr
+
+
+def test_a_run_comes_through_a_pipe_as_from_a_shells_substitution(monkeypatch, tmp_path):
+    run = tmp_path / "r.jsonl"
+    with Writer(run, header()) as writer:
+        writer.write(ONE)
+    for pieces in ([run.read_bytes()], [run.read_bytes()[:40], run.read_bytes()[40:]]):
+        end, start = os.pipe()
+
+        def write(pieces=pieces, start=start):
+            for piece in pieces:
+                time.sleep(0.02)
+                os.write(start, piece)
+            os.close(start)
+
+        threading.Thread(target=write, daemon=True).start()
+        assert ends(lambda end=end: jsonl.read(Path(f"/dev/fd/{end}"))).records == (ONE,)
+        os.close(end)
+
+
+def test_a_writer_that_falls_silent_is_not_waited_for(monkeypatch, pipe):
+    monkeypatch.setattr(sanitize, "MAX_WRITER_WAIT_S", 0.01)
+    monkeypatch.setattr(sanitize, "MAX_PIPE_SILENCE_S", 0.05)
+    writer = os.open(pipe, os.O_RDWR)
+    assert "nothing came for 0.05 s: write the data into a file" in str(ends(lambda: jsonl.read(pipe)))
+    os.close(writer)
+    assert "nobody writes: name the file itself" in str(ends(lambda: jsonl.read(pipe)))
+
+
+def test_a_name_that_no_file_can_have_is_said(tmp_path):
+    run, long = tmp_path / "r.jsonl", "n" * 300
+    with Writer(run, header()) as writer:
+        writer.write(ONE)
+    for words in (
+        ["show", str(run), "--parquet", long], ["report", str(run), "-o", long], ["run", "-o", f"{long}/r.jsonl"],
+        ["import", str(run), "--as", "mt4g", "-o", long], ["infer", "--record", "c", "-o", long], ["show", str(run), long],
+        ["baseline", "create", str(run), "-o", long], ["history", str(run), "--figure", f"{long}.png"], ["new", long],
+        ["check", str(run), "--baseline", str(run), "--junit", long], ["tune", "reduction", "-o", long],
+        ["run", "--path", long],
+    ):  # fmt: skip
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 2 and done.stderr.count("\n") == 1 and "nnn" in done.stderr, (words[:3], done.output[:300])
+        assert isinstance(done.exception, SystemExit), (words[:3], done.exception)
+
+
+def test_a_run_in_a_file_whose_name_is_no_text_is_a_frame(tmp_path):
+    run = tmp_path / os.fsdecode(b"\xff.jsonl")
+    with Writer(run, header()) as writer:
+        writer.write(ONE)
+    assert frames.read(run)["file"][0].endswith("/?.jsonl")
+
+
+def test_an_empty_list_of_runs_is_said(tmp_path):
+    for paths in ([], str(tmp_path / "none*"), tmp_path / ("n" * 300)):
+        for function in (frames.read, frames.headlines):
+            with pytest.raises(FileNotFoundError, match="no results file"):
+                function(paths)
 
 
 def test_a_pipe_that_somebody_reads_is_written(pipe):

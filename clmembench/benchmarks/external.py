@@ -17,9 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from clmembench import sanitize
 from clmembench.model import Benchmark
 
 GROUP = "clmembench.benchmarks"  # the group of entry points: each names a module, or a benchmark in one
+MAX_SOURCE_BYTES = 16 << 20  # of a module
 PACKAGE = "clmembench_path"  # begins the names of the packages that stand for folders
 
 
@@ -95,7 +97,7 @@ def of_packages(known: Mapping[str, Benchmark]) -> tuple[dict[str, Benchmark], l
 
 def _read(path: Path, number: int) -> list[tuple[Benchmark, Path]]:
     """The benchmarks of a folder or file, and the file of each."""
-    if not path.exists():
+    if not sanitize.exists(path):
         raise ExternalError(f"--path {path}: there is no such folder: `clmembench new NAME -o DIR` makes a benchmark")
     folder = path if path.is_dir() else path.parent
     try:
@@ -115,7 +117,7 @@ def _read(path: Path, number: int) -> list[tuple[Benchmark, Path]]:
 def _defines_benchmarks(file: Path) -> bool:
     """Whether a file imports what makes benchmarks. Tests and scripts that lie beside are not run."""
     try:
-        tree = ast.parse(file.read_bytes(), str(file))
+        tree = ast.parse(sanitize.read_regular(file, MAX_SOURCE_BYTES), str(file))
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise ExternalError(f"{file}{line}: this is no Python: {getattr(error, 'msg', error)}") from error

@@ -6,11 +6,15 @@ and options that contradict each other before anything is read or measured.
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from typer.core import TyperCommand, TyperGroup
 
 from clmembench.cli import conflicts, exit_codes, waiting
+from clmembench.sanitize import is_file
 
 
 class Command(TyperCommand):
@@ -30,6 +34,7 @@ class Command(TyperCommand):
         if not ctx.resilient_parsing:
             if ctx.args:
                 exit_codes.stop(_left_over(self, ctx.args), exit_codes.USAGE)
+            _refuse_names(ctx.params)
             conflicts.refuse(ctx)
         return rest
 
@@ -76,6 +81,20 @@ class Group(TyperGroup):
         super().format_options(ctx, formatter)
 
 
+def _refuse_names(values: Mapping[str, Any]) -> None:
+    """Ends the command for the first path that the system cannot even look up, as one of a name that is too long: functions
+    that ask whether there is such a file raise for it."""
+    for value in values.values():
+        for path in value if isinstance(value, list | tuple) else [value]:
+            if not isinstance(path, Path):
+                continue
+            try:
+                path.exists()
+            except OSError as error:
+                remedy = "shorten it" if error.errno == errno.ENAMETOOLONG else "name another file"
+                exit_codes.stop(f"{str(path)[:80]}: {error.strerror}: {remedy}", exit_codes.USAGE)
+
+
 class _Word(NamedTuple):
     """A word that a shell offers, with the fields of Click's items, which Typer does not export."""
 
@@ -99,12 +118,10 @@ def _left_over(command: Any, words: list[str]) -> str:
 
 def _remedy(word: str, options: set[str] | None = None) -> str:
     """How to say what a word that stands alone may mean: with these options of a command, or with `run` before them."""
-    from pathlib import Path
-
     from clmembench.plan import selection, suggestions
 
     run = "" if options is not None else "clmembench run "
-    if word.endswith(".jsonl") or Path(word).is_file():
+    if word.endswith(".jsonl") or is_file(word):
         return f"to read a results file, use clmembench show {word}"
     if options is not None and "-d" in options and word.isdecimal():
         return f"did you mean -d {word}?"

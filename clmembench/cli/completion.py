@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from clmembench.sanitize import line
+from clmembench.sanitize import line, read_regular
 
 if TYPE_CHECKING:
     from clmembench.model import Axis, Benchmark, DeviceInfo
@@ -158,7 +158,7 @@ def _listed_devices() -> Pairs:
     with contextlib.suppress(OSError, ValueError):
         status = _cache().stat()
         if time.time() - status.st_mtime < MAX_CACHE_AGE_S and status.st_size <= MAX_CACHE_BYTES:
-            return _pairs(json.loads(_cache().read_text(encoding="utf-8")))
+            return _pairs(json.loads(read_regular(_cache(), MAX_CACHE_BYTES)))
     with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
         found = _pairs(rows := json.loads(_ask_for_devices()))
         with contextlib.suppress(OSError):

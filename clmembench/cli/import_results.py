@@ -59,15 +59,15 @@ def _read(path: Path, program: str, label: str) -> list[ImportedRun]:
 
     from clmembench.results import imported, line_limits
     from clmembench.results.importers import READERS
-    from clmembench.sanitize import read_regular
+    from clmembench.sanitize import input_problem, read_input
 
     try:
-        content = read_regular(path, line_limits.MAX_LINE_BYTES)
+        content = read_input(path, line_limits.MAX_LINE_BYTES)
         runs = [imported.checked(run) for run in READERS[program](content.decode("utf-8", errors="replace"))]
     except imported.ImportFault as error:
         exit_codes.stop(f"{path} is not imported as {program}: {error}", exit_codes.USAGE)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
+        why = input_problem(error) if isinstance(error, OSError) else error
         exit_codes.stop(f"cannot read {path}: {why}", exit_codes.USAGE)
     if label and len({run.device for run in runs}) > 1:
         names = ", ".join(dict.fromkeys(run.device for run in runs))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from clmembench.cli import devices, exit_codes, session
+from clmembench.sanitize import input_problem, open_regular
 
 if TYPE_CHECKING:
     from clmembench.model import DeviceInfo, Header, Run
@@ -35,10 +36,11 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     from clmembench.plan.selection import Selection
     from clmembench.results import jsonl
 
-    if path.exists() and not path.is_file():  # on a pipe a reader would wait
-        exit_codes.stop(f"cannot resume {path}: it is no regular file", exit_codes.USAGE)
     try:
+        open_regular(path).close()  # a pipe could be read, but not be continued
         earlier = jsonl.read(path)
+    except OSError as error:
+        exit_codes.stop(f"cannot resume {path}: {input_problem(error)}", exit_codes.USAGE)
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     then = earlier.header

@@ -53,7 +53,7 @@ def run_frame(run: Run) -> pd.DataFrame:
         frame[name] = pd.to_numeric(frame[name]) if name in frame else math.nan
     frame.insert(0, "device", device.label)
     frame.insert(1, "run", run.header.run_id)
-    frame.insert(2, "file", run.path)
+    frame.insert(2, "file", run.path.encode(errors="replace").decode())  # a name may hold bytes that are no text
     return frame
 
 
@@ -115,8 +115,13 @@ def _files(paths: Paths) -> list[Path]:
     found: dict[Path, None] = {}
     for one in given:
         path = Path(one)
-        matches = [path] if path.exists() else sorted(path.parent.glob(path.name))
+        try:
+            matches = [path] if path.exists() else sorted(path.parent.glob(path.name))
+        except OSError:  # no file can be called so
+            matches = []
         if not matches:
             raise FileNotFoundError(f"{one}: no results file of this name or pattern")
         found.update(dict.fromkeys(matches))
+    if not found:
+        raise FileNotFoundError("no results files: an empty list of paths names none")
     return list(found)

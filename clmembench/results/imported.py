@@ -10,7 +10,7 @@ from pathlib import Path
 from clmembench.model import Value
 from clmembench.results import limits, line_limits
 from clmembench.results.record_lines import decode, encode, first_problem
-from clmembench.sanitize import open_regular, printable, read_regular
+from clmembench.sanitize import input_problem, open_regular, printable, read_regular
 
 SCHEMA = 1
 MARK = b'{"imported":'  # how each line begins
@@ -84,7 +84,7 @@ def read(path: Path) -> list[ImportedRun]:
         lines = [line for line in read_regular(path, line_limits.MAX_LINE_BYTES).splitlines() if line.strip()]
         runs = [checked(decode(ImportedRun, line)) for line in lines]
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else first_problem(error)
+        why = input_problem(error) if isinstance(error, OSError) else first_problem(error)
         raise ImportFault(f"{path}: no import file: {why}") from error
     if any(run.imported != SCHEMA for run in runs):
         raise ImportFault(f"{path} is an import file of another schema than {SCHEMA}: upgrade clmembench, or import it again")

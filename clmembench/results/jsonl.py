@@ -15,7 +15,7 @@ from clmembench.host import file_lock
 from clmembench.model import Header, Record, Run
 from clmembench.results import limits, line_limits
 from clmembench.results.record_lines import decode, decode_record, encode, encode_record, first_problem
-from clmembench.sanitize import open_new, sync
+from clmembench.sanitize import input_problem, open_input, open_new, sync
 
 SCHEMA = 1
 SYNC_S = 5.0  # between two fsyncs, each of which takes some milliseconds
@@ -129,7 +129,7 @@ def read(path: Path, strict: bool = False) -> Run:
     notes: list[str] = []
     bad = 0
     try:
-        with path.open("rb") as file:
+        with open_input(path) as file:
             if os.fstat(file.fileno()).st_size > limits.MAX_FILE_BYTES:
                 raise ResultsError(_over_limit(path, f"{limits.MAX_FILE_BYTES} bytes"))
             lines = _lines(path, file)
@@ -146,7 +146,7 @@ def read(path: Path, strict: bool = False) -> Run:
                     if bad <= MAX_BAD_LINE_NOTES:
                         notes.append(f"{path}:{number}: {why}{' and was dropped' if torn else ''}")
     except OSError as error:
-        raise ResultsError(f"cannot read {path}: {error.strerror}") from error
+        raise ResultsError(f"cannot read {path}: {input_problem(error)}") from error
     if bad > MAX_BAD_LINE_NOTES:
         notes.append(f"{path}: and {bad - MAX_BAD_LINE_NOTES} more bad lines")
     return Run(str(path), header, tuple(records), tuple(notes))
@@ -254,6 +254,8 @@ def _header(path: Path, line: bytes) -> Header:
 def _schema(path: Path, line: bytes) -> object:
     """The schema number of a first line that this version cannot read as a header; SCHEMA where the line is over a limit.
     Raises ResultsError where it is no header."""
+    if not line:
+        raise ResultsError(f"{path} is no results file of clmembench: it is empty, or a pipe that was read before")
     try:
         line_limits.check_line(line)
     except ValueError:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clmembench.model import Accesses
+from clmembench.sanitize import input_problem, open_regular
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("trace_id", "array_bytes", "stride_bytes", "step", "offset_bytes", "latency")
+SEPARATORS = (",", ";", "\t")
+MORE_CELLS = "it has more cells than the first row has names: write numbers with a point, and nothing beyond the last column"
 MAX_TRACE_FILE_BYTES = 1 << 30  # 5 million rows are some 200 MB
 MAX_ROWS = 20_000_000
 MAX_TRACES = 100_000
@@ -51,36 +57,52 @@ def _table(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        if path.exists() and not path.is_file():  # it is read twice, and on a pipe a reader would wait
-            raise TraceError(f"{path}: it is no regular file: write the traces into one")
-        size = path.stat().st_size
-        if size > MAX_TRACE_FILE_BYTES:
-            raise TraceError(f"{path}: {size} bytes are over the limit of {MAX_TRACE_FILE_BYTES}: split the file")
-        with path.open(encoding="utf-8-sig") as file:
-            names = [name.strip().strip('"') for name in file.readline(1 << 16).rstrip("\r\n").split(",")]
-        missing = [name for name in COLUMNS if name not in names]
-        if missing:
-            raise TraceError(f"{path}, row 1: no column {', '.join(missing)}: the first row has to name {', '.join(COLUMNS)}")
-        twice = [name for name in COLUMNS if names.count(name) > 1]
-        if twice:
-            raise TraceError(f"{path}, row 1: column {twice[0]} is there twice: name each once")
-        table = pd.read_csv(
-            path, header=0, names=names if len(set(names)) == len(names) else None, usecols=list(COLUMNS), index_col=False,
-            dtype={"trace_id": str}, encoding="utf-8-sig", skip_blank_lines=False, nrows=MAX_ROWS + 1, low_memory=False,
-            keep_default_na=False, na_values=[""],
-        )  # fmt: skip
+        with open_regular(path) as file:  # it is read twice, which a pipe cannot be
+            size = os.fstat(file.fileno()).st_size
+            if size > MAX_TRACE_FILE_BYTES:
+                raise TraceError(f"{path}: {size} bytes are over the limit of {MAX_TRACE_FILE_BYTES}: split the file")
+            separator, names = _header(path, file.readline(1 << 16).decode("utf-8-sig"))
+            file.seek(0)
+            with warnings.catch_warnings():  # pandas drops cells beyond the header with a warning, which 5,7 are for 5.7
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                table = pd.read_csv(
+                    file, sep=separator, header=0, names=names, index_col=False, dtype={"trace_id": str}, encoding="utf-8-sig",
+                    skip_blank_lines=False, nrows=MAX_ROWS + 1, low_memory=False, keep_default_na=False, na_values=[""],
+                )[list(COLUMNS)]  # fmt: skip
     except OSError as error:
-        raise TraceError(f"cannot read {path}: {error.strerror or error}: name a CSV file") from error
+        raise TraceError(f"cannot read {path}: {input_problem(error)}") from error
+    except pd.errors.ParserWarning as error:
+        raise TraceError(f"{path}, row 2: {MORE_CELLS}") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, ValueError, OverflowError) as error:
         if isinstance(error, TraceError):
             raise
+        more = re.search(r"Expected \d+ fields in line (\d+), saw", str(error))
+        if more is not None:
+            raise TraceError(f"{path}, row {more[1]}: {MORE_CELLS}") from error
         said = str(error).strip().splitlines()[-1:] or ["it is no table"]
         raise TraceError(f"{path}: {said[0][:200]}: write comma-separated text in UTF-8, one row an access") from error
+    if len(table) and table.iloc[-1].isna().all():  # blank lines at the end
+        filled = np.flatnonzero(table.notna().any(axis=1).to_numpy())
+        table = table.iloc[: filled[-1] + 1 if filled.size else 0]
     if len(table) == 0:
         raise TraceError(f"{path}, row 2: there are no accesses: write one row for each")
     if len(table) > MAX_ROWS:
         raise TraceError(f"{path}: over {MAX_ROWS} rows: split the file")
     return table
+
+
+def _header(path: Path, first: str) -> tuple[str, list[str]]:
+    """What separates the cells of a file, and the names of its columns, each of them another. Raises TraceError."""
+    rows = {mark: [name.strip().strip('"').lower() for name in first.rstrip("\r\n").split(mark)] for mark in SEPARATORS}
+    mark = max(rows, key=lambda mark: len(set(rows[mark]) & set(COLUMNS)))
+    names = rows[mark]
+    missing = [name for name in COLUMNS if name not in names]
+    if missing:
+        raise TraceError(f"{path}, row 1: no column {', '.join(missing)}: the first row has to name {', '.join(COLUMNS)}")
+    twice = [name for name in COLUMNS if names.count(name) > 1]
+    if twice:
+        raise TraceError(f"{path}, row 1: column {twice[0]} is there twice: name each once")
+    return mark, [name if name in COLUMNS else f"{number} {name}" for number, name in enumerate(names)]
 
 
 def _numbers(path: Path, table: pd.DataFrame, name: str) -> Any:

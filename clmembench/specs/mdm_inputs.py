@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from clmembench.resources import mdm_hardware_paths
-from clmembench.sanitize import parse_toml, read_regular
+from clmembench.sanitize import exists, parse_toml, read_regular
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -123,7 +123,7 @@ def load_hardware(text: str) -> HardwareSheet:
     """The hardware of a file, or the shipped one of that name (as `wang2019-table1`). Raises InputError."""
     shipped = {path.stem: path for path in mdm_hardware_paths()}
     path = shipped.get(text, Path(text))
-    if path not in shipped.values() and not path.exists():
+    if path not in shipped.values() and not exists(path):
         raise InputError(
             f"{text}: no such file, and no hardware of this name: choose from {', '.join(shipped)}, or name a file"
         )
