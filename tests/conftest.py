@@ -15,15 +15,16 @@ from clmembench.measure import repeats, runner
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# files that take longest, from the longest on, first those whose slow tests do: processes beside each other take them first,
-# and end with short ones
+# files that take longest, from the longest on, slow tests included: processes beside each other take them first, and end with short ones
 SLOWEST = (
-    "test_oclgrind", "test_dissect", "test_age_policies", "test_hierarchies", "test_opencl", "test_traces", "test_faults",
-    "test_versions", "test_cli", "test_dgemm", "test_evidence", "test_mnf", "test_spmv", "test_textbook_traces",
-    "test_crowd_sets", "test_docs_commands", "test_policies", "test_throughput", "test_current_folder", "test_report",
-    "test_far_partition", "test_live_cli", "test_tlb_walks", "test_tune_cli", "test_shared_storage", "test_reduction",
-    "test_stats", "test_worker_process", "test_output_file", "test_extremes", "test_whole_file", "test_topology_cli",
-    "test_example", "test_orphans", "test_architecture", "test_tlb", "test_level_behind",
+    "test_oclgrind", "test_hierarchies", "test_faults", "test_tlb", "test_cli", "test_level_names", "test_live_cli", "test_residence",
+    "test_tune_cli", "test_current_folder", "test_report", "test_worker_process", "test_orphans", "test_docs_commands",
+    "test_traced_pool", "test_limits", "test_guidelines", "test_age_policies", "test_topology_cli", "test_interleave",
+    "test_single_lines", "test_home_partitions", "test_dissect", "test_opencl", "test_shared_storage", "test_example",
+    "test_paired_lines", "test_fleet", "test_mdm_validation", "test_cache_sharing", "test_progress", "test_external",
+    "test_versions", "test_crowd_sets", "test_matrices", "test_linear_index", "test_architecture", "test_eviction_sets",
+    "test_dense_pool", "test_level_behind", "test_clock_step", "test_output_file", "test_policies", "test_cli_options",
+    "test_traces",
 )  # fmt: skip
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code

@@ -92,6 +92,7 @@ def test_both_partitions_and_both_memories() -> None:
         assert found[1] <= true <= found[2]
 
 
+@pytest.mark.slow
 def test_a_cache_in_front_of_one_memory_has_no_far_partition() -> None:
     near, far = measured(TwoPartitions(memories=1))
     assert near.nbytes == pytest.approx(SETS * WAYS * LINE, rel=0.03)

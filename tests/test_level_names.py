@@ -105,6 +105,7 @@ def test_arrays_that_all_miss_the_first_cache_do_not_name_it():
     assert levels[0].findings["latency_cycles"].value == pytest.approx(240, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_level_that_no_array_fits_leaves_those_after_it_without_a_number():
     """Arrays of 4 KiB and then of 2 MiB: the third cache serves them, and no array was between."""
     third = Cache(plain(4096, 16, 64), 64, 320)
@@ -119,6 +120,7 @@ def test_arrays_around_each_capacity_number_the_levels():
     assert names(levels_of((SMALL, LARGE), [*WARM, *around])) == ["L1", "L2", "slowest seen"]
 
 
+@pytest.mark.slow
 def test_arrays_far_beyond_a_known_last_cache_are_in_memory():
     plan = [*WARM, *((size, 64, 2, 1) for size in (256 * KIB, 272 * KIB, 2 * MIB))]
     assert names(levels_of((SMALL, LARGE), plan, last_cache_bytes=256 * KIB))[-1] == "DRAM"
@@ -135,7 +137,9 @@ def test_far_apart_accesses_to_few_lines_fit_a_known_last_cache():
     assert "DRAM" not in names(levels_of((SMALL, LARGE), plan, last_cache_bytes=256 * KIB))
 
 
-@pytest.mark.parametrize(("known", "name"), [([], "slowest seen"), (["--last-cache", "256KiB"], "DRAM")])
+@pytest.mark.parametrize(
+    ("known", "name"), [pytest.param([], "slowest seen", marks=pytest.mark.slow), (["--last-cache", "256KiB"], "DRAM")]
+)
 def test_the_command_takes_the_size_of_the_last_cache(tmp_path, known, name):
     path = tmp_path / "t.csv"
     write_csv(path, *rows_of((SMALL, LARGE), [*WARM, *((size, 64, 2, 1) for size in (256 * KIB, 2 * MIB))]))

@@ -63,7 +63,7 @@ def sets_of(device, most_bytes=64 * MIB):
     return replay(count_sets(found, LINE, 0.8 * held), answers)
 
 
-@pytest.mark.parametrize("ways, sets", [(8, 512), (16, 1024), (16, 2048)])
+@pytest.mark.parametrize("ways, sets", [(8, 512), *(pytest.param(16, sets, marks=pytest.mark.slow) for sets in (1024, 2048))])
 def test_the_share_of_congruent_pages_tells_the_sets(ways, sets):
     """Of 6 devices none gets another number; page frames that lie unevenly by chance leave at most one open."""
     found = [sets_of(cpu(plain(sets, ways, LINE), seed=seed)) for seed in range(6)]
@@ -80,12 +80,15 @@ def test_pages_are_not_counted_where_a_coarse_clock_shows_few_of_the_misses():
     assert found.levels[1].findings["sets"].value in (None, 1024)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow) for seed in range(4)])
 def test_no_power_of_two_is_told_where_there_are_half_as_many_more_sets(seed):
     assert sets_of(cpu(Sets.of((8,) * 768, lambda unit: unit % 768, 768 * 64), seed=seed)) in (None,)
 
 
-@pytest.mark.parametrize("bits, together", [((0,), False), ((5,), False), ((1, 3), False), ((1, 3), True), ((0, 2, 5), True)])
+MIXED = [((0,), False), ((5,), False), ((1, 3), False), ((1, 3), True)]
+
+
+@pytest.mark.parametrize("bits, together", [*(pytest.param(*one, marks=pytest.mark.slow) for one in MIXED), ((0, 2, 5), True)])
 def test_sets_are_counted_where_frames_choose_what_the_offset_chooses_too(bits, together):
     assert sets_of(cpu(mixed(bits, together))) == 512
 
