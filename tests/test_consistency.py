@@ -148,8 +148,9 @@ def test_bandwidth_of_sets_that_a_chase_says_lie_in_one_level_does_not_fall():
 
 
 def test_runs_of_other_devices_are_not_held_against_each_other():
-    other = replace(CPU, uuid="b")
-    assert same_device(CPU, other) and not same_device(replace(CPU, uuid="a"), other)
+    gpu = replace(CPU, kind="gpu")
+    other = replace(gpu, uuid="b")
+    assert same_device(gpu, other) and not same_device(replace(gpu, uuid="a"), other)
     for info in (replace(CPU, name="EPYC"), replace(CPU, driver="2"), replace(CPU, compute_units=8)):
         assert across([run([], header(CPU)), chased(stepped(210.0), info)], [hierarchy(62.0), None])[1][0] == hierarchy(62.0)
 

@@ -15,7 +15,7 @@ from typing import Literal
 from clmembench.analysis import distributions, noise
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import LogRatio, Noise, NoiseTable
-from clmembench.model import DeviceInfo, Fact
+from clmembench.model import DeviceInfo, Fact, device_identity
 from clmembench.model.direction import sign
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
@@ -61,9 +61,8 @@ class Side:
 
 def side_of(values: Sequence[Derived], device: DeviceInfo, host: Mapping[str, Fact]) -> Side:
     """The values of a run on this device and host."""
-    identity = f"{device.name} {device.uuid or device.pci}"
-    model = f"{device.name}, {device.compute_units}"  # CPUs of any number of cores go by one name
-    return Side(values, noise.kind_of(device, host), identity, device.kind == "cpu", model)
+    model = f"{device_identity.model_key(device)}, {device.compute_units}"  # CPUs of any number of cores go by one name
+    return Side(values, noise.kind_of(device, host), device_identity.device_key(device), device.kind == "cpu", model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from itertools import combinations
 
 from clmembench.analysis.derive import Derived, derive
 from clmembench.model import Record, Run, Value
+from clmembench.model.device_identity import is_same_model, is_same_platform
 
 Key = tuple[str, str, str]  # benchmark, parameters, metric
 NO_VALUE = ("skipped", "undetermined")  # statuses of points that a run rightly has no value of
@@ -66,7 +67,7 @@ def on_other_units(first: Run, second: Run) -> dict[str, str]:
     a, b = first.header, second.header
     same = all(a.host.get(name) is not None and a.host.get(name) == b.host.get(name) for name in ("cpu", "logical_cpus"))
     units = [header.device.compute_units for header in (a, b)]
-    if a.device.kind != "cpu" or a.device.name != b.device.name or not same or units[0] == units[1]:
+    if a.device.kind != "cpu" or not is_same_model(a.device, b.device) or not same or units[0] == units[1]:
         return {}
     why = f"the driver had {units[0]} compute units of this CPU in the first and {units[1]} in the second"
     return dict.fromkeys(common(first, second), why)
@@ -103,8 +104,9 @@ def pooled(runs: Sequence[Run], argv: Sequence[str]) -> Run:
     offset = 0
     for run in runs:
         device = run.header.device
-        if (device.name, device.driver) != (first.header.device.name, first.header.device.driver):
-            said = f"{run.path} is of {device.name}, driver {device.driver}, and {first.path} is not"
+        of = first.header.device
+        if not is_same_model(device, of) or not is_same_platform(device, of) or device.driver != of.driver:
+            said = f"{run.path} is of {device.name}, {device.platform} {device.driver}, and {first.path} is not"
             raise ValueError(f"{said}: create a baseline of each")
         measured = [r for r in run.records if r.role == "measure"]
         records += [replace(r, process=r.process + offset) for r in measured]

@@ -192,14 +192,18 @@ def _poolable(first: Run, second: Run, force: bool) -> None:
 
 def _same_device(first: Run, second: Run, force: bool) -> None:
     """Ends the command where the baseline is of another model of device; two devices of one model get a note."""
+    from clmembench.model.device_identity import is_same_device, is_same_model, is_same_platform
+
     then, now = first.header.device, second.header.device
-    if then.name != now.name:
+    if not is_same_model(then, now):
         why = f"{first.path} is a baseline of {then.name} and {second.path} a run of {now.name}"
         if not force:
             exit_codes.stop(f"{why}: create a baseline of this device, use `compare`, or add --force", exit_codes.USAGE)
         exit_codes.say(f"warning: {why}")
-    elif then.uuid != now.uuid:
+    elif not is_same_device(then, now):
         exit_codes.say(f"note: the baseline is of another {now.name}: the intervals include the difference between two of them")
+    if not is_same_platform(then, now):
+        exit_codes.say(f"warning: the baseline was measured through {then.platform} and the run through {now.platform}")
 
 
 def _fraction(text: str) -> float:

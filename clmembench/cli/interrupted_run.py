@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     then = earlier.header
-    info = next((d for d in devices.listed(f"{then.runtime}:") if d.id == then.device.id), None)
+    info = _found_again(then.device, devices.listed(f"{then.runtime}:"))
     if info is None:
         exit_codes.stop(
             f"{path} was measured on {then.device.name} ({then.device.id}), which is not here: see devices",
@@ -72,6 +73,16 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     for note in earlier.notes:
         exit_codes.say(note)
     return replace(info, array_bytes=then.device.array_bytes), selection, earlier
+
+
+def _found_again(then: DeviceInfo, listed: Sequence[DeviceInfo]) -> DeviceInfo | None:
+    """The device among those of this host, first by its id and its driver's version; where several may be it, the one at its
+    place."""
+    from clmembench.model.device_identity import is_same_device, is_same_platform
+
+    same = [info for info in listed if is_same_device(then, info) and is_same_platform(then, info)]
+    by_likeness = sorted(same, key=lambda d: (d.id != then.id, d.driver != then.driver, d.selector != then.selector))
+    return next(iter(by_likeness), None)
 
 
 def _is_adaptive(name: str) -> bool:

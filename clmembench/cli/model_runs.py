@@ -107,11 +107,12 @@ def has_evidence(run: Run) -> bool:
 def print_inputs(runs: Sequence[Run]) -> None:
     """Print the inputs that runs of one device give. Ends the command where runs are of several devices, and with INCONCLUSIVE
     where an input is missing."""
+    from clmembench.model.device_identity import is_same_model
     from clmembench.report import mdm_toml, mdm_validation
 
     _refuse_cores(runs[0])
     names = {run.header.device.name for run in runs}
-    if len(names) > 1:
+    if not all(is_same_model(runs[0].header.device, run.header.device) for run in runs):
         exit_codes.stop(f"runs of several devices ({', '.join(sorted(names))}): name those of one", exit_codes.USAGE)
     inputs = mdm_validation.inputs_of(runs, stored.sheet_of(runs[0]))
     print(mdm_toml.inputs_toml(inputs), end="")

@@ -12,6 +12,7 @@ from clmembench.gates.thresholds import COMMANDS, RUN
 from clmembench.gates.whole import CACHE_READ, latency_curve
 from clmembench.infer.plateaus import MIN_SETTLED_KNEE_RATIO, CurvePoint
 from clmembench.model import CacheLevel, Cause, DeviceInfo, Finding, Hierarchy, Record, Run
+from clmembench.model.device_identity import is_same_device
 
 GATE = "consistency"
 KIB = 1 << 10
@@ -44,9 +45,9 @@ def across(runs: Sequence[Run], hierarchies: Sequence[Hierarchy | None]) -> tupl
 
 
 def same_device(first: DeviceInfo, second: DeviceInfo) -> bool:
-    """True where two runs are of one device by its name, driver, size and the ids that both know."""
-    told = [(d.name, d.platform, d.driver, d.kind, d.compute_units, d.cache_bytes, d.cpu_id) for d in (first, second)]
-    return told[0] == told[1] and not any(a and b and a != b for a, b in ((first.uuid, second.uuid), (first.pci, second.pci)))
+    """True where two runs are of one device under one driver, with as many compute units and as much cache."""
+    claims = [(d.runtime, d.platform, d.driver, d.compute_units, d.cache_bytes) for d in (first, second)]
+    return claims[0] == claims[1] and is_same_device(first, second)
 
 
 def conflicts(hierarchy: Hierarchy, curve: Sequence[CurvePoint], reads: Sequence[Derived] = ()) -> list[Conflict]:

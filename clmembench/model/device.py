@@ -51,6 +51,7 @@ class DeviceInfo:
     sub_group_items: int = 0  # where the driver says how wide all sub-groups are; else 0
     local_mem_type: Literal["", "local", "global"] = ""  # where local memory lies, by the driver; "" in runs of older versions
     runtime: str = "opencl"  # the name of the runtime that listed it and opens it
+    instance: int = 0  # from 1, among devices of one driver that are alike and have neither UUID nor PCI address of their own
 
     @property
     def has_cpu_cores(self) -> bool:

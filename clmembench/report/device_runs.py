@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 
 from clmembench.host import checks
 from clmembench.model import Header, Record, Run
+from clmembench.model.device_identity import device_groups, model_name, number_of_devices
 from clmembench.sanitize import printable
 from clmembench.units import count
 
-# what PoCL and LLVM put before a CPU's name, and what says nothing in it
-_PREFIX = re.compile(r"^(?:pthread|basic|cpu)-(?:[a-z0-9]+(?:-[a-z0-9]+)*-(?=[A-Z]))?")
 _NOISE = re.compile(r"\((?:R|TM|tm)\)|\bCPU\b|\bProcessor\b|@ ?[0-9.]+ ?GHz")
 
 
@@ -30,7 +29,7 @@ def device_label(header: Header) -> str:
     """The name that people use: "NVIDIA H200", or "Intel Xeon (16 cores), PoCL 5.0"; with compute units where these are not
     known to be cores."""
     info = header.device
-    name = " ".join(_NOISE.sub(" ", _PREFIX.sub("", printable(info.name))).split()) or printable(info.name)
+    name = " ".join(_NOISE.sub(" ", model_name(printable(info.name))).split()) or printable(info.name)
     if info.kind != "cpu":
         return name
     platform = printable(info.platform)
@@ -41,13 +40,13 @@ def device_label(header: Header) -> str:
 
 
 def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceRun]:
-    """Runs by device and driver, in the order of their first run. A label of the user's, "" where there is none other
+    """Runs by model of device and driver, in the order of their first run. A label of the user's, "" where there is none other
     than the run's own, keeps runs apart from those without it."""
     given = [*labels, *[""] * (len(runs) - len(labels))]
-    groups: dict[tuple[str, str, str, str, int], list[Run]] = {}
-    for run, label in zip(runs, given, strict=True):
-        info, label = run.header.device, label or printable(run.header.label)
-        groups.setdefault((label, info.name, info.platform, info.driver, info.compute_units), []).append(run)
+    groups: dict[tuple[str, int, str], list[Run]] = {}
+    numbers = device_groups([run.header.device for run in runs])
+    for run, label, number in zip(runs, given, numbers, strict=True):
+        groups.setdefault((label or printable(run.header.label), number, run.header.device.driver), []).append(run)
     found = []
     for key, of in groups.items():
         merged, notes = _merged(of)
@@ -70,7 +69,7 @@ def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:
     ordered = sorted(runs, key=lambda run: (run.header.started, run.header.run_id), reverse=True)
     cards = {name: card for run in reversed(ordered) for name, card in run.header.benchmarks.items()}
     notes = [f"{count(len(runs), 'run')} of this device are shown as one: of each point the latest value"]
-    pieces = len({run.header.device.id for run in runs})
+    pieces = number_of_devices([run.header.device for run in runs])
     if pieces > 1:
         notes.append(f"they are of {pieces} devices of this name: give them names of their own with --label where that matters")
     records: list[Record] = []

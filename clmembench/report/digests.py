@@ -57,11 +57,6 @@ class Digest:
     notes: tuple[str, ...]
     headlines: Mapping[str, Cell]
 
-    @property
-    def group(self) -> tuple[str, str, str, int]:
-        """Key of runs that form one group: device, its platform and driver, and its compute units."""
-        return self.device.name, self.device.platform, self.device.driver, self.device.compute_units
-
 
 def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None = None) -> Digest:
     """One run, read, judged and derived, in short. Raises ResultsError and SpecError."""

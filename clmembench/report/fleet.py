@@ -11,6 +11,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from clmembench.model import DeviceInfo
+from clmembench.model.device_identity import device_groups
 from clmembench.report.digests import Digest, Key
 from clmembench.report.section import Column, Section
 from clmembench.sanitize import printable
@@ -55,6 +57,15 @@ class Group:
                 self.bad.setdefault(key, Counter())[status] += 1
         self.runs.append(replace(digest, values=()))
 
+    def take(self, other: Group) -> None:
+        """All runs of another group behind the own ones."""
+        for key, values in other.values.items():
+            self.values.setdefault(key, []).extend((len(self.runs) + number, value) for number, value in values)
+        for key, bad in other.bad.items():
+            self.bad.setdefault(key, Counter()).update(bad)
+        self.units |= other.units
+        self.runs += other.runs
+
 
 @dataclass(frozen=True, slots=True)
 class OutlierRuns:
@@ -65,12 +76,15 @@ class OutlierRuns:
 
 
 def grouped(found: Iterable[Digest]) -> list[Group]:
-    """Runs by device, the device with most runs first."""
-    groups: dict[tuple[str, str, str, int], Group] = {}
+    """Runs by model of device and driver, the device with most runs first."""
+    claimed: dict[DeviceInfo, Group] = {}
     known: dict[Key, Key] = {}
     for one in found:
         values = tuple((known.setdefault(v[0], v[0]), *v[1:]) for v in one.values)  # what runs share is kept once
-        groups.setdefault(one.group, Group(one.label)).add(replace(one, values=values))
+        claimed.setdefault(one.device, Group(one.label)).add(replace(one, values=values))
+    groups: dict[tuple[int, str], Group] = {}
+    for number, (info, group) in zip(device_groups(list(claimed)), claimed.items(), strict=True):
+        groups.setdefault((number, info.driver), Group(group.label)).take(group)
     ordered = sorted(groups.values(), key=lambda group: -len(group.runs))
     names = Counter(group.label for group in ordered)
     for group in ordered:

@@ -11,6 +11,7 @@ from clmembench.analysis.change_points import ChangePoint
 from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import Run
+from clmembench.model.device_identity import device_groups, number_of_devices
 from clmembench.report.device_runs import device_label
 from clmembench.report.headline_cells import headline_cell
 from clmembench.report.parts import Part, parts
@@ -78,12 +79,12 @@ class DeviceHistory:
 
 
 def histories(runs: Sequence[Run], benches: Sequence[str] = ()) -> list[DeviceHistory]:
-    """The history of each device, by its name, platform and compute units: of its headline quantities, or of every point of
+    """The history of each device, by its model, platform and compute units: of its headline quantities, or of every point of
     the benchmarks that match one of `benches`. Raises SpecError where two spec sheets match a device."""
-    groups: dict[tuple[str, str, int], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: (run.header.started, run.header.run_id)):
-        info = run.header.device
-        groups.setdefault((info.name, info.platform, info.compute_units), []).append(run)
+    groups: dict[int, list[Run]] = {}
+    ordered = sorted(runs, key=lambda run: (run.header.started, run.header.run_id))
+    for run, number in zip(ordered, device_groups([run.header.device for run in ordered]), strict=True):
+        groups.setdefault(number, []).append(run)
     return [_history(of, benches) for of in groups.values()]
 
 
@@ -99,7 +100,7 @@ def _history(runs: Sequence[Run], benches: Sequence[str]) -> DeviceHistory:
     if len(found) > len(several):
         left = count(len(found) - len(several), "quantity", "quantities")
         notes.append(f"left out: {left} with a value in fewer than two runs")
-    pieces = len({run.header.device.uuid or run.header.device.id for run in runs})
+    pieces = number_of_devices([run.header.device for run in runs])
     if pieces > 1:
         notes.append(f"these are {pieces} devices of one name: a change may be that of the device")
     if quantities and all(quantity.reason for quantity in quantities):
@@ -181,8 +182,13 @@ def _stamps(runs: Sequence[Run]) -> Iterator[RunStamp]:
     before: dict[str, str] = {}
     for run in runs:
         header = run.header
-        now = {"driver": header.device.driver, "platform version": header.device.version, "clmembench": header.tool_version}
-        now["host"] = str(header.host.get("cpu", ""))
+        now = {
+            "device": header.device.name,
+            "driver": header.device.driver,
+            "platform version": header.device.version,
+            "clmembench": header.tool_version,
+            "host": str(header.host.get("cpu", "")),
+        }
         changed = ", ".join(f"{name} {before[name]} -> {now[name]}" for name in before if before[name] != now[name])
         before = now
         yield RunStamp(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from clmembench.gates.whole import judged_values
 from clmembench.model import Run
+from clmembench.model.device_identity import name_key
 from clmembench.perfmodel.mdm.equations import Model, Options
 from clmembench.perfmodel.mdm.predict import predictions
 from clmembench.plan import mdm_held_out
@@ -40,7 +41,7 @@ def hardware_for(run: Run, sheet: SpecSheet | None) -> HardwareSheet:
         return inputs.sheet()
     for path in mdm_hardware_paths():
         shipped = load_hardware(path.stem)
-        if shipped.name == run.header.device.name:
+        if name_key(shipped.name) == name_key(run.header.device.name):
             return shipped
     return inputs.sheet()
 

@@ -13,6 +13,7 @@ from typing import BinaryIO, TextIO
 
 from clmembench.host import file_lock
 from clmembench.model import Header, Record, Run
+from clmembench.model.device_identity import is_same_device, is_same_platform
 from clmembench.results import limits, line_limits
 from clmembench.results.record_lines import decode, decode_record, encode, encode_record, first_problem
 from clmembench.sanitize import input_problem, open_input, open_new, sync
@@ -185,6 +186,8 @@ def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
     an older file lacks (`unsaid`).
     """
     left = missing_identity(then)
+    if is_same_device(then.device, now.device) and is_same_platform(then.device, now.device):
+        left = ("device", *left)  # however its driver names it now
     for what, take in _IDENTITY.items():
         if what not in left and take(then) != take(now):
             return what, take(then), take(now)
@@ -202,7 +205,7 @@ REVISION, INPUTS = "revision of clmembench", "content of the input files"
 _HOST_IDENTITY = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
 _IDENTITY: Mapping[str, Callable[[Header], object]] = {
     "version": lambda h: h.tool_version,
-    "device": lambda h: f"{h.device.name} ({h.device.id})",
+    "device": lambda h: f"{h.device.name} ({', '.join(filter(None, (h.device.platform, h.device.id, h.device.pci)))})",
     "driver": lambda h: h.device.driver,
     "number of compute units": lambda h: h.device.compute_units,
     "host": lambda h: ", ".join(str(h.host.get(name)) for name in _HOST_IDENTITY),

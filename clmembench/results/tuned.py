@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clmembench.model import Benchmark, DeviceInfo, Tuned, Value
+from clmembench.model.device_identity import is_platform_renamed, model_name, name_key
 from clmembench.resources import sheet_paths, tuning_paths
 from clmembench.results import limits
 from clmembench.results.whole_file import write_whole
@@ -48,13 +49,13 @@ class _File:
 def device_family(info: DeviceInfo) -> tuple[str, str]:
     """The hardware, and the platform that compiles for it, which devices share that have the same best configurations.
 
-    The stem of the spec sheet that matches, else a CPU's vendor-family-model, else the device's name. Raises SpecError where
-    two sheets match.
+    The stem of the spec sheet that matches, else a CPU's vendor-family-model, else the model that the device's name says.
+    Raises SpecError where two sheets match.
     """
     sheets = {path.stem: specs.load_once(path) for path in sheet_paths()}
     sheet = specs.match_sheet(info, list(sheets.values()))
     stem = next((name for name, known in sheets.items() if known is sheet), "")
-    return stem or (info.kind == "cpu" and info.cpu_id) or info.name, info.platform
+    return stem or (info.kind == "cpu" and info.cpu_id) or model_name(info.name), info.platform
 
 
 def user_tuning_path() -> Path:
@@ -86,8 +87,12 @@ def stored_configurations(
             found += load(shipped, SHIPPED_ORIGIN)
         except TuningError as error:
             complaints.append(f"{error}; going on without it: reinstall clmembench")
-    mine = (t for t in found if (t.device, t.platform) == (device, platform) and versions.get(t.benchmark) == t.version)
-    return tuple(mine), tuple(complaints)
+
+    def is_ours(one: Tuned) -> bool:
+        hardware = name_key(one.device) == name_key(device) and is_platform_renamed(one.platform, platform)
+        return hardware and versions.get(one.benchmark) == one.version
+
+    return tuple(filter(is_ours, found)), tuple(complaints)
 
 
 def load(path: Path, origin: str = OWN_ORIGIN) -> tuple[Tuned, ...]:
@@ -196,7 +201,7 @@ def provenance(tuned: Tuned, info: DeviceInfo) -> str:
 
 
 def _family_key(tuned: Tuned) -> tuple[str, str, int, str]:
-    return tuned.device, tuned.platform, tuned.compute_units, tuned.benchmark
+    return name_key(tuned.device), tuned.platform, tuned.compute_units, tuned.benchmark
 
 
 def _entry_key(tuned: Tuned) -> tuple[object, ...]:

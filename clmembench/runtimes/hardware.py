@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clmembench.model import DeviceInfo
+from clmembench.model.device_identity import driver_uuid, made_id, name_key, pci_address
+
+
+def told_apart(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
+    """Devices of a runtime of which those of one platform are all different: a UUID that several of them have is none of
+    theirs, and those that are alike and have no address of their own are numbered."""
+    platforms = [(d.runtime, d.platform, d.selector.rpartition(":")[0]) for d in devices]
+    uuids, found = Counter(zip(platforms, (d.uuid for d in devices), strict=True)), []
+    for platform, info in zip(platforms, devices, strict=True):
+        if uuids[platform, info.uuid] > 1:
+            made = made_id(info.platform, info.name, info.selector.rpartition(":")[2])
+            info = replace(info, id=made, uuid=made)
+        found.append(info)
+    addressed = [bool(driver_uuid(info) or pci_address(info.pci)) for info in found]
+    alike = [(*p, d.kind, name_key(d.name), known) for p, d, known in zip(platforms, found, addressed, strict=True)]
+    return [
+        info if known or alike.count(key) == 1 else replace(info, instance=alike[: place + 1].count(key))
+        for place, (info, known, key) in enumerate(zip(found, addressed, alike, strict=True))
+    ]
 
 
 def is_same_hardware(one: DeviceInfo, other: DeviceInfo) -> bool:
@@ -27,7 +48,8 @@ def same_hardware(devices: Sequence[DeviceInfo]) -> list[list[int]]:
 
 def _is_told_same(one: DeviceInfo, other: DeviceInfo, devices: Sequence[DeviceInfo]) -> bool:
     if _driver(one) == _driver(other):
-        return bool(one.pci) and one.pci == other.pci
+        address = pci_address(one.pci)
+        return address is not None and address == pci_address(other.pci)
     if _is_surely_same(one, other):
         return True
     twins = [[d for d in devices if _driver(d) == _driver(of) and _is_alike(d, of)] for of in (one, other)]
@@ -41,11 +63,14 @@ def _driver(info: DeviceInfo) -> tuple[str, str, str]:
 def _is_surely_same(one: DeviceInfo, other: DeviceInfo) -> bool:
     if one.kind != other.kind:
         return False
-    if one.pci and other.pci:
-        return one.pci == other.pci
-    return one.uuid == other.uuid or one.kind == "cpu"
+    first, second = pci_address(one.pci), pci_address(other.pci)
+    if first and second:
+        return first == second
+    return one.kind == "cpu" or (bool(driver_uuid(one)) and driver_uuid(one) == driver_uuid(other))
 
 
 def _is_alike(one: DeviceInfo, other: DeviceInfo) -> bool:
-    apart = bool(one.pci and other.pci) and one.pci != other.pci
-    return (one.kind, one.name, one.compute_units) == (other.kind, other.name, other.compute_units) and not apart
+    first, second = pci_address(one.pci), pci_address(other.pci)
+    apart = first is not None and second is not None and first != second
+    alike = (one.kind, name_key(one.name), one.compute_units) == (other.kind, name_key(other.name), other.compute_units)
+    return alike and not apart

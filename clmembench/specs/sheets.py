@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from clmembench.model import DeviceInfo
+from clmembench.model.device_identity import model_name
 from clmembench.resources import sheet_paths
 from clmembench.sanitize import parse_toml, read_regular
 
@@ -44,7 +45,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Conditions on a device: one of these exact names, or one of these CPU identities (vendor-family-model)."""
+    """Conditions on a device: one of these names, but for versions of drivers in it, or one of these CPU identities
+    (vendor-family-model)."""
 
     device_names: tuple[str, ...] = ()
     cpu_ids: tuple[str, ...] = ()
@@ -172,12 +174,12 @@ def _loaded(path: Path, mtime_ns: int, nbytes: int) -> SpecSheet:
 
 def match_sheet(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
     """The sheet of a device, or None. Raises SpecError naming both when two match."""
-    known = sheets if sheets is not None else all_sheets()
+    known, name = sheets if sheets is not None else all_sheets(), model_name(info.name)
     found = [
         sheet
         for sheet in known
         if sheet.kind == info.kind
-        and (info.name in sheet.match.device_names or (bool(info.cpu_id) and info.cpu_id in sheet.match.cpu_ids))
+        and (name in map(model_name, sheet.match.device_names) or (bool(info.cpu_id) and info.cpu_id in sheet.match.cpu_ids))
     ]
     if len(found) > 1:
         raise SpecError(f"two spec sheets match {info.name}: {found[0].name} and {found[1].name}: narrow their [match]")

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from clmembench.model import DeviceError, DeviceInfo, Skip, Value
+from clmembench.model.device_identity import driver_uuid, pci_address
 
 # one work-item that reads the clock until that many cycles have passed
 SPIN_SOURCE = """extern "C" __global__ void spin(long long cycles) {
@@ -45,17 +46,10 @@ def cupy_on(info: DeviceInfo) -> Any:
 
 def _is_same_device(info: DeviceInfo, pci: str, uuid: object) -> bool:
     """Whether a CUDA device is the OpenCL device: by its UUID, else by its PCI address."""
-    if isinstance(uuid, bytes) and info.uuid and uuid.hex() == info.uuid:
+    known, address = driver_uuid(info), pci_address(info.pci)
+    if isinstance(uuid, bytes) and known and uuid.hex() == known:
         return True
-    return bool(info.pci) and _pci_address(info.pci) == _pci_address(pci)
-
-
-def _pci_address(text: str) -> tuple[int, ...]:
-    """Domain, bus and device of "0000:0f:00.0"; sources write the domain with different numbers of digits."""
-    try:
-        return tuple(int(part, 16) for part in text.partition(".")[0].split(":"))
-    except ValueError:
-        return ()
+    return address is not None and address == pci_address(pci)
 
 
 def library_facts(cupy: Any, library: str, version: Callable[[], int], major: int) -> Mapping[str, Value]:

@@ -1,0 +1,182 @@
+"""The identity of a device: its UUID or PCI address where its driver has one, then its name without what updates change in it.
+
+Two claims of devices are of one model, of one device of it, and under one platform, or not. A device that a driver update
+renames keeps its identity; a card that took another's place has one of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
+
+from clmembench.model.device import DeviceInfo
+
+# what PoCL and LLVM put before a CPU's name
+_CPU_PREFIX = re.compile(r"^(?:pthread|basic|cpu)-(?:[a-z0-9]+(?:-[a-z0-9]+)*-(?=[A-Z]|[0-9]+th Gen ))?")
+_MODES = re.compile(r"[:+](?:sram-?ecc|xnack)[+-]?")  # ROCm's, behind an architecture
+_VERSIONED = re.compile(
+    r"\b(?:LLVM|DRM|Mesa|Linux|kernel|driver|version|OpenCL|Vulkan|ROCm|HIP|PoCL|NEO)[ :/-]*v?\d[\w.+~-]*", re.IGNORECASE
+)
+_INNERMOST = re.compile(r"\(([^()]*)\)")
+_VERSION = re.compile(r"v?\d+\.\d[\w.+~-]*|git-\w+|radeonsi|r600|ACO|RADV")  # alone in a list: of a kernel, or part of a driver
+_TRADEMARK = re.compile(r"\((?:R|TM|C)\)|[®™]", re.IGNORECASE)
+_MAKERS = frozenset({"nvidia", "amd", "ati", "intel", "mesa", "corporation", "inc."})
+_FILLERS = frozenset({"cpu", "processor"})
+MAX_BYTES_OF_A_PLACE = 5  # of a UUID, that are not 0 where it is a PCI address: domain (2), bus, device, function
+
+
+def model_name(name: str) -> str:
+    """A device's name without versions of its driver, its compiler and the kernel, and without PoCL's prefix of a CPU."""
+    text = _VERSIONED.sub("", _MODES.sub("", _CPU_PREFIX.sub("", name)))
+    return " ".join(_INNERMOST.sub(_without_versions, text).split()) or name
+
+
+def _without_versions(found: re.Match[str]) -> str:
+    parts = [part.strip() for part in re.split(r",|\s/\s", found[1])]
+    left = ", ".join(part for part in parts if part and not _VERSION.fullmatch(part))
+    return f"({left})" if left else " "
+
+
+@lru_cache(maxsize=4096)
+def name_key(name: str) -> str:
+    """What names of one model have in common: words in lower case, without makers, trademarks and fillers."""
+    words = re.sub(r"[(),]", " ", _TRADEMARK.sub(" ", model_name(name))).casefold().split()
+    return " ".join(word for word in words if word not in _MAKERS | _FILLERS) or name.casefold()
+
+
+def model_key(info: DeviceInfo) -> str:
+    """The model of a device as far as its name says it, and a CPU's vendor-family-model."""
+    return " ".join(filter(None, (info.kind, name_key(info.name), info.cpu_id if info.kind == "cpu" else "")))
+
+
+def made_id(platform: str, name: str, place: str) -> str:
+    """The id of a device whose driver gives it no UUID; `place` is its PCI address, or else its number on its platform."""
+    return hashlib.sha256(f"{platform}|{name}|{place}".encode()).hexdigest()[:32]
+
+
+def driver_uuid(info: DeviceInfo) -> str:
+    """The UUID that the driver gave a device; "" where it gave none, or one that names nothing: all zeros, or a CPU's, which is
+    that of its model or of the driver's version."""
+    uuid = re.sub(r"[^0-9a-z]", "", info.uuid.casefold())
+    if info.kind == "cpu" or set(uuid) <= {"0"} or set(uuid) == {"f"}:
+        return ""
+    if info.runtime == "sycl":
+        return "" if info.uuid == info.id else uuid
+    places = (info.pci, info.selector.rpartition(":")[2] or "0")
+    return "" if info.uuid in [made_id(info.platform, info.name, place) for place in places] else uuid
+
+
+def pci_address(text: str) -> tuple[int, int, int] | None:
+    """Domain, bus and device of a PCI address such as "0000:0f:00.0"; None where it is none. Sources write the domain with
+    different numbers of digits, or leave it out, and not all know the function."""
+    try:
+        parts = [int(part, 16) for part in text.partition(".")[0].split(":")]
+    except ValueError:
+        return None
+    domain, bus, device = [0] * (3 - len(parts)) + parts if len(parts) in (2, 3) else (0, 0, 0)
+    return (domain, bus, device) if bus or device or domain else None
+
+
+def is_same_model(one: DeviceInfo, other: DeviceInfo) -> bool:
+    """Whether two devices are of one model: by name, or by a UUID of the card's own where a driver renamed it."""
+    if model_key(one) == model_key(other):
+        return True
+    renamed = _card_key(one)
+    return renamed is not None and renamed == _card_key(other)
+
+
+def is_same_device(one: DeviceInfo, other: DeviceInfo) -> bool:
+    """Whether two devices of one model are not known to be two: by their UUIDs, else by their PCI addresses, else by their
+    numbers among equal ones."""
+    if not is_same_model(one, other):
+        return False
+    for known in (driver_uuid, _pci, _instance):
+        first, second = known(one), known(other)
+        if first and second:
+            return first == second
+    return True
+
+
+def is_same_platform(one: DeviceInfo, other: DeviceInfo) -> bool:
+    """Whether two devices are reached by the same runtime and platform, as far as its name says."""
+    return one.runtime == other.runtime and is_platform_renamed(one.platform, other.platform)
+
+
+def is_platform_renamed(one: str, other: str) -> bool:
+    """Whether two names may be one platform's: the words of one are all in the other."""
+    first, second = _words(one), _words(other)
+    return first <= second or second <= first
+
+
+def device_key(info: DeviceInfo) -> str:
+    """A text that is the same for what is known to be one device: its UUID, else its PCI address or number and its model."""
+    place = ":".join(map(str, _pci(info) or (info.instance,)))
+    return driver_uuid(info) or f"{model_key(info)} {place}"
+
+
+def number_of_devices(infos: Sequence[DeviceInfo]) -> int:
+    """How many devices these are at least."""
+    found: list[DeviceInfo] = []
+    for info in infos:
+        if not any(is_same_device(info, known) for known in found):
+            found.append(info)
+    return len(found)
+
+
+def device_groups(infos: Sequence[DeviceInfo]) -> list[int]:
+    """For each device a number that those of one model under one platform with as many compute units share: the place of the
+    first of them."""
+    root = list(range(len(infos)))
+
+    def find(place: int) -> int:
+        while root[place] != place:
+            root[place] = place = root[root[place]]
+        return place
+
+    first: dict[Hashable, int] = {}
+    for place, (info, platform) in enumerate(zip(infos, _platforms(infos), strict=True)):
+        for key in _group_keys(info):
+            one, other = sorted((find(place), find(first.setdefault((platform, key), place))))
+            root[other] = one
+    return [find(place) for place in range(len(infos))]
+
+
+def _group_keys(info: DeviceInfo) -> Iterator[Hashable]:
+    yield model_key(info), info.compute_units
+    if (card := _card_key(info)) is not None:
+        yield card
+
+
+def _card_key(info: DeviceInfo) -> Hashable | None:
+    """What knows a card under every name; None where nothing does. A UUID that is made of the slot knows no card that stays
+    there, and a part of a GPU may have the UUID of the whole."""
+    uuid = driver_uuid(info)
+    of_a_place = len(uuid) == 32 and sum(uuid[n : n + 2] != "00" for n in range(0, 32, 2)) <= MAX_BYTES_OF_A_PLACE
+    return (info.kind, uuid, info.compute_units) if uuid and not of_a_place else None
+
+
+def _platforms(infos: Sequence[DeviceInfo]) -> list[Hashable]:
+    """For each device what its platform is known by: the fewest words of a platform here that are all in its own."""
+    every = {(info.kind, info.runtime, _words(info.platform)) for info in infos}
+    found: dict[Hashable, Hashable] = {}
+    for kind, runtime, words in every:
+        within = [w for k, r, w in every if (k, r) == (kind, runtime) and w <= words]
+        found[kind, runtime, words] = (runtime, min(within, key=lambda w: (len(w), sorted(w))))
+    return [found[info.kind, info.runtime, _words(info.platform)] for info in infos]
+
+
+@lru_cache(maxsize=4096)
+def _words(platform: str) -> frozenset[str]:
+    """The words of a platform's name, without those with numbers in them."""
+    words = re.findall(r"[^\W_]+", _TRADEMARK.sub(" ", platform).casefold())
+    return frozenset(word for word in words if not any(c.isdigit() for c in word)) or frozenset({platform})
+
+
+def _pci(info: DeviceInfo) -> tuple[int, int, int] | None:
+    return pci_address(info.pci)
+
+
+def _instance(info: DeviceInfo) -> int:
+    return info.instance
