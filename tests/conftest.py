@@ -4,11 +4,13 @@ tests does not stop them, and what the user has tuned does not change them."""
 import os
 import sys
 import tempfile
-from functools import partial
+from dataclasses import replace
+from functools import partial, wraps
 
 import pytest
 from hypothesis import settings
 
+from clmembench.cli import session
 from clmembench.measure import repeats, runner
 
 # tests start hundreds of processes, each of which would compile the package again, which takes longer than most of them run
@@ -47,6 +49,22 @@ def no_waits():
     """Tests run beside each other: no run waits until the others have ended."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runner, "Repeats", partial(repeats.Repeats, wait=lambda info, most_s: ["other tests run"]))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_probe():
+    """Dry runs of all tests probe a device once, which takes longer than the rest of most of them."""
+    probe, known = session.with_probed_features, {}
+
+    @wraps(probe)
+    def probed(info, selection):
+        if info.id not in known:
+            known[info.id] = probe(info, selection).features
+        return replace(info, features=known[info.id])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "with_probed_features", probed)
         yield
 
 

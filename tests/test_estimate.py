@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,15 +11,16 @@ from types import SimpleNamespace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.cli import run_preview, topology
+from clmembench.cli import run_preview, session, topology
 from clmembench.cli.run_request import PlannedRun
-from clmembench.measure import runner
-from clmembench.model import Header
-from clmembench.plan import estimate
+from clmembench.host import device_lock
+from clmembench.measure import runner, worker_process
+from clmembench.model import Cause, Header, Point
+from clmembench.plan import configurations, estimate, sweep
 from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks, suites
 from clmembench.results import jsonl
-from tests.builders import device, record
-from tests.commands import ROOT, cli
+from tests.builders import device, record, series
+from tests.commands import ROOT, brief_points, cli
 
 RUNS = [ROOT / "reports" / f"{name}.jsonl" for name in (
     "h200-sxm-quick", "h200-sxm-sync", "xeon-16-cores-pocl-quick", "xeon-2-cores-pocl-quick", "xeon-2-cores-intel-quick",
@@ -51,7 +54,7 @@ def test_points_processes_and_arrays_are_counted():
         info, Selection(globs=("stream",), axes={"op": ("copy", "triad"), "array_bytes": (1 << 20, 4 << 20)}, processes=3)
     )
     assert two.points == 4 * one.points and one.array_bytes == 1 << 20 and two.array_bytes == 4 << 20
-    assert one.benchmarks[0].records == 3 * one.points and two.seconds > one.seconds
+    assert one.benchmarks[0].repeats == 2 * one.points and two.seconds > one.seconds
     assert not one.benchmarks[0].grows
     assert estimate.estimate_run(info, Selection(globs=("pchase",))).benchmarks[0].grows
 
@@ -81,10 +84,70 @@ def test_a_disk_that_is_too_small_is_said(monkeypatch, tmp_path):
 def test_a_dry_run_says_points_time_memory_and_disk():
     done = cli("run", "-d", "0", "--dry-run", "-b", "stream", "-a", "array_bytes=4MiB", "--budget", "1s")
     said = dict(line.split(": ", 1) for line in done.stdout.splitlines()[2:])
-    assert set(said) == {"points", "time", "memory", "disk"} and done.returncode == 0
+    assert set(said) == {"points", "measurements", "time", "memory", "disk"} and done.returncode == 0
     assert "--budget ends it after 1 s" in said["time"] and said["memory"].startswith("at most 12 MiB of ")
     small = cli("run", "-d", "0", "--dry-run", "-b", "launch").stdout
     assert "memory: not known" in small
+
+
+def test_what_a_dry_run_prints_is_what_runs(tmp_path):
+    args = ("run", "-d", "0", "-b", "stream", "-a", "op=copy", "-a", "array_bytes=64KiB", "--processes", "2")
+    plan = cli(*args, "--dry-run").stdout
+    with brief_points():
+        done = cli(*args, "-o", str(tmp_path / "r.jsonl"))
+    planned = re.search(r"measurements: (at most \d+) \((\d+ points?, .*)\)", plan)
+    measured = re.search(r"measured (\d+ points?, .*): (\d+) of (at most \d+) measurements planned", done.stderr)
+    assert planned and measured, (plan, done.stderr)
+    assert (measured[3], measured[1]) == (planned[1], planned[2]) and planned[1].endswith(f" {measured[2]}")
+    assert len(jsonl.read(tmp_path / "r.jsonl").records) == int(measured[2])
+    again = cli("run", "--resume", str(tmp_path / "r.jsonl"), "--dry-run").stdout
+    assert f"of which {tmp_path / 'r.jsonl'} has {measured[2]}" in again
+
+
+def test_a_dry_run_plans_with_the_features_that_a_run_finds(monkeypatch):
+    plain = device(kind="cpu", features=frozenset())
+    more = SimpleNamespace(features=frozenset({"nontemporal"}))
+    monkeypatch.setattr(worker_process, "probed", lambda *_: more)
+    assert session.with_probed_features.__wrapped__(plain, Selection()).features == more.features
+
+
+@pytest.mark.parametrize(
+    "error", [worker_process.WorkerError("no memory", Cause.PROCESS_DIED), device_lock.HeldError("in use")]
+)
+def test_a_device_that_cannot_be_probed_is_planned_by_its_drivers_claims(monkeypatch, capsys, error):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(worker_process, "probed", fails)
+    plain = device(features=frozenset({"fp64"}))
+    assert session.with_probed_features.__wrapped__(plain, Selection()) == plain
+    assert "was not probed" in (said := capsys.readouterr().err) and str(error) in said
+
+
+def winning(points: Iterator[Point], best: int) -> list[Point]:
+    """The points of a plan in which trials get better up to the one of that number."""
+    asked: list[Point] = []
+    answers = None
+    while True:
+        try:
+            found = next(points) if answers is None else points.send(answers)
+        except StopIteration:
+            return asked
+        asked += found
+        trials = sum(p.role == "tune" for p in asked)
+        times = [1000 + 100 * abs(best - trials)] * 40
+        answers = [record(p.benchmark, p.params, series(times, nbytes=1 << 20, flops=1000), role=p.role) for p in found]
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("name", ["dgemm", "stream", "datatypes"])
+def test_no_search_has_more_trials_than_were_planned(name, kind):
+    info = device(kind=kind, features=frozenset({"fp64", "nontemporal"}))
+    selection = Selection(globs=(name,), axes={"n": (512,), "dtype": ("double",), "op": ("triad",)})
+    benchmark = discovered()[name]
+    most = configurations.most_trials(benchmark, info, selection)
+    found = [len([p for p in winning(sweep.explore(benchmark, info, selection), n) if p.role == "tune"]) for n in range(12)]
+    assert 0 < max(found) <= most
 
 
 def test_suite_everything_takes_no_narrower_choice():

@@ -15,7 +15,7 @@ from tests.faulty import tree
 from tests.terminals import Recording, on_terminal
 
 POINTS = ("run", "-d", "0", "-s", "quick", "-b", "launch", "-a", "groups=[1,2,4]", "--seed", "380")  # in that order
-BAR = re.compile(r"(\d) of 3 points \((\d+)%\), \d+ s, about \d+ s left")
+BAR = re.compile(r"(\d) of 3 measurements \((\d+)%\), \d+ s, (about )?\d+ s (to \d+ s )?left")
 
 
 @pytest.fixture(scope="module")

@@ -1,106 +1,203 @@
-"""How far a run is and how long it will take: estimates from before the run, corrected by what its points took. Pure."""
+"""How far a run is and how long it will take: the estimate from before the run, corrected by what its measurements took. Pure.
+
+The seconds of a benchmark are its estimate times a ratio, of which the logarithm is normal: a part that all benchmarks of the
+run share, as a slow device has, and one of its own. What is measured of both tells them, and the rest is their spread.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-PRIOR_S = 5.0  # of a run as estimated, against which what it took so far is weighed
-PRIOR_RECORDS = 3  # of a benchmark as estimated, likewise
+if TYPE_CHECKING:
+    from clmembench.model import Record
+    from clmembench.plan.estimate import BenchmarkEstimate, Kind
 
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """A benchmark of the run, with its peers: how many records are expected of it, and how many seconds."""
-
-    name: str
-    records: int
-    seconds: float
+# standard deviations of natural logarithms, of the time that was taken over that estimated, in the runs of reports/
+RUN_SD = 0.6  # between runs
+BENCHMARK_SD = 0.5  # between benchmarks of a run
+RECORD_SD = 1.3  # between measurements of a benchmark
+SETTLING_S = 1.0  # added to both sides of a ratio: what is measured in less tells little
+RANGE_SD = 1.28  # of the logarithm of the time left: eight runs in ten end within the range
+OPEN_LEAST_SHARE = 0.5  # of its estimate that an open plan measures at least
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """How far the run is: records so far and in all, None where nobody knows; seconds so far and still to go."""
+    """How far the run is: measurements so far and in all, None where nobody knows; seconds so far, those still to go, and the
+    range in which these are in eight cases of ten. `bound` stands before the number in all."""
 
     done: int
     total: int | None
     elapsed_s: float
     left_s: float | None
+    range_s: tuple[float, float] | None = None
+    bound: str = ""
 
     @property
     def share(self) -> float | None:
-        """The part of the records that is done, below 1 until the end is known."""
+        """The part of the measurements that is done, below 1 until the end is known."""
         return None if self.total is None else self.done / max(1, self.total)
 
 
+@dataclass(slots=True)
+class Tally:
+    """Measurements of a benchmark with its peers: how many of which kind, and their distinct points."""
+
+    name: str
+    counts: Counter[Kind] = field(default_factory=Counter)
+    points: set[object] = field(default_factory=set)
+
+    def add(self, record: Record) -> None:
+        from clmembench.plan.estimate import kind_of
+
+        self.counts[kind_of(record, record.process, self.name)] += 1
+        if record.role == "measure":
+            self.points.add((record.benchmark, tuple(sorted(record.params.items())), record.place))
+
+    @property
+    def done(self) -> int:
+        return self.counts.total()
+
+    @property
+    def trials(self) -> int:
+        return self.counts["trial"]
+
+    @property
+    def repeats(self) -> int:
+        """Measurements of points in further processes."""
+        return self.done - self.trials - len(self.points)
+
+
+@dataclass(slots=True)
+class Part:
+    """A benchmark of the run, with its peers: its estimate, its measurements, of which an interrupted run had those `before`,
+    and the seconds that the others took."""
+
+    expected: BenchmarkEstimate
+    tally: Tally
+    before: Counter[Kind] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def expected_done_s(self) -> float:
+        """Seconds that were expected of what this run measured of it."""
+        return sum(self._each_s(kind) * (n - self.before[kind]) for kind, n in self.tally.counts.items())
+
+    def left_range_s(self) -> tuple[float, float]:
+        """The least and the most seconds that are expected of the rest."""
+        most = {k: max(0, a.count - self.tally.counts[k]) * self._each_s(k) for k, a in self.expected.amounts.items()}
+        share = OPEN_LEAST_SHARE if self.expected.is_open else self.expected.least_share
+        left = {k: max(0.0, share * a.count - self.tally.counts[k]) * self._each_s(k) for k, a in self.expected.amounts.items()}
+        return sum(left.values()), sum(most.values())
+
+    def _each_s(self, kind: Kind) -> float:
+        known = self.expected.amounts.get(kind)
+        return known.seconds / known.count if known is not None and known.count else 0.0
+
+
 class Outlook:
-    """Counts the records of a run and says what is left. `groups` names the benchmark whose estimate a peer's records count
-    for; `known` are how many records of each benchmark an interrupted run has already."""
+    """Counts the measurements of a run and says what is left. `groups` names the benchmark whose estimate a peer's measurements
+    count for; `known` are those that an interrupted run has already."""
 
     def __init__(
         self,
-        expected: Sequence[Expected] = (),
+        expected: Sequence[BenchmarkEstimate] = (),
         groups: Mapping[str, str] | None = None,
         budget_s: float | None = None,
-        known: Mapping[str, int] | None = None,
+        known: Iterable[Record] = (),
     ) -> None:
         self._groups = groups or {}
-        before: dict[str, int] = {}
-        for name, count in (known or {}).items():
-            group = self._groups.get(name, name)
-            before[group] = before.get(group, 0) + count
-        self._before = sum(before.values())
-        self._expected = [_less(one, before.get(one.name, 0)) for one in expected]
+        self.parts = [Part(one, Tally(one.name)) for one in expected]
         self._budget_s = budget_s
-        self._counts = [0] * len(self._expected)
-        self._seconds = [0.0] * len(self._expected)
         self._at = 0
-        self._other = 0  # records of benchmarks that nobody expected
+        self.others: list[Record] = []  # measurements of benchmarks that nobody expected
         self._last_s = 0.0
+        for record in known:
+            self._count(record, 0)
+        for part in self.parts:
+            part.before = part.tally.counts.copy()
 
-    def add(self, benchmark: str, elapsed_s: float) -> Snapshot:
-        """Count a record that is there `elapsed_s` seconds after the run's start, and say how far it is."""
-        name = self._groups.get(benchmark, benchmark)
-        later = (at for at in range(self._at, len(self._expected)) if self._expected[at].name == name)
-        at = next(later, None)
-        if at is None:
-            self._other += 1
-        else:
+    def add(self, record: Record, elapsed_s: float) -> Snapshot:
+        """Count a measurement that is there `elapsed_s` seconds after the run's start, and say how far it is."""
+        at = self._count(record, self._at)
+        if at is not None:
             self._at = at
-            self._counts[at] += 1
-            self._seconds[at] += elapsed_s - self._last_s
+            self.parts[at].seconds += elapsed_s - self._last_s
         self._last_s = elapsed_s
         return self.at(elapsed_s)
 
+    def group_of(self, record: Record) -> str:
+        """The benchmark whose measurement it is, or whose peer's."""
+        return self._groups.get(record.benchmark, record.benchmark)
+
+    def _count(self, record: Record, first: int) -> int | None:
+        """Count a measurement for its benchmark, the number of which is at least `first`: that number."""
+        name = self.group_of(record)
+        at = next((at for at in range(first, len(self.parts)) if self.parts[at].expected.name == name), None)
+        if at is None:
+            self.others.append(record)
+        else:
+            self.parts[at].tally.add(record)
+        return at
+
     def at(self, elapsed_s: float) -> Snapshot:
         """How far the run is at a moment."""
-        done = self._before + self._other + sum(self._counts)
-        if not self._expected:
+        from clmembench.plan.estimate import RunEstimate
+
+        done = len(self.others) + sum(part.tally.done for part in self.parts)
+        if not self.parts:
             return Snapshot(done, None, elapsed_s, None)
-        later = self._expected[self._at + 1 :]
-        here = max(0, self._expected[self._at].records - self._counts[self._at])
-        left_s = self._factor() * sum(one.seconds for one in later) + here * self._record_s()
-        left_s = max(0.0, left_s - (elapsed_s - self._last_s))
+        open_parts = self.parts[self._at :]
+        left = sum(max(0, part.expected.all_records - part.tally.done) for part in open_parts)
+        bound = RunEstimate(tuple(part.expected for part in open_parts)).bound
+        left_s, range_s = self._left(elapsed_s - self._last_s)
         if self._budget_s is not None:
-            left_s = min(left_s, max(0.0, self._budget_s - elapsed_s))
-        return Snapshot(done, done + here + sum(one.records for one in later), elapsed_s, left_s)
+            end = max(0.0, self._budget_s - elapsed_s)
+            left_s, range_s = min(left_s, end), (min(range_s[0], end), min(range_s[1], end))
+        return Snapshot(done, done + left, elapsed_s, left_s, range_s, bound)
 
-    def _factor(self) -> float:
-        """By how much longer than estimated the run takes, by what is done of it."""
-        done = [
-            one.seconds * (1 if at < self._at else min(1.0, self._counts[at] / max(1, one.records)))
-            for at, one in enumerate(self._expected[: self._at + 1])
-        ]
-        return (PRIOR_S + sum(self._seconds)) / (PRIOR_S + sum(done))
+    def _left(self, since_s: float) -> tuple[float, tuple[float, float]]:
+        """Seconds to go, and their range, `since_s` seconds after the last measurement."""
+        here, later = self.parts[self._at], self.parts[self._at + 1 :]
+        before, before_variance = self._shared_ratio(self.parts[: self._at])
+        own = _combined((before, before_variance + BENCHMARK_SD**2), *_observed(here, 0.0))
+        number = max(1, here.expected.all_records - here.tally.done)
+        here_s, variance = _rest(here, own[0], own[1] + RECORD_SD**2 / number)
+        shared, shared_variance = self._shared_ratio(self.parts[: self._at + 1])
+        others = [_rest(part, shared, BENCHMARK_SD**2) for part in later]
+        later_s = sum(seconds for seconds, _ in others)
+        variance += sum(one for _, one in others) + later_s**2 * math.expm1(shared_variance)
+        total = here_s + later_s
+        sd = math.sqrt(math.log1p(variance / total**2)) if total else 0.0
+        left_s = total - min(since_s, here_s / number)  # a point that hangs makes no other one shorter
+        return left_s, (left_s * math.exp(-RANGE_SD * sd), left_s * math.exp(RANGE_SD * sd))
 
-    def _record_s(self) -> float:
-        """Seconds of a further record of the benchmark that is being measured."""
-        one = self._expected[self._at]
-        prior = self._factor() * one.seconds / max(1, one.records)
-        return (self._seconds[self._at] + PRIOR_RECORDS * prior) / (self._counts[self._at] + PRIOR_RECORDS)
+    @staticmethod
+    def _shared_ratio(parts: Sequence[Part]) -> tuple[float, float]:
+        """The logarithm of the ratio that all benchmarks share, and its variance, by these parts of the run."""
+        return _combined((0.0, RUN_SD**2), *(one for part in parts for one in _observed(part, BENCHMARK_SD**2)))
 
 
-def _less(one: Expected, known: int) -> Expected:
-    """What is expected of a benchmark beyond the records that are known."""
-    left = max(0, one.records - known)
-    return Expected(one.name, left, one.seconds * left / max(1, one.records))
+def _rest(part: Part, mean: float, variance: float) -> tuple[float, float]:
+    """Seconds of what is left of a benchmark, and their variance, by the logarithm of its ratio."""
+    least, most = part.left_range_s()
+    seconds = (least + most) / 2 * math.exp(mean)
+    return seconds, seconds**2 * math.expm1(variance) + ((most - least) * math.exp(mean)) ** 2 / 12
+
+
+def _observed(part: Part, variance: float) -> list[tuple[float, float]]:
+    """The logarithm of the time that was taken over that expected, and its variance, which has a part of that size besides what
+    measurements differ by; nothing where none was measured."""
+    if not part.seconds:
+        return []
+    ratio = (part.seconds + SETTLING_S) / (part.expected_done_s() + SETTLING_S)
+    return [(math.log(ratio), variance + RECORD_SD**2 / part.tally.done)]
+
+
+def _combined(*estimates: tuple[float, float]) -> tuple[float, float]:
+    """Normal estimates of one value with their variances as one."""
+    weights = [1 / variance for _, variance in estimates]
+    return sum(w * mean for w, (mean, _) in zip(weights, estimates, strict=True)) / sum(weights), 1 / sum(weights)

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from clmembench import units
-from clmembench.cli.outlook import Outlook, Snapshot
+from clmembench.cli.outlook import Outlook, Snapshot, Tally
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LINE_PERIOD_S = 10.0  # between lines of progress where there is no terminal
 REFRESHES_PER_S = 1  # of a terminal: more would take CPU time from what is measured
 BAR_COLUMNS = 20
+MAX_EXACT_RATIO = 1.6  # of the ends of the range of the time left: a wider one is shown as a range
 Item = TypeVar("Item")
 
 
@@ -51,12 +52,42 @@ def point_text(record: Record) -> str:
 
 
 def snapshot_text(at: Snapshot) -> str:
-    """How far a run is, in words: "14 of 62 points (23%), 31 s, about 1 min 40 s left"."""
-    parts = [f"{at.done} points" if at.total is None else f"{at.done} of {at.total} points ({at.share:.0%})"]
+    """How far a run is, in words: "14 of 62 measurements (23%), 31 s, about 1 min 40 s left", or a range of the time left while
+    nobody knows better."""
+    of = "" if at.total is None else f" of {at.bound}{at.total}"
+    parts = [f"{at.done}{of} measurements" + ("" if at.share is None else f" ({at.share:.0%})")]
     parts.append(units.format_duration(at.elapsed_s))
-    if at.left_s is not None:
+    if at.range_s is not None and at.range_s[1] > MAX_EXACT_RATIO * at.range_s[0]:
+        parts.append(f"{' to '.join(map(units.format_duration, at.range_s))} left")
+    elif at.left_s is not None:
         parts.append(f"about {units.format_duration(at.left_s)} left")
     return ", ".join(parts)
+
+
+def counts_text(points: int, repeats: int, trials: int, most: str = "", most_trials: str = "") -> str:
+    """Points, their repeats in further processes and tuning trials, with words before what is a bound."""
+    parts = [f"{most}{units.count(points, 'point')}"]
+    parts += [f"{most}{units.count(repeats, 'repeat')} in further processes"] if repeats else []
+    parts += [f"{most_trials}{units.count(trials, 'tuning trial')}"] if trials else []
+    return ", ".join(parts)
+
+
+def conclusion(outlook: Outlook, interrupted: bool) -> str:
+    """What was measured of what was planned, in words; "" where nobody knew what was planned."""
+    if not outlook.parts:
+        return ""
+    from clmembench.plan.estimate import RunEstimate
+
+    tallies = [part.tally for part in outlook.parts]
+    found = counts_text(*(sum(n) for n in zip(*((len(t.points), t.repeats, t.trials) for t in tallies), strict=True)))
+    planned = RunEstimate(tuple(part.expected for part in outlook.parts))
+    text = f"measured {found}: {sum(t.done for t in tallies)} of {planned.bound}{planned.all_records} measurements planned"
+    other = [
+        f"{one.name} {part.tally.done} of {'about' if one.is_open else 'at most'} {one.all_records}"
+        for part in outlook.parts
+        if part.tally.done != (one := part.expected).all_records
+    ]
+    return text if interrupted or not other else f"{text} ({', '.join(other)})"
 
 
 class _Lines:
@@ -64,24 +95,27 @@ class _Lines:
 
     def __init__(self, outlook: Outlook, periodic: bool = True) -> None:
         self._outlook, self._periodic = outlook, periodic
-        self._name, self._count, self._since = "", 0, time.monotonic()
+        self._tally, self._since = Tally(""), time.monotonic()
         self._begun = self._said = self._since
 
     def show(self, record: Record) -> None:
         now = time.monotonic()
-        if record.benchmark != self._name:
+        name = self._outlook.group_of(record)
+        if name != self._tally.name:
             self.close()
-            self._name, self._count, self._since = record.benchmark, 0, now - record.seconds
-        self._count += 1
+            self._tally, self._since = Tally(name), now - record.seconds
+        self._tally.add(record)
         if self._periodic:
-            at = self._outlook.add(record.benchmark, now - self._begun)
+            at = self._outlook.add(record, now - self._begun)
             if now - self._said >= LINE_PERIOD_S:
                 self._said = now
                 _print(f"{snapshot_text(at)}; {point_text(record)}")
 
     def close(self) -> None:
-        if self._name:
-            _print(f"{self._name}: {units.count(self._count, 'point')}, {time.monotonic() - self._since:.1f} s")
+        one = self._tally
+        if one.name:
+            counts = counts_text(len(one.points), one.repeats, one.trials)
+            _print(f"{one.name}: {counts}, {time.monotonic() - self._since:.1f} s")
 
 
 def _print(text: str) -> None:
@@ -98,7 +132,7 @@ class _Live:
 
     def show(self, record: Record) -> None:
         self._lines.show(record)
-        self._outlook.add(record.benchmark, time.monotonic() - self._begun)
+        self._outlook.add(record, time.monotonic() - self._begun)
         self._point = point_text(record)
 
     def close(self) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clmembench import units
+from clmembench.cli import session
+from clmembench.cli.progress import counts_text
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_duration
 
@@ -15,43 +17,48 @@ if TYPE_CHECKING:
     from clmembench.plan.estimate import BenchmarkEstimate, RunEstimate
 
 
+HIERARCHY_WORDS = "the memory hierarchy, each point chosen by the answers to those before, until --budget ends it"
+
+
 def print_plan(planned: PlannedRun, output: Path | None) -> None:
     """Print a line for each benchmark of a run, and what the run takes in all."""
-    from clmembench.model import CHASE_BENCHMARK
     from clmembench.plan import interleave, sweep
 
-    found = planned.estimate(planned.info)
+    info = session.with_probed_features(planned.info, planned.selection)
+    found = planned.estimate(info)
     by_name = {one.name: one for one in found.benchmarks}
-    print(line(f"{planned.info.name}:"))
+    print(line(f"{info.name}:"))
     for benchmark in planned.chosen:
-        words = sweep.describe_plan(benchmark, planned.info, planned.selection)
+        words = sweep.describe_plan(benchmark, info, planned.selection)
         print(line(f"{benchmark.name}: {words}: {_benchmark_text(by_name[benchmark.name])}"))
-    if planned.has_hierarchy:
-        words = "the memory hierarchy, each size by the answers to those before"
-        print(line(f"{CHASE_BENCHMARK}: {words}: {_benchmark_text(by_name[CHASE_BENCHMARK])}"))
+    for one in found.benchmarks:
+        if one.is_open:
+            print(line(f"{one.name}: {HIERARCHY_WORDS}: {_benchmark_text(one)}"))
     if planned.selection.reference:
-        names = interleave.peer_names(planned.selection, planned.info)
+        names = interleave.peer_names(planned.selection, info)
         print(line(f"peers here: {', '.join(names) or 'none'}"))
     for text in _totals(planned, found, output):
         print(line(text))
 
 
 def _benchmark_text(one: BenchmarkEstimate) -> str:
-    points = f"{'at most ' * one.grows}{count(one.points, 'point')}"
-    trials = f", up to {count(one.trials, 'trial')}" if one.trials else ""
-    return f"{points}{trials}, about {format_duration(max(1.0, one.seconds))}"
+    most = "about " if one.is_open else "at most " if one.grows or "peer" in one.amounts else ""
+    counts = counts_text(one.points, one.repeats, one.most_trials, most, "up to ")
+    return f"{counts}, about {format_duration(max(1.0, one.seconds))}"
 
 
 def _totals(planned: PlannedRun, found: RunEstimate, output: Path | None) -> list[str]:
     least, most = found.seconds_range
     processes = sum(one.processes for one in found.benchmarks)
-    trials = f", {found.trials} tuning trials" if found.trials else ""
     time = f"about {format_duration(found.seconds)} ({format_duration(least)} to {format_duration(most)})"
     budget = planned.selection.budget_s
     if budget is not None and found.seconds > budget:
         time += f"; --budget ends it after {format_duration(budget)}"
+    parts = counts_text(found.points, sum(one.repeats for one in found.benchmarks), found.trials)
+    known = f", of which {planned.earlier.path} has {len(planned.earlier.records)}" if planned.earlier else ""
     return [
-        f"points: {found.points} in {count(processes, 'process', 'processes')}{trials}",
+        f"points: {found.bound}{found.points} in {count(processes, 'process', 'processes')}",
+        f"measurements: {found.bound}{found.all_records} ({parts}){known}",
         f"time: {time}",
         f"memory: {_memory_text(planned, found.array_bytes)}",
         f"disk: {_disk_text(found.file_bytes, output)}",

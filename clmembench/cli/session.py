@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from clmembench.cli import exit_codes, output_file, run_header, waiting
-from clmembench.cli.outlook import Expected, Outlook
-from clmembench.cli.progress import progress
+from clmembench.cli.outlook import Outlook
+from clmembench.cli.progress import conclusion, progress
 from clmembench.cli.run_names import RunNames
 from clmembench.cli.waiting import Waits
 
@@ -113,6 +112,22 @@ def with_stored_configurations(
     return replace(selection, tuning=found)
 
 
+def with_probed_features(info: DeviceInfo, selection: Selection) -> DeviceInfo:
+    """The device with the features that a run would find, by which it plans; with those that its driver claims, and a warning,
+    where it cannot be probed, as while another run measures it."""
+    from clmembench.host import device_lock
+    from clmembench.measure import worker_process
+    from clmembench.measure.job import Job
+
+    try:
+        with device_lock.held(info):
+            found = worker_process.probed(Job(info.runtime, info), selection.isolated, selection.timeout_s)
+    except (device_lock.HeldError, worker_process.WorkerError) as error:
+        exit_codes.say(f"warning: {info.name} was not probed, so that its run may have another number of points: {error}")
+        return info
+    return replace(info, features=found.features)
+
+
 def measure_to_file(
     info: DeviceInfo,
     selection: Selection,
@@ -160,9 +175,8 @@ def _outlook(
     estimate: RunEstimate | None, cards: Mapping[str, Card], budget_s: float | None, known: Sequence[Record]
 ) -> Outlook:
     """What is to be expected of a run; nothing without an estimate."""
-    expected = [Expected(one.name, one.all_records, one.seconds) for one in estimate.benchmarks] if estimate else []
     groups = {name: card.peer_of for name, card in cards.items() if card.peer_of}
-    return Outlook(expected, groups, budget_s, Counter(record.benchmark for record in known))
+    return Outlook(estimate.benchmarks if estimate else (), groups, budget_s, known)
 
 
 def _write(writer: object, records: Iterator[Record], known: Sequence[Record], outlook: Outlook) -> tuple[int, bool]:
@@ -170,7 +184,7 @@ def _write(writer: object, records: Iterator[Record], known: Sequence[Record], o
     from clmembench.results.jsonl import Writer
 
     assert isinstance(writer, Writer)
-    bad = sum(is_bad(record) for record in known)
+    bad, interrupted = sum(is_bad(record) for record in known), False
     with writer, progress(outlook) as shown:
         try:
             for record in records:
@@ -178,10 +192,12 @@ def _write(writer: object, records: Iterator[Record], known: Sequence[Record], o
                 shown.show(record)
                 bad += is_bad(record)
         except KeyboardInterrupt:
-            return bad, True
+            interrupted = True
         finally:
             records.close()  # type: ignore[attr-defined]
-    return bad, False
+    if text := conclusion(outlook, interrupted):
+        exit_codes.say(text)
+    return bad, interrupted
 
 
 def is_bad(record: Record) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Point, Tuned, Value
-from clmembench.plan.selection import Selection, accepts_value
+from clmembench.plan.selection import Selection, accepts_value, is_placeable
 from clmembench.results import tuned as tuning
 
 Params = dict[str, Value]
@@ -97,10 +97,49 @@ class BenchmarkContext:
         known = tuning.stored_for(selection.tuning, info, benchmark.name, base, fits)
         return known, known or tuning.nearest_stored(selection.tuning, benchmark.name, base, fits)
 
+    def search_order(self, base: Mapping[str, Value], usable: Sequence[Params]) -> list[Params]:
+        """Configurations of a point in the order of a search: what is best for a point like this one is a better first choice
+        than what is likely on any device."""
+        near = self.stored(base)[1]
+        return sorted(usable, key=lambda c: near is None or c != near.tuning)
+
     def point(self, params: Mapping[str, Value], place: Place) -> Point:
         """A point in as many processes as the selection asks for."""
         processes = self.selection.processes_of(self.benchmark, self.info, params)
         return Point(self.benchmark.name, params, place, processes)
+
+
+def most_trials(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> int:
+    """The most tuning trials of a search for each point, whichever of them win."""
+    if benchmark.adaptive or not any(axis.tuning for axis in benchmark.axes.values()):
+        return 0
+    context = BenchmarkContext(benchmark, info, selection)
+    places = selection.places(info) if is_placeable(benchmark, info) else [Place()]
+    return sum(_most_trials_at(context.at(place)) for place in places)
+
+
+def _most_trials_at(context: BenchmarkContext) -> int:
+    """The same at one place, of which the context has the part of the device."""
+    if any(axis.per_octave for axis in context.axes().values()):
+        return 0
+    values = context.tuning_values()
+    total = 0
+    for base in context.bases():
+        usable = context.search_order(base, context.configurations(base).usable)
+        if len(usable) > 1 and context.stored(base)[0] is None:
+            total += 1 + _most_further_trials(usable[0], list(values.items()), {frozenset(c.items()) for c in usable})
+    return total
+
+
+def _most_further_trials(
+    best: Params, axes: Sequence[tuple[str, Sequence[Value]]], usable: Set[frozenset[tuple[str, Value]]]
+) -> int:
+    """The most trials of a search over these axes from the best so far, whichever of them win."""
+    if not axes:
+        return 0
+    (name, values), *later = axes
+    others = [c for value in dict.fromkeys(values) if (c := {**best, name: value}) != best and frozenset(c.items()) in usable]
+    return len(others) + max(_most_further_trials(choice, later, usable) for choice in (best, *others))
 
 
 def _constant_values(values: tuple[Value, ...]) -> Callable[[DeviceInfo], tuple[Value, ...]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from clmembench.infer.plateaus import memory_floor_bytes
 from clmembench.model import CHASE_BENCHMARK, Benchmark, DeviceInfo, Place, Plan, Point, Record
 from clmembench.model.sharing import SHARING_BENCHMARK
-from clmembench.plan.configurations import missing_features
+from clmembench.plan.configurations import missing_features, most_trials
 from clmembench.plan.hierarchy import L2_MAP, MAX_MAPPED_CORES
 from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
@@ -36,6 +39,15 @@ COSTS = {
     "cpu": PointCost(prepare_s=0.25, sampled_share=0.65, trial_s=0.25, trial_share=0.35, process_s=0.5),
     "gpu": PointCost(prepare_s=0.1, sampled_share=0.15, trial_s=0.05, trial_share=0.05, process_s=0.9),
 }
+# of benchmarks that take over 1.3 times as long in full runs of reports/ as by these costs, or under 1 / 1.3: some build a
+# program for each point
+TIME_RATIOS = {
+    "cpu": {"l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "reduction": 0.55, "spmv": 1.4, "transfer": 1.5,
+            "transfer_latency": 0.5},
+    "gpu": {"banks": 0.7, "copy_grid": 0.75, "datatypes": 0.65, "dgemm": 2.2, "kernel_build": 1.5, "l2_map": 5.7,
+            "launch_call": 1.5, "launch_dispatch": 2.0, "private_array": 3.6, "spmv": 1.8, "subgroup": 0.75, "transfer": 1.4,
+            "transfer_latency": 0.45, "transfer_overlap": 3.2},
+}  # fmt: skip
 HIERARCHY_POINTS = 650  # of an inquiry into the memory hierarchy
 HIERARCHY_POINT_S = {"cpu": 0.25, "gpu": 0.11}
 GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a GPU, and seconds of one
@@ -44,24 +56,55 @@ ENERGY_S = 2.1  # of a point whose energy is wanted, by a counter that is update
 PEER_S = 1.5  # of a point of a host's library or program, most of which sets its problem up
 
 
+Kind = Literal["first", "further", "trial", "peer", "skipped"]  # of a measurement: what its time depends on
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Measurements of one kind, and the seconds of all of them."""
+
+    count: int = 0
+    seconds: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class BenchmarkEstimate:
-    """Of one benchmark and its peers: points, tuning trials, records of points in all processes, worker processes, seconds,
-    and bytes of its largest array. `grows`: these are the most, since an axis grows until its metric settles."""
+    """A benchmark and its peers: its points, its measurements by their kind (one for each point and process, and one for each
+    tuning trial, of which there may be `most_trials`), worker processes, and bytes of its largest array.
+
+    `grows`: these are the most, since an axis grows until its metric settles; `least_share` of them is measured in any case.
+    `is_open`: the plan chooses its points one by one, and the count is that of earlier runs, no bound.
+    """
 
     name: str
     points: int
-    trials: int
-    records: int
-    processes: int
-    seconds: float
-    array_bytes: int
-    grows: bool
+    amounts: Mapping[Kind, Amount]
+    most_trials: int = 0
+    processes: int = 1
+    array_bytes: int = 0
+    grows: bool = False
+    least_share: float = 1.0
+    is_open: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return sum(amount.seconds for amount in self.amounts.values())
+
+    @property
+    def repeats(self) -> int:
+        """Measurements of points in further processes."""
+        return self.all_records - self.most_trials - self.points
 
     @property
     def all_records(self) -> int:
-        """Lines of the results file."""
-        return self.records + self.trials
+        """Measurements, each a line of the results file: the most, unless the plan is open."""
+        measured = sum(amount.count for kind, amount in self.amounts.items() if kind != "trial")
+        return measured + self.most_trials
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the counts are the most that may be, and less than they may be enough."""
+        return self.grows or bool(self.most_trials) or "peer" in self.amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +119,18 @@ class RunEstimate:
 
     @property
     def trials(self) -> int:
-        return sum(one.trials for one in self.benchmarks)
+        return sum(one.most_trials for one in self.benchmarks)
 
     @property
     def all_records(self) -> int:
         return sum(one.all_records for one in self.benchmarks)
+
+    @property
+    def bound(self) -> str:
+        """What stands before the number of measurements: less may be enough, or nobody knows before."""
+        if any(one.is_open for one in self.benchmarks):
+            return "about "
+        return "at most " if any(one.is_bound for one in self.benchmarks) else ""
 
     @property
     def seconds(self) -> float:
@@ -103,14 +153,14 @@ class RunEstimate:
 
 
 def estimate_run(info: DeviceInfo, selection: Selection) -> RunEstimate:
-    """The estimates of a selection on a device, by the features that its driver claims."""
+    """The estimates of a selection on a device, by the features that its description has."""
     found = []
     for benchmark in selected_benchmarks(selection):
         others = available_peers(benchmark, info) if selection.reference else ()
         plan = explore(benchmark, info, selection)
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
-        found.append(_estimate(benchmark, others, plan, info, selection))
+        found.append(_estimate(benchmark, plan, info, selection))
     return RunEstimate(tuple(found))
 
 
@@ -119,53 +169,79 @@ def estimate_selections(info: DeviceInfo, selections: Sequence[Selection]) -> Ru
     return RunEstimate(tuple(one for selection in selections for one in estimate_run(info, selection).benchmarks))
 
 
-def _estimate(
-    benchmark: Benchmark, others: Collection[Benchmark], plan: Plan, info: DeviceInfo, selection: Selection
-) -> BenchmarkEstimate:
-    cost = COSTS["cpu" if info.has_cpu_cores else "gpu"]
+def kind_of(of: Point | Record, process: int, benchmark: str) -> Kind:
+    """The kind of a measurement of a benchmark or one of its peers, in one of its processes."""
+    if of.benchmark != benchmark:
+        return "peer"
+    if of.role == "tune":
+        return "trial"
+    return "further" if process else "first"
+
+
+def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Selection) -> BenchmarkEstimate:
     points = walk(plan, benchmark)
-    limits = {process: selection.budget_in(benchmark, process) for process in (0, 1)}
     measured = [point for point in points if point.role == "measure"]
     started: set[tuple[str, Place, int]] = set()
-    seconds, records = 0.0, 0
+    counts: Counter[Kind] = Counter()
+    starts: Counter[Kind] = Counter()
+    seconds: defaultdict[Kind, float] = defaultdict(float)
+    hardware = "cpu" if info.has_cpu_cores else "gpu"
     for point in points:
-        records += (point.processes - point.first) * (point.role == "measure")
-        if point.reason or (point.benchmark == benchmark.name and missing_features(benchmark, point.params, info.features)):
-            continue  # it is skipped at once
+        lacks = point.benchmark == benchmark.name and missing_features(benchmark, point.params, info.features)
         for process in range(point.first, point.processes):
-            started.add((point.benchmark, point.place, process))
-            limit = limits[min(1, process)]
-            sampled = max(limit.min_time_s, cost.sampled_share * limit.max_time_s)
-            if point.benchmark != benchmark.name:
-                seconds += PEER_S
-            elif point.role == "tune":
-                seconds += cost.trial_s + cost.trial_share * limit.max_time_s
-            else:
-                seconds += cost.prepare_s + sampled + ENERGY_S * (limit.energy and not info.has_cpu_cores)
+            kind: Kind = "skipped" if point.reason or lacks else kind_of(point, process, benchmark.name)
+            counts[kind] += 1
+            if kind == "skipped":
+                continue  # at once
+            if (key := (point.benchmark, point.place, process)) not in started:
+                started.add(key)
+                starts[kind] += 1
+            seconds[kind] += _point_seconds(kind, benchmark, process, info, selection)
     sizes = [value for point in measured if isinstance(value := point.params.get("array_bytes"), int)]
+    growing = next((n for n, axis in benchmark.axes.items() if axis.per_octave and n not in selection.axes), "")
+    sure = [p for p in measured if not growing or int(p.params.get(growing, 0)) <= memory_floor_bytes(info)]
+    ratio, start_s = TIME_RATIOS[hardware].get(benchmark.name, 1.0), COSTS[hardware].process_s
     return BenchmarkEstimate(
         name=benchmark.name,
         points=len({(p.benchmark, tuple(sorted(p.params.items())), p.place) for p in measured}),
-        trials=len(points) - len(measured),
-        records=records,
+        amounts={kind: Amount(n, ratio * (seconds[kind] + start_s * starts[kind])) for kind, n in counts.items()},
+        most_trials=most_trials(benchmark, info, selection),
         processes=len(started),
-        seconds=seconds + cost.process_s * len(started),
         array_bytes=max(sizes, default=0),
-        grows=any(axis.per_octave and name not in selection.axes for name, axis in benchmark.axes.items()),
+        grows=bool(growing),
+        least_share=len(sure) / max(1, len(measured)),
     )
+
+
+def _point_seconds(kind: Kind, benchmark: Benchmark, process: int, info: DeviceInfo, selection: Selection) -> float:
+    """Seconds of one measurement, without the start of its process."""
+    cost = COSTS["cpu" if info.has_cpu_cores else "gpu"]
+    limit = selection.budget_in(benchmark, process)
+    if kind == "peer":
+        return PEER_S
+    if kind == "trial":
+        return cost.trial_s + cost.trial_share * limit.max_time_s
+    sampled = max(limit.min_time_s, cost.sampled_share * limit.max_time_s)
+    return cost.prepare_s + sampled + ENERGY_S * (limit.energy and not info.has_cpu_cores)
 
 
 def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
     """What an inquiry into the memory hierarchy takes, whose every question depends on earlier answers, by those of
     reports/."""
-    seconds = HIERARCHY_POINTS * HIERARCHY_POINT_S["cpu" if info.has_cpu_cores else "gpu"]
-    chase = BenchmarkEstimate(CHASE_BENCHMARK, HIERARCHY_POINTS, 0, HIERARCHY_POINTS, 1, seconds, 0, grows=True)
-    count = min(MAX_MAPPED_CORES, info.compute_units) if info.kind == "cpu" else GPU_MAP_POINTS
-    l2_map = BenchmarkEstimate(L2_MAP, count, 0, count, count, count * MAP_POINT_S, 0, grows=True)
-    points = 1 if info.has_cpu_cores else GPU_POINTS
-    seconds = 0.0 if info.has_cpu_cores else SHARING_S
-    sharing = BenchmarkEstimate(SHARING_BENCHMARK, points, 0, points, 1, seconds, 0, grows=True)
-    return RunEstimate((chase, sharing, l2_map))
+
+    def part(name: str, count: int, seconds: float, processes: int = 1) -> BenchmarkEstimate:
+        return BenchmarkEstimate(name, count, {"first": Amount(count, seconds)}, processes=processes, is_open=True)
+
+    chase_s = HIERARCHY_POINTS * HIERARCHY_POINT_S["cpu" if info.has_cpu_cores else "gpu"]
+    cores = min(MAX_MAPPED_CORES, info.compute_units) if info.kind == "cpu" else GPU_MAP_POINTS
+    shared = (1, 0.0) if info.has_cpu_cores else (GPU_POINTS, SHARING_S)
+    return RunEstimate(
+        (
+            part(CHASE_BENCHMARK, HIERARCHY_POINTS, chase_s),
+            part(SHARING_BENCHMARK, *shared),
+            part(L2_MAP, cores, cores * MAP_POINT_S, cores),
+        )
+    )
 
 
 def walk(plan: Plan, benchmark: Benchmark) -> list[Point]:

@@ -108,15 +108,13 @@ def _grid(context: BenchmarkContext, place: Place, winners: Winners) -> Plan:
             continue
         if not found.worthwhile:
             continue
-        known, near = context.stored(base)
+        known, _ = context.stored(base)
         if known is not None:
             best: Params = dict(known.tuning)
         elif len(found.usable) < 2:
             best = (found.usable or found.worthwhile)[0]
         else:
-            # what is best for a point like this one is a better first choice than what is likely on any device
-            candidates = sorted(found.usable, key=lambda c: near is None or c != near.tuning)
-            best = yield from _tune(context, base, candidates, place)
+            best = yield from _tune(context, base, context.search_order(base, found.usable), place)
         point = context.point({**base, **best}, place)
         if known is not None:
             point = replace(point, note=tuning.provenance_note(known, context.info))
