@@ -17,9 +17,11 @@ from clmembench.measure import repeats, runner
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# files that take longest, from the longest on, slow tests included: processes beside each other take them first, and end with short ones
+# files that take longest, from the longest on, slow tests included: processes beside each other take them first, and end
+# with short ones
 SLOWEST = (
-    "test_oclgrind", "test_hierarchies", "test_faults", "test_tlb", "test_cli", "test_level_names", "test_live_cli", "test_residence",
+    "test_oclgrind", "test_hierarchies", "test_faults", "test_tlb", "test_cli", "test_level_names", "test_live_cli", 
+    "test_residence",
     "test_tune_cli", "test_current_folder", "test_report", "test_worker_process", "test_orphans", "test_docs_commands",
     "test_traced_pool", "test_limits", "test_guidelines", "test_age_policies", "test_topology_cli", "test_interleave",
     "test_single_lines", "test_home_partitions", "test_dissect", "test_opencl", "test_shared_storage", "test_example",
