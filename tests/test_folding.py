@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clmembench.report import folding, render
+from clmembench.report import folding, render, rows, terminal
 from clmembench.report.section import Column, Document, Remark, Section
+from clmembench.results import jsonl
 from tests.terminals import on_terminal
 
 ROOT = Path(__file__).parent.parent
@@ -80,6 +82,48 @@ def test_folding_loses_no_letter_of_any_row(table, width):
     shown = letters("".join(lines))
     for letter in set("".join(cell for row in rows for cell in row)) - {" "}:
         assert shown.count(letter) >= sum(cell.count(letter) for row in rows for cell in row)
+
+
+def words(text: str) -> set[str]:
+    return set(re.split(r"[\s/,=;:_.-]+", text))
+
+
+@pytest.mark.parametrize("width", [60, 80, 110, 140, 200])
+@pytest.mark.parametrize("name", ["xeon-2-cores-pocl-quick", "h200-sxm-quick", "h100-sxm"])
+def test_no_table_breaks_within_a_word_or_between_a_number_and_its_unit(name, width, documents):
+    shown = render.text(documents(name), width=width)
+    assert words(shown) <= words(render.text(documents(name)))
+    assert max(map(folding.columns, shown.splitlines())) <= width
+    broken = re.compile(r"(?<![\w.])(?:[KMGT]i?B|GB/s|ns|us|ms)(?![\w/])")
+    for line in shown.splitlines():
+        assert not broken.match(line.strip()), line
+
+
+@pytest.fixture(scope="module")
+def documents():
+    """A function that gives the summary of a stored run."""
+
+    @functools.cache
+    def document(name: str) -> Document:
+        run = jsonl.read(ROOT / "reports" / f"{name}.jsonl")
+        sheet = rows.sheet_of(run)
+        return terminal.summary_document(*rows.judged_rows(run, sheet), sheet)
+
+    return document
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("spacing_bytes=256 B", ["spacing_bytes=", "256 B"]),
+        ("215 KiB to 1.5 GB/s", ["215 KiB", " ", "to", " ", "1.5 GB/s"]),
+        ("2 sockets", ["2", " ", "sockets"]),
+        ("a_name_that_is_long/b", ["a_", "name_", "that_", "is_", "long/", "b"]),
+        ("item/0/2,x", ["item/", "0/", "2,", "x"]),
+    ],
+)
+def test_a_text_is_broken_at_separators(text, pieces):
+    assert folding._pieces(text) == pieces
 
 
 def test_wide_letters_take_two_columns():

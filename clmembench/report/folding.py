@@ -13,12 +13,16 @@ from typing import NamedTuple
 
 GAP = "  "
 MIN_COLUMNS = 40  # a narrower terminal wraps by itself
-MIN_TEXT_COLUMNS = 16  # of a column of text: narrower ones break words
+LONG_WORD_COLUMNS = 16  # of a word that may also be broken at the joints of a name
+NO_BREAK = "\N{NO-BREAK SPACE}"
 CONTINUATION = "    "  # before what is folded below its row
 
 Paint = Callable[[str, str], str]  # the text of a cell, one padded line of it: that line as the terminal gets it
 
-_PIECE = re.compile(r"\s+|[^\s/,]*[/,]|[^\s/,]+")
+_UNIT = r"(?:(?:[KMGTP]i?)?(?:B|FLOP|op|Hz)(?:/s)?|[num]?s)(?!\w)"
+_PIECE = re.compile(rf"\s+|[\d.,]*\d {_UNIT}|[^\s/,=;]*[/,=;]|[^\s/,=;]+")
+_BEFORE_UNIT = re.compile(rf"(?<=\d) (?={_UNIT})")
+_PART_OF_NAME = re.compile(r".+?[_.:-](?=[^\W\d])|.+")
 
 
 class Cell(NamedTuple):
@@ -52,8 +56,9 @@ def wrap(text: str, width: int, indent: str = "", further: str = "") -> list[str
     width = max(width, MIN_COLUMNS)
     if columns(text) > len(text):  # wide letters are few, so that each is allowed for as if all were wide
         width //= 2
-    lines = textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
-    return lines or [indent]
+    joined = _BEFORE_UNIT.sub(NO_BREAK, text)
+    lines = textwrap.wrap(joined, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
+    return [part.replace(NO_BREAK, " ") for part in lines] or [indent]
 
 
 def columns(text: str) -> int:
@@ -84,12 +89,19 @@ def _bounds(shape: Shape, cells: Sequence[Cell]) -> tuple[int, int]:
     """The widths that a column would have and must have: numbers are never wrapped, texts and headings are."""
     heading, *values = (cell.text for cell in cells if not cell.is_remark)
     longest = max(map(columns, values), default=0)
-    head = max((columns(piece) for piece in _PIECE.findall(heading)), default=0)
+    head = max((columns(piece) for piece in _pieces(heading)), default=0)
     if shape.is_number:
         return max(longest, columns(heading)), max(longest, head)
-    natural = max(min(longest, max(shape.max_cell, MIN_TEXT_COLUMNS)), columns(heading))
-    pieces = max((columns(piece) for value in values for piece in _PIECE.findall(value)), default=0)
-    return natural, min(natural, max(head, min(pieces, MIN_TEXT_COLUMNS)))
+    pieces = max((columns(piece.rstrip()) for value in values for piece in _pieces(value)), default=0)
+    natural = max(min(longest, shape.max_cell), columns(heading), pieces)
+    return natural, max(head, pieces)
+
+
+def _pieces(text: str) -> list[str]:
+    """A text in the pieces between which it may be broken: after spaces and separators, but not between a number and its unit,
+    and in long names after their joints."""
+    found = _PIECE.findall(text)
+    return [part for piece in found for part in (_PART_OF_NAME.findall(piece) if len(piece) > LONG_WORD_COLUMNS else [piece])]
 
 
 def _row_lines(
@@ -133,10 +145,10 @@ def _folded_lines(header: Sequence[Cell], row: Sequence[Cell], fitting: int, ava
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` letters, broken after spaces, slashes and commas, and within longer words."""
+    """The text in lines of at most `width` letters, broken between its pieces, and within one that is wider."""
     lines: list[str] = []
     current = ""
-    for piece in _PIECE.findall(text):
+    for piece in _pieces(text):
         if columns((current + piece).rstrip()) <= width:
             current += piece
             continue
