@@ -429,9 +429,31 @@ def test_text_has_counts_means_and_what_changed_first():
     assert "op=copy" in comparison.comparison_text(["a", "b"], [same], everything=True)
 
 
+FIRST = device("One", uuid="1" * 32, driver="1.0")
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (FIRST, "  both on One, Test Platform 1.0\n"),
+        (device("Two", uuid="2" * 32, driver="1.0"), "the devices differ"),
+        (replace(FIRST, uuid="2" * 32), "two devices of one model"),
+        (replace(FIRST, platform="Unlike"), "the platforms differ"),
+        (replace(FIRST, driver="2.0"), "the drivers differ"),
+    ],
+    ids=["same", "model", "card", "platform", "driver"],
+)
+def test_a_comparison_names_both_devices_and_says_when_they_differ(second, said):
+    text = comparison.comparison_text(["a", "b"], [compare.compare(points(), points())], False, devices=(FIRST, second))
+    assert said in text and text.count("  note: ") == (second != FIRST)
+    for one in (FIRST, second):
+        assert f"{one.name}, {one.platform} {one.driver}" in text
+
+
 def test_json_says_all():
-    (found,) = comparison.comparison_objects(["a", "b"], [compare.compare(points(), points(1.5))])
-    assert (found["first"], found["second"]) == ("a", "b") and len(found["changes"]) == 4
+    runs = points(path="a"), points(1.5, path="b")
+    (found,) = comparison.comparison_objects(runs, [compare.compare(*runs)])
+    assert (found["first"], found["second"]) == ("a", "b") and found["same_device"] and len(found["changes"]) == 4
     assert {"verdict", "ratio", "gain", "params"} <= found["changes"][0].keys()
     assert found["geometric_means"]["memory, bandwidth"]["value"] > 1.4
 

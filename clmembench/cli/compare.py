@@ -57,9 +57,10 @@ def compare(
     found = [_compared(first, other, _fraction(margin), force, wanted) for other in others]
     names = [_name(run) for run in runs]
     if as_json:
-        print(render.json_text(comparison.comparison_objects([run.path for run in runs], found, verdicts)))
+        print(render.json_text(comparison.comparison_objects(runs, found, verdicts)))
     else:
-        print(comparison.comparison_text(names, found, everything, verdicts, *text_output.layout(wide)))
+        of = [run.header.device for run in runs]
+        print(comparison.comparison_text(names, found, everything, verdicts, *text_output.layout(wide), of))
 
 
 @baseline.command("create")
@@ -137,7 +138,8 @@ def check(
         output_file.write(junit, comparison.junit_text(found, judged), overwrite, "--junit")
     print("\n".join(render.wrapped([comparison.judgement_text(judged)], text_output.width(wide))))
     names = [_name(first), _name(second)]
-    print(comparison.comparison_text(names, [found], False, verdicts, *text_output.layout(wide)))
+    of = [run.header.device for run in (first, second)]
+    print(comparison.comparison_text(names, [found], False, verdicts, *text_output.layout(wide), of))
     if judged.outcome == "FAIL":
         exit_codes.stop(f"{judged.reason}: repeat the run to see which of them persist", exit_codes.REGRESSION)
     if judged.outcome == "CANNOT DECIDE":

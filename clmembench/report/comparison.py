@@ -12,6 +12,8 @@ from clmembench.analysis.compare import Change, Comparison
 from clmembench.analysis.decision import Verdict
 from clmembench.analysis.matching import Uncompared
 from clmembench.analysis.stats import Ratio
+from clmembench.model import DeviceInfo, Run
+from clmembench.model.device_identity import is_same_device, is_same_model, is_same_platform
 from clmembench.report import render
 from clmembench.report.section import Column, Remark, Section
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
@@ -35,13 +37,15 @@ def comparison_text(
     verdicts: Set[str] = frozenset(),
     width: int | None = None,
     colour: bool = False,
+    devices: Sequence[DeviceInfo] = (),
 ) -> str:
-    """Each further run against the first: geometric means of the gains, then the points, worst first; those that are the same
+    """Each further run against the first: their `devices`, geometric means of the gains, then the points, worst first; those that are the same
     are only counted unless `everything` or that verdict is wanted. With a `width` no line is wider; `colour` marks verdicts
     with terminal codes."""
     lines: list[str] = []
-    for name, found in zip(names[1:], comparisons, strict=True):
+    for number, (name, found) in enumerate(zip(names[1:], comparisons, strict=True), 1):
         said = [f"{name} against {names[0]}"]
+        said += [f"  {text}" for text in device_lines(devices[0], devices[number])] if devices else []
         of = count(len(found.changes), "value")
         said.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {of}")
         said += [f"  {group}: geometric mean of the gains {_ratio(mean)}" for group, mean in found.means.items()]
@@ -59,6 +63,22 @@ def comparison_text(
     return "\n".join(lines)
 
 
+def device_lines(first: DeviceInfo, second: DeviceInfo) -> list[str]:
+    """The devices of two runs with their drivers, and what the ratios include where they differ."""
+    a, b = (f"{one.name}, {one.platform} {one.driver}" for one in (first, second))
+    if not is_same_model(first, second):
+        note = "the devices differ: the ratios compare two devices, not two states of one"
+    elif not is_same_device(first, second):
+        note = "these are two devices of one model: the ratios include the difference between them"
+    elif not is_same_platform(first, second):
+        note = "the platforms differ: the ratios compare two runtimes on one device"
+    elif first.driver != second.driver:
+        note = "the drivers differ: the ratios include the change of the driver"
+    else:
+        return [f"both on {a}"]
+    return [f"first on {a}", f"second on {b}", f"note: {note}"]
+
+
 def judgement_text(found: Judgement) -> str:
     """The outcome of a check in a sentence or two."""
     said = f"{found.outcome}: {found.reason}."
@@ -69,21 +89,28 @@ def judgement_text(found: Judgement) -> str:
 
 
 def comparison_objects(
-    names: Sequence[str], comparisons: Sequence[Comparison], verdicts: Set[str] = frozenset()
+    runs: Sequence[Run], comparisons: Sequence[Comparison], verdicts: Set[str] = frozenset()
 ) -> list[dict[str, Any]]:
     """One object for each further run, its changes among them, all or those with these verdicts, for JSON."""
     return [
         {
-            "first": names[0],
-            "second": name,
+            "first": runs[0].path,
+            "second": run.path,
+            "first_device": _device_object(runs[0].header.device),
+            "second_device": _device_object(run.header.device),
+            "same_device": is_same_device(runs[0].header.device, run.header.device),
             "geometric_means": {suite: asdict(mean) for suite, mean in comparison.means.items()},
             "changes": [_as_dict(change) for change in comparison.changes if not verdicts or change.verdict in verdicts],
             "only_first": list(comparison.only_first),
             "only_second": list(comparison.only_second),
             "left_out": dict(comparison.left_out),
         }
-        for name, comparison in zip(names[1:], comparisons, strict=True)
+        for run, comparison in zip(runs[1:], comparisons, strict=True)
     ]
+
+
+def _device_object(info: DeviceInfo) -> dict[str, str]:
+    return {"name": info.name, "platform": info.platform, "driver": info.driver, "runtime": info.runtime}
 
 
 def junit_text(found: Comparison, judged: Judgement) -> str:

@@ -158,11 +158,23 @@ class HierarchyObject(TypedDict):
     classic: NotRequired[list[ClassicObject]]
 
 
+class ComparedDevice(TypedDict):
+    """The device of one of two runs that are compared."""
+
+    name: str
+    platform: str
+    driver: str
+    runtime: str
+
+
 class ComparisonObject(TypedDict):
-    """A run compared with the first one."""
+    """A run compared with the first one; `same_device`: the devices of both are one, as far as drivers say."""
 
     first: str
     second: str
+    first_device: ComparedDevice
+    second_device: ComparedDevice
+    same_device: bool
     geometric_means: dict[str, Ratio]
     changes: list[Change]
     only_first: list[str]
