@@ -23,7 +23,20 @@ from typing import Literal
 import numpy as np
 
 from clmembench.host import device_lock
-from clmembench.model import BuildError, Clock, Command, DeviceError, DeviceInfo, Fill, Kernel, Launch, Place, Timing, Value
+from clmembench.model import (
+    BuildError,
+    Clock,
+    Command,
+    DeviceError,
+    DeviceInfo,
+    Fill,
+    Kernel,
+    Launch,
+    Place,
+    Runtime,
+    Timing,
+    Value,
+)
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeBuffer, FakeDevice
 
 HOUR_NS = 3_600_000_000_000
@@ -177,7 +190,7 @@ FAULTS: Mapping[str, Callable[[FaultyDevice], None]] = {
 }
 
 
-class Faulty:
+class Faulty(Runtime):
     """Says that it is OpenCL, and has one device; FAULTY_OPEN=hang or refuse makes opening it fail, as probing does first."""
 
     name = "opencl"

@@ -12,7 +12,7 @@ from clmembench.benchmarks.arithmetic import CONSTANTS, arithmetic
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
-from clmembench.runtimes.opencl.device import RUNTIME
+from clmembench.runtimes.opencl import RUNTIME
 
 
 @pytest.fixture(scope="module", params=["cpu", "gpu"])

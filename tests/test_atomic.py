@@ -11,7 +11,7 @@ from clmembench.benchmarks.atomic import CELL_DISTANCE_BYTES, SPREAD_CELLS, _ato
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
-from clmembench.runtimes.opencl.device import RUNTIME
+from clmembench.runtimes.opencl import RUNTIME
 
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 DEFAULT = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}

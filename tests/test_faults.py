@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from clmembench.measure import device_list
 from clmembench.results import jsonl
-from clmembench.runtimes.opencl import info
+from clmembench.runtimes.opencl import RUNTIME, info
 from clmembench.runtimes.opencl.info import cl
 from tests.commands import cli
 from tests.faulty import BAD_LAUNCH, ROOT, WITHOUT_TEMPORARY, Command, mountable, tree, whole_lines, within
@@ -210,6 +211,8 @@ def platforms_anew():
 @pytest.mark.usefixtures("platforms_anew")
 def test_no_platform_and_platforms_without_a_device(owner, name, driver, tmp_path, monkeypatch):
     monkeypatch.setattr(owner, name, driver)
+    here = device_list.Listing(RUNTIME.devices(), RUNTIME.left_out())
+    monkeypatch.setattr(device_list, "listed", lambda runtime: here)
     done = cli("run", cwd=tmp_path)
     assert done.returncode == 3
     assert "no OpenCL device found" in done.stderr and "pip install 'clmembench[pocl]'" in done.stderr

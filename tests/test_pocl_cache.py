@@ -1,12 +1,18 @@
 """PoCL's cache of compiled programs: what a host that lost power leaves there is compiled again, the rest stays."""
 
+import errno
 import os
+import re
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from clmembench.runtimes.opencl.pocl_cache import cache_folder, remove_empty_programs
+from clmembench.measure.job import Job
+from clmembench.measure.worker_process import WorkerError, WorkerProcess
+from clmembench.runtimes.opencl import RUNTIME, drivers
+from clmembench.runtimes.opencl.pocl_cache import cache_folder, damage, remove_empty_programs, unusable_reason
 
 RUN = """
 import numpy as np
@@ -93,3 +99,81 @@ def test_a_program_without_kernels_is_told_with_the_folder_to_remove(cache):
         os.truncate(path, 0)  # just now: it is left, as if another process were writing it
     failed = run_kernel()
     assert f"without kernels: remove its cache of programs, {cache}" in failed.stderr.splitlines()[-1]
+
+
+def system(**changes):
+    """What statvfs says of a file system with room, but for these changes."""
+    room = {"f_flag": 0, "f_bavail": 9, "f_files": 9, "f_favail": 9}
+    return lambda path: SimpleNamespace(**{**room, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, ""),
+        ({"f_flag": os.ST_NOEXEC}, "is on a file system that is mounted noexec"),
+        ({"f_bavail": 0}, "is on a file system that is full"),
+        ({"f_favail": 0}, "is on a file system that is full"),
+        ({"f_files": 0, "f_favail": 0}, ""),  # a file system that counts no files
+    ],
+)
+def test_a_file_system_that_the_cache_cannot_be_on_is_named(cache, monkeypatch, changes, says):
+    monkeypatch.setattr(os, "statvfs", system(**changes))
+    reason = unusable_reason()
+    assert (says in reason and str(cache) in reason and "set POCL_CACHE_DIR" in reason) if says else not reason
+
+
+def test_a_folder_that_cannot_be_made_or_written_is_named_and_pocl_is_missed(tmp_path, cache, monkeypatch):
+    assert not unusable_reason() and not drivers.pocl_without_cache()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert f"{cache} cannot be written: no permission" in unusable_reason()
+    monkeypatch.setenv("POCL_CACHE_DIR", str(cache / "a" / "b"))
+    assert f"{cache}/a/b cannot be made in {cache}: no permission" in unusable_reason()
+    (cache / "a").write_text("")
+    assert unusable_reason().startswith(
+        f"PoCL's cache folder {cache}/a/b cannot be made: {cache}/a is no folder: set POCL_CACHE_DIR"
+    )
+    monkeypatch.setattr(drivers, "registered", lambda: [SimpleNamespace(library="/x/libpocl.so.2")])
+    assert drivers.pocl_without_cache() == [unusable_reason()]
+
+
+def whole_library(nbytes=256):
+    """The least that is a whole ELF library: a header whose section table ends within the file."""
+    head = bytearray(64)
+    head[:6], head[40:48], head[58:62] = b"\x7fELF\x02\x01", (128).to_bytes(8, "little"), b"\x40\0\x02\0"
+    return bytes(head).ljust(nbytes, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("content", "damaged"),
+    [(whole_library(), False), (whole_library(255), True), (whole_library()[:63], True), (b"no library", True), (b"", True)],
+)
+def test_a_kernel_that_is_no_whole_library_explains_a_death(cache, content, damaged):
+    kernel = program(cache, "AAKERNEL", 9, 9) / "f" / "1-1-1" / "f.so"
+    kernel.write_bytes(content)
+    said = damage("", os.environ)
+    assert (f"cannot be loaded, {kernel}: remove the folder {cache}" in said) if damaged else not said
+
+
+def test_the_drivers_last_words_name_the_kernel(cache, monkeypatch):
+    log = f"dlopen(\"{cache}/AA/f.so\") failed with '{cache}/AA/f.so: {os.strerror(errno.EIO)}'.\nnote: missing symbols"
+    assert f"cannot be loaded, {cache}/AA/f.so: remove the folder {cache}" in damage(log, os.environ)
+    assert not damage(log.replace(str(cache), "/elsewhere"), os.environ)
+    assert "cannot be loaded, " in damage(log, {"POCL_CACHE_DIR": str(cache)})
+    monkeypatch.setattr(os, "statvfs", system(f_flag=os.ST_NOEXEC))
+    assert "mounted noexec" in damage(log, os.environ)
+
+
+def test_a_worker_that_dies_of_a_damaged_kernel_names_the_cache(cache):
+    pocl = [info for info in RUNTIME.devices() if "portable" in info.platform.lower()]
+    if not pocl:
+        pytest.skip("PoCL is not installed")
+    job = Job("opencl", pocl[0])
+    with WorkerProcess(job) as worker:
+        worker.probe()
+    for kernel in cache.rglob("*.so"):
+        kernel.write_bytes(kernel.read_bytes()[:5000])  # what is mapped beyond its end is a SIGBUS without a word
+    with WorkerProcess(job) as worker, pytest.raises(WorkerError) as died:
+        worker.probe()
+    assert re.search(r"its process died of SIG\w+: PoCL's cache holds a kernel", str(died.value))
+    assert f"remove the folder {cache}" in str(died.value)

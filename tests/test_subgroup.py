@@ -11,7 +11,7 @@ import pytest
 from clmembench.benchmarks.subgroup import MEMORIES, TABLE_WORDS, make_chains, position_after, step_latency, subgroup
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
-from clmembench.runtimes.opencl.device import RUNTIME
+from clmembench.runtimes.opencl import RUNTIME
 
 PLAIN = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 32, "groups": 2}
 

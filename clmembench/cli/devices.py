@@ -25,20 +25,37 @@ def runtime_of(selector: str | None) -> str:
     return "sycl" if (selector or "").startswith(SYCL) else "opencl"
 
 
-def listed(selector: str | None = None) -> list[DeviceInfo]:
+def listed(selector: str | None = None) -> Sequence[DeviceInfo]:
     """Every device of the runtime that a selector names, OpenCL's without one. Ends the command with NO_DEVICE where there is
     none, or the runtime does not load."""
-    from clmembench.runtimes import runtime
-
     sycl = runtime_of(selector) == "sycl"
     try:
-        found = runtime(runtime_of(selector)).devices()
+        found, left_out = _listing("sycl" if sycl else "opencl")
     except ImportError as error:
         remedy = "pip install 'clmembench[sycl]'" if sycl else "pip install --force-reinstall pyopencl"
         exit_codes.stop(f"{'dpctl' if sycl else 'pyopencl'} does not load ({error}): {remedy}", exit_codes.NO_DEVICE)
+    if not found and left_out:
+        exit_codes.stop(f"no {'SYCL' if sycl else 'OpenCL'} device can be used: {'; '.join(left_out)}", exit_codes.NO_DEVICE)
     if not found:
         exit_codes.stop(exit_codes.NO_SYCL if sycl else exit_codes.NO_OPENCL, exit_codes.NO_DEVICE)
+    _warn(left_out)
     return found
+
+
+def _listing(name: str) -> tuple[Sequence[DeviceInfo], Sequence[str]]:
+    """The devices of a runtime, and why others are left out. Raises ImportError where the runtime does not load."""
+    from clmembench.measure import device_list
+
+    try:
+        found = device_list.listed(name)
+    except ValueError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    return found.devices, found.left_out
+
+
+def _warn(left_out: Sequence[str]) -> None:
+    for sentence in left_out:
+        exit_codes.say(f"warning: {sentence}")
 
 
 def every_device() -> list[tuple[str, DeviceInfo]]:
@@ -46,15 +63,18 @@ def every_device() -> list[tuple[str, DeviceInfo]]:
     none at all."""
     from importlib.util import find_spec
 
-    from clmembench.runtimes import runtime
-
-    sycl: list[DeviceInfo] = []
+    sycl: Sequence[DeviceInfo] = ()
     if find_spec("dpctl") is not None:
         try:
-            sycl = runtime("sycl").devices()
+            sycl, left_out = _listing("sycl")
+            _warn(left_out)
         except ImportError as error:
-            exit_codes.say(f"warning: dpctl does not load ({error}): its devices are not listed")
-    opencl = runtime("opencl").devices() if sycl else listed()
+            _warn([f"dpctl does not load ({error}): its devices are not listed"])
+    if sycl:
+        opencl, left_out = _listing("opencl")
+        _warn(left_out)
+    else:
+        opencl = listed()
     return [*((str(n), info) for n, info in enumerate(opencl)), *((f"{SYCL}{n}", info) for n, info in enumerate(sycl))]
 
 
@@ -190,10 +210,8 @@ def describe(
 
 def _values(name: str, axis: Axis) -> str:
     """The values on the first device, in the unit that the axis' name declares; they depend on a device."""
-    from clmembench.runtimes import runtime
-
     try:
-        infos = runtime("opencl").devices()
+        infos, _ = _listing("opencl")
     except ImportError:
         infos = []
     if not infos:

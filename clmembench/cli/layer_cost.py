@@ -120,13 +120,12 @@ def _sides(device: str | None) -> tuple[RequestedSide, RequestedSide]:
 def _opencl_side(sycl: DeviceInfo) -> RequestedSide:
     """The same hardware under OpenCL, by the same driver where there is one: that of the extra `sycl` is registered nowhere,
     and is named to the loader of a worker process."""
-    from clmembench.measure import ab_side
+    from clmembench.measure import ab_side, device_list
     from clmembench.measure.worker_process import Start
-    from clmembench.runtimes import runtime
     from clmembench.runtimes.hardware import is_same_hardware
     from clmembench.runtimes.sycl.library import packaged_driver
 
-    here = [info for info in runtime("opencl").devices() if is_same_hardware(sycl, info)]
+    here = [info for info in device_list.listed("opencl").devices if is_same_hardware(sycl, info)]
     alike = [info for info in here if info.driver == sycl.driver]
     driver = packaged_driver()
     if not alike and driver is not None:

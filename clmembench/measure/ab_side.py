@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from clmembench import resources
 from clmembench.host import fresh_interpreter
+from clmembench.measure.device_list import decode_device
 from clmembench.measure.worker_process import Start
 from clmembench.model import DeviceInfo
 
@@ -22,7 +23,12 @@ _LIST = """
 import dataclasses, json, sys, clmembench
 from clmembench.host import environment
 from clmembench.runtimes import runtime
-found = [dataclasses.asdict(info) for info in runtime(sys.argv[1]).devices()]
+try:
+    from clmembench.measure.device_list import listed
+    found = listed(sys.argv[1]).devices
+except ImportError:  # an older version
+    found = runtime(sys.argv[1]).devices()
+found = [dataclasses.asdict(info) for info in found]
 print("\\n" + json.dumps([clmembench.__version__, environment.packages(), found], default=sorted))
 """
 
@@ -95,12 +101,7 @@ def read_installation(side: str, start: Start, runtime: str = "opencl") -> Insta
         raise SideError(f"{side} cannot be started: {error}") from error
     try:
         version, packages, found = json.loads(done.stdout.splitlines()[-1])
-        known = {field.name for field in fields(DeviceInfo)}
-        devices = [
-            DeviceInfo(**{**{k: v for k, v in one.items() if k in known}, "features": frozenset(one["features"])})
-            for one in found
-        ]
-        return Installation(str(version), dict(packages), devices)
+        return Installation(str(version), dict(packages), [decode_device(one) for one in found])
     except (ValueError, TypeError, KeyError, IndexError) as error:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         if "No module named 'clmembench." in last:  # it has clmembench, whose modules have other names

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 from clmembench.host import fresh_interpreter
 from clmembench.measure.job import Job, ProbeResult, job_line
+from clmembench.measure.process_end import describe_end, last_words
 from clmembench.measure.worker import probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
@@ -43,8 +44,7 @@ class WorkerError(Exception):
 
     def last_words(self) -> str:
         """What the process printed last, to be put behind the message; "" where it printed nothing."""
-        lines = self.log.strip().splitlines()
-        return f"; it last said: {lines[-1]}" if lines else ""
+        return last_words(self.log)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class WorkerProcess:
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker process
         variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
-        environment = fresh_interpreter.environment(variables)
+        self._variables = environment = fresh_interpreter.environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, which must all be executed
         self._process = subprocess.Popen(
             self.start.command("clmembench.measure.worker"),
@@ -221,7 +221,8 @@ class WorkerProcess:
                     raise WorkerError(reason, Cause.TIMEOUT, self._log())
                 chunk = os.read(descriptor, 1 << 20)
                 if not chunk:
-                    raise WorkerError(self._death(), Cause.PROCESS_DIED, self._log())
+                    death, log = self._death(), self._log()
+                    raise WorkerError(f"{death}{self._death_cause(log)}", Cause.PROCESS_DIED, log)
                 self._buffer += chunk
                 if len(self._buffer) > MAX_LINE_BYTES + 1 and b"\n" not in self._buffer[: MAX_LINE_BYTES + 1]:
                     raise self._no_answer(f"over {MAX_LINE_BYTES} bytes in one line")
@@ -263,15 +264,15 @@ class WorkerProcess:
             self.kill()
             return "its process closed its answers and did not end"
         self._end_group()
-        if code >= 0:
-            return f"its process ended with exit code {code}"
-        try:
-            name = signal.Signals(-code).name
-            # Linux kills processes so when memory runs out
-            why = ": killed from outside, perhaps because the host ran out of memory: lower --size" if name == "SIGKILL" else ""
-            return f"its process died of {name}{why}"
-        except ValueError:
-            return f"its process died of signal {-code}"
+        # Linux kills processes so when memory runs out
+        why = (
+            ": killed from outside, perhaps because the host ran out of memory: lower --size" if code == -signal.SIGKILL else ""
+        )
+        return f"its process {describe_end(code)}{why}"
+
+    def _death_cause(self, log: str) -> str:
+        cause = runtime(self.job.runtime).death_cause(self.job.device, log, self._variables)
+        return f": {cause}" if cause else ""
 
     def _log(self) -> str:
         self._errors.seek(0, os.SEEK_END)

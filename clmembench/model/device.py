@@ -52,6 +52,7 @@ class DeviceInfo:
     local_mem_type: Literal["", "local", "global"] = ""  # where local memory lies, by the driver; "" in runs of older versions
     runtime: str = "opencl"  # the name of the runtime that listed it and opens it
     instance: int = 0  # from 1, among devices of one driver that are alike and have neither UUID nor PCI address of their own
+    library: str = ""  # of its driver, where it is the only one that worker processes may load: another one ends them
 
     @property
     def has_cpu_cores(self) -> bool:
@@ -129,11 +130,35 @@ class Device(Protocol):
     def sources(self) -> str: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A driver that a runtime loads: its name and where it is registered, for messages; its library; and the environment of a
+    process that loads no other."""
+
+    name: str
+    library: str
+    environment: Mapping[str, str]
+
+
 class Runtime(Protocol):
-    """A way to reach devices: OpenCL, the scripted fake, host libraries."""
+    """A way to reach devices: OpenCL, the scripted fake, host libraries. A runtime that inherits from it has all but the first
+    four from here: nothing to say."""
 
     @property
     def name(self) -> str: ...
     def devices(self) -> list[DeviceInfo]: ...
     def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]: ...
     def open(self, info: DeviceInfo) -> Device: ...
+
+    def left_out(self) -> Sequence[str]:
+        """Why a device or a driver is not among `devices`, a sentence each."""
+        return ()
+
+    def drivers(self) -> Sequence[Driver]:
+        """The drivers that are registered, in the order in which they are loaded; without loading any."""
+        return ()
+
+    def death_cause(self, info: DeviceInfo, log: str, environment: Mapping[str, str]) -> str:
+        """What the driver's last output or its files show about the death of a process with that environment, and the remedy;
+        empty where they show nothing."""
+        return ""

@@ -7,6 +7,20 @@ import numpy as np
 from clmembench.model import Array, DeviceError, DeviceInfo, Launch, Local
 
 
+def unusable_claim(info: DeviceInfo) -> str:
+    """Why nothing can be measured on a device of such claims; empty where something can."""
+    for claim, number in (
+        ("allocate at most", info.max_alloc_bytes),
+        ("have a memory of", info.global_mem_bytes),
+    ):
+        if number < 1:
+            return f"its driver claims to {claim} {number} B"
+    for claim, number in (("compute units", info.compute_units), ("work-items in a work-group, at most", info.max_work_group)):
+        if number < 1:
+            return f"its driver claims {number} {claim}"
+    return ""
+
+
 def check_buffer(info: DeviceInfo, nbytes: int) -> None:
     """Raises DeviceError, in bytes and before allocating, for a buffer over the device's largest."""
     limit = info.max_alloc_bytes

@@ -24,6 +24,7 @@ from clmembench.model import (
     Launch,
     MemoryKind,
     Place,
+    Runtime,
     Timing,
     Value,
 )
@@ -164,7 +165,7 @@ class FakeDevice:
         return Timing(2 * device_ns, device_ns if stamped else None, device_ns // 10 if stamped else None, device_ns)
 
 
-class Fake:
+class Fake(Runtime):
     """One fake device. CLMEMBENCH_FAKE_FAULT=KIND:KERNEL in the environment makes that kernel die, hang or fail."""
 
     name = "fake"

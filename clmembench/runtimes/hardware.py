@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import driver_uuid, made_id, name_key, pci_address
+
+_RANK = {"gpu": 0, "accelerator": 1, "cpu": 2}
+_T = TypeVar("_T")
 
 
 def told_apart(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
@@ -26,6 +30,16 @@ def told_apart(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
         info if known or alike.count(key) == 1 else replace(info, instance=alike[: place + 1].count(key))
         for place, (info, known, key) in enumerate(zip(found, addressed, alike, strict=True))
     ]
+
+
+def listing_order(found: Iterable[_T], info_of: Callable[[_T], DeviceInfo]) -> list[_T]:
+    """Devices of one runtime as they are listed: each once, however often its driver is registered; GPUs before accelerators
+    before CPUs, and those with memory of their own first."""
+    once: dict[tuple[str, str, str], _T] = {}
+    for one in found:
+        info = info_of(one)
+        once.setdefault((info.uuid, info.driver, info.name), one)
+    return sorted(once.values(), key=lambda one: (_RANK[info_of(one).kind], info_of(one).shares_host_memory))
 
 
 def is_same_hardware(one: DeviceInfo, other: DeviceInfo) -> bool:

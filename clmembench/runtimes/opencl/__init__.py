@@ -1,5 +1,5 @@
-"""The runtime for OpenCL through pyopencl; device.py puts its parts together."""
+"""The runtime for OpenCL through pyopencl; runtime.py puts its parts together."""
 
-from clmembench.runtimes.opencl.device import RUNTIME
+from clmembench.runtimes.opencl.runtime import RUNTIME
 
 __all__ = ["RUNTIME"]

@@ -73,10 +73,10 @@ def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Val
     child's environment would make every benchmark compile all its kernels anew. So a further kernel of a name that was never
     used before stands behind the source: whatever the cache is keyed by, source, options or PTX, it has not seen that.
     """
-    if _NVIDIA_COMPILER not in device.extensions.split() or not kernel.source:
-        return {}
     unseen = f"{kernel.source}\nkernel void unseen_{uuid4().hex}(global int* out) {{ out[0] = 1; }}\n"
     try:
+        if _NVIDIA_COMPILER not in device.extensions.split() or not kernel.source:
+            return {}
         program = _program(context, unseen, [*kernel.options, "-cl-nv-verbose"])
         log = program.get_build_info(device, cl.program_build_info.LOG)
     except cl.Error:  # the kernel itself was built: that there is no log costs its facts alone

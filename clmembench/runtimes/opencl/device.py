@@ -16,7 +16,6 @@ from clmembench.model import (
     Call,
     Clock,
     Command,
-    DeviceError,
     DeviceInfo,
     HostPart,
     ImageForm,
@@ -24,7 +23,6 @@ from clmembench.model import (
     Launch,
     Local,
     MemoryKind,
-    Place,
     Skip,
     Timing,
     Value,
@@ -35,12 +33,7 @@ from clmembench.runtimes.host_timing import time_library_work
 from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
 from clmembench.runtimes.opencl.errors import explained_errors
-from clmembench.runtimes.opencl.info import describe, installed_platforms
-from clmembench.runtimes.opencl.pocl_cache import remove_empty_programs
 from clmembench.runtimes.opencl.sample import CommandTimer, interleaved_sample, prepare_commands, time_commands
-
-# the variable that limits the threads of a CPU's driver, by a word of its platform's name
-_THREAD_VARIABLES = {"portable": "POCL_MAX_PTHREAD_COUNT", "intel": "DPCPP_CPU_NUM_CUS"}
 
 
 class OpenCLDevice:
@@ -207,34 +200,4 @@ class OpenCLDevice:
         return objects[number]
 
 
-class OpenCL:
-    """Every OpenCL device of this host, GPUs first."""
-
-    name = "opencl"
-
-    def devices(self) -> list[DeviceInfo]:
-        return [info for info, _ in installed_platforms()]
-
-    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
-        """A child's extra environment: its Place, which drivers of CPUs take as a number of threads."""
-        if place.compute_units is None or info.kind != "cpu":
-            return {}
-        driver = next((name for name in _THREAD_VARIABLES if name in info.platform.lower()), "")
-        return {_THREAD_VARIABLES[driver]: str(place.compute_units)} if driver else {}
-
-    def open(self, info: DeviceInfo) -> OpenCLDevice:
-        """Raises DeviceError when the device is gone or is known to give wrong results."""
-        if "llvmpipe" in info.name.lower():
-            raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
-        for found, handle in installed_platforms():
-            # two drivers may give one device one id
-            if (found.id, found.platform, found.driver, found.name) == (info.id, info.platform, info.driver, info.name):
-                if "portable" in info.platform.lower():
-                    remove_empty_programs()
-                return OpenCLDevice(info, handle)
-        raise DeviceError(f"device {info.name} ({info.id}) is no longer there: see clmembench devices")
-
-
-RUNTIME = OpenCL()
-
-__all__ = ["RUNTIME", "OpenCL", "OpenCLDevice", "OpenCLKernel", "describe"]
+__all__ = ["OpenCLDevice", "OpenCLKernel"]

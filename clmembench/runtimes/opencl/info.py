@@ -6,14 +6,15 @@ import ctypes
 import hashlib
 import os
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyopencl as cl
 
 from clmembench.model import DeviceInfo
+from clmembench.runtimes.device_limits import unusable_claim
+from clmembench.runtimes.hardware import listing_order
 from clmembench.runtimes.host_cpu import cpu_id
 
 _UUID_KHR = 0x106A  # cl_khr_device_uuid; pyopencl has no name for it
@@ -29,23 +30,32 @@ _LOCAL_MEM_TYPES: dict[int, Literal["local", "global"]] = {
     cl.device_local_mem_type.LOCAL: "local",
     cl.device_local_mem_type.GLOBAL: "global",
 }
-_PLATFORM_NOT_FOUND = -1001
+_PLATFORM_NOT_FOUND, _DEVICE_NOT_FOUND = -1001, -1
+_NAME_QUERIES = {"platform": ("clGetPlatformInfo", 0x0902), "device": ("clGetDeviceInfo", 0x102B)}
+_BAD_ANSWERS = (cl.Error, ValueError, OverflowError, TypeError)  # errors of queries, and texts and numbers that are none
 _SIMULATORS = ("Oclgrind",)  # platforms that interpret kernels to look for faults
 
 
+class Installed(NamedTuple):
+    """(info, handle) of every device, each once, in order; and why others are left out, a sentence each."""
+
+    devices: list[tuple[DeviceInfo, Any]]
+    left_out: list[str]
+
+
 @cache
-def installed_platforms() -> list[tuple[DeviceInfo, Any]]:
-    """(info, handle) of every device, each once, GPUs before accelerators before CPUs; empty where there is no OpenCL.
+def installed_platforms() -> Installed:
+    """Every device, GPUs before accelerators before CPUs; none where there is no OpenCL.
 
     Simulators are not among them, nor counted where platforms are numbered: how long they take says nothing of any device.
     """
-    return _described([platform for platform in _platforms() if platform.name.strip() not in _SIMULATORS])
+    return _described(simulators=False)
 
 
 @cache
 def simulator_devices() -> list[tuple[DeviceInfo, Any]]:
     """(info, handle) of every device that is none, for checking kernels; empty where no simulator is installed."""
-    return _described([platform for platform in _platforms() if platform.name.strip() in _SIMULATORS])
+    return _described(simulators=True).devices
 
 
 def _platforms() -> list[Any]:
@@ -57,19 +67,39 @@ def _platforms() -> list[Any]:
         raise
 
 
-def _described(platforms: Sequence[Any]) -> list[tuple[DeviceInfo, Any]]:
-    found: dict[tuple[str, str, str], tuple[DeviceInfo, Any]] = {}
-    for p, platform in enumerate(platforms):
+def _described(simulators: bool) -> Installed:
+    found, left_out, p = list[tuple[DeviceInfo, Any]](), list[str](), -1
+    for platform in _platforms():
         try:
+            if (platform.name.strip() in _SIMULATORS) != simulators:
+                continue
+            p += 1
             devices = platform.get_devices()
-        except cl.Error:  # a platform whose hardware is absent says so by an error
+        except _BAD_ANSWERS as error:
+            if getattr(error, "code", 0) != _DEVICE_NOT_FOUND:  # by which a platform says that its hardware is absent
+                words = _text(platform, "platform") or "an OpenCL platform without a readable name"
+                left_out.append(f"{words} does not list its devices: {_first_line(error)}: reinstall or update this driver")
             continue
         for d, device in enumerate(devices):
-            info = describe(device, f"{p}:{d}", d)
-            # the same driver can be registered twice, under two loaders' folders
-            found.setdefault((info.uuid, info.driver, info.name), (info, device))
-    rank = {"gpu": 0, "accelerator": 1, "cpu": 2}
-    return sorted(found.values(), key=lambda f: (rank[f[0].kind], f[0].shares_host_memory))
+            try:
+                info = describe(device, f"{p}:{d}", d)
+                reason = unusable_claim(info)
+            except _BAD_ANSWERS as error:
+                reason = f"its driver does not describe it: {_first_line(error)}"
+            if reason:
+                words = _text(device, "device") or "a device without a readable name"
+                left_out.append(f"{words} ({_text(platform, 'platform')} {p}:{d}) is left out: {reason}: update its driver")
+            else:
+                found.append((info, device))
+    # the same driver can be registered twice, under two loaders' folders
+    return Installed(listing_order(found, lambda one: one[0]), left_out)
+
+
+def _first_line(error: Exception) -> str:
+    """An error as one short line; an undecodable text is an error whose words say nothing about OpenCL."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"a text of it is not UTF-8 ({error.object[:32]!r})"
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
@@ -141,11 +171,25 @@ def _pci(device: Any) -> str:
 
 def _uuid(device: Any) -> str:
     """The device's UUID by the loader that pyopencl itself has loaded; empty where that cannot be asked."""
+    found = _query("clGetDeviceInfo", device, _UUID_KHR, 16)
+    return found.hex() if len(found) == 16 and any(found) else ""
+
+
+def _text(handle: Any, kind: Literal["platform", "device"]) -> str:
+    """A name as it can be printed: pyopencl gives none that is not UTF-8."""
+    text = _query(*_NAME_QUERIES[kind][:1], handle, _NAME_QUERIES[kind][1], 1024)
+    return re.sub(r"\s+", " ", text.split(b"\0")[0].decode(errors="replace").strip())
+
+
+def _query(function: str, handle: Any, number: int, most_bytes: int) -> bytes:
+    """A claim as bytes, by the loader that pyopencl itself has loaded; empty where nobody answers."""
     libraries = sorted((Path(cl.__file__).parent / ".libs").glob("libOpenCL*"))
     try:
         loader = ctypes.CDLL(str(libraries[0]) if libraries else "libOpenCL.so.1")
     except OSError:
-        return ""
-    buffer = (ctypes.c_ubyte * 16)()
-    code = loader.clGetDeviceInfo(ctypes.c_void_p(device.int_ptr), _UUID_KHR, ctypes.c_size_t(16), buffer, None)
-    return bytes(buffer).hex() if code == 0 and any(buffer) else ""
+        return b""
+    buffer, size = (ctypes.c_ubyte * most_bytes)(), ctypes.c_size_t(0)
+    code = getattr(loader, function)(
+        ctypes.c_void_p(handle.int_ptr), number, ctypes.c_size_t(most_bytes), buffer, ctypes.byref(size)
+    )
+    return bytes(buffer)[: size.value] if code == 0 else b""

@@ -1,27 +1,75 @@
-"""Mends PoCL's cache of compiled programs, in which a host that lost power or a full disk leaves empty files.
+"""PoCL's cache of compiled programs: mends what a host that lost power leaves there, and explains what else breaks it.
 
-PoCL takes an empty file for a compiled program: one without kernels, or one whose kernel stops the process (seen with 3.0).
+PoCL takes an empty file for a compiled program: one without kernels, or one whose kernel stops the process; a folder that it
+cannot write leaves it without devices, and a kernel's library that cannot be loaded ends the process (seen with 3.0).
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Literal
 
 _LONG_AGO_S = 30.0  # another process may be writing a younger file
 _PROGRAM, _KERNEL = "program.bc", ".so"
+_LOADED = re.compile(r"dl(?:open|sym)\(\"([^\"]+)\"")  # how PoCL begins the line that says which library does not load
 
 
-def cache_folder() -> Path:
-    """Where PoCL keeps what it compiled, whether it exists or not."""
-    if own := os.environ.get("POCL_CACHE_DIR"):
+def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where PoCL keeps what it compiled, whether it exists or not; by this process's environment or another's."""
+    known = os.environ if environment is None else environment
+    if own := known.get("POCL_CACHE_DIR"):
         return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME") or Path(os.environ.get("HOME", ""), ".cache")
+    base = known.get("XDG_CACHE_HOME") or Path(known.get("HOME", ""), ".cache")
     return Path(base, "pocl", "kcache")
+
+
+def unusable_reason(environment: Mapping[str, str] | None = None) -> str:
+    """Why PoCL cannot work with its cache folder, and the remedy; empty where the folder, or the one in which PoCL would make
+    it, can be written and its libraries loaded."""
+    folder = cache_folder(environment)
+    fault, there = "", next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
+    if not there.is_dir():
+        fault = f"cannot be made: {there} is no folder"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        fault = f"cannot be {'written' if there == folder else f'made in {there}'}: no permission, or a read-only file system"
+    else:
+        system = os.statvfs(there)
+        if system.f_flag & getattr(os, "ST_NOEXEC", 0):
+            fault = "is on a file system that is mounted noexec, from which no compiled kernel can be loaded"
+        elif not system.f_bavail or (system.f_files and not system.f_favail):
+            fault = "is on a file system that is full"
+    return f"PoCL's cache folder {folder} {fault}: set POCL_CACHE_DIR to a folder that can be used" if fault else ""
+
+
+def damage(log: str, environment: Mapping[str, str]) -> str:
+    """What the log of a process that died, or a kernel's library that is not whole, shows of the cache; empty where neither
+    does."""
+    folder = cache_folder(environment)
+    named = [path for path in _LOADED.findall(log) if path.startswith(f"{folder.absolute()}{os.sep}")]
+    if not named:
+        named = [str(path) for path in _files(folder) if path.suffix == _KERNEL and _is_cut_short(path)]
+    if not named:
+        return ""
+    remedy = f"remove the folder {folder}, which PoCL fills again"
+    return unusable_reason(environment) or f"PoCL's cache holds a kernel that cannot be loaded, {named[-1]}: {remedy}"
+
+
+def _is_cut_short(path: Path) -> bool:
+    """Whether a file is no whole ELF library: its header says where its last table ends."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        head, size = file.read(64), os.fstat(file.fileno()).st_size
+        if head[:5] != b"\x7fELF\x02":  # 64 bits
+            return head[:4] != b"\x7fELF"
+        order: Literal["little", "big"] = "little" if head[5:6] == b"\x01" else "big"
+        start, entry, count = (int.from_bytes(head[a:b], order) for a, b in ((40, 48), (58, 60), (60, 62)))
+        return len(head) < 64 or start + entry * count > size
+    return False
 
 
 def remove_empty_programs() -> int:
@@ -38,8 +86,18 @@ def remove_empty_programs() -> int:
 
 
 def _empty_files(folder: Path) -> Iterator[Path]:
-    """By scandir, since each worker process looks and a cache that has seen many runs has thousands of folders."""
-    now, folders = time.time(), [str(folder)]
+    now = time.time()
+    for path in _files(folder):
+        with contextlib.suppress(OSError):
+            state = path.stat()
+            if not state.st_size and now - state.st_mtime > _LONG_AGO_S:
+                yield path
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Programs and kernels. By scandir, since each worker process looks and a cache that has seen many runs has thousands of
+    folders."""
+    folders = [str(folder)]
     while folders:
         try:
             entries = list(os.scandir(folders.pop()))
@@ -49,7 +107,4 @@ def _empty_files(folder: Path) -> Iterator[Path]:
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             elif entry.name == _PROGRAM or entry.name.endswith(_KERNEL):
-                with contextlib.suppress(OSError):
-                    state = entry.stat()
-                    if not state.st_size and now - state.st_mtime > _LONG_AGO_S:
-                        yield Path(entry.path)
+                yield Path(entry.path)

@@ -22,6 +22,7 @@ from clmembench.model import (
     Launch,
     MemoryKind,
     Place,
+    Runtime,
     Skip,
     Timing,
     Value,
@@ -185,7 +186,7 @@ class SyclDevice:
         return self._out_of_order[clock != "host"]
 
 
-class Sycl:
+class Sycl(Runtime):
     """Every SYCL device of this host, GPUs first. Its methods raise ImportError where the extra `sycl` is not installed."""
 
     name = "sycl"

@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 from clmembench.model import DeviceInfo
+from clmembench.runtimes.hardware import listing_order
 from clmembench.runtimes.host_cpu import cpu_id
 from clmembench.runtimes.sycl.library import dpctl
 
@@ -20,7 +21,6 @@ _ASPECTS = {
     "usm_host_allocations": "usm_host",
 }
 _KINDS: dict[str, Literal["gpu", "cpu", "accelerator"]] = {"gpu": "gpu", "cpu": "cpu"}
-_RANK = {"gpu": 0, "accelerator": 1, "cpu": 2}
 
 
 @cache
@@ -32,8 +32,7 @@ def installed_devices() -> list[tuple[DeviceInfo, Any]]:
     no place in them.
     """
     usable = [handle for handle in dpctl().get_devices() if handle.has_aspect_usm_device_allocations]
-    found = [(describe(handle), handle) for handle in usable]
-    return sorted(found, key=lambda one: (_RANK[one[0].kind], one[0].shares_host_memory))
+    return listing_order(((describe(handle), handle) for handle in usable), lambda one: one[0])
 
 
 def describe(handle: Any) -> DeviceInfo:

@@ -1,0 +1,84 @@
+"""The OpenCL runtime: lists devices, opens them, and explains what keeps a driver from either.
+
+pyopencl is imported only where a driver is asked: the command line asks in another process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from clmembench.model import DeviceError, DeviceInfo, Driver, Place, Runtime
+from clmembench.runtimes.opencl import drivers, pocl_cache
+
+if TYPE_CHECKING:
+    from clmembench.runtimes.opencl.device import OpenCLDevice
+
+# the variable that limits the threads of a CPU's driver, by a word of its platform's name
+_THREAD_VARIABLES = {"portable": "POCL_MAX_PTHREAD_COUNT", "intel": "DPCPP_CPU_NUM_CUS"}
+
+
+class OpenCL(Runtime):
+    """Every OpenCL device of this host, GPUs first."""
+
+    name = "opencl"
+
+    def devices(self) -> list[DeviceInfo]:
+        from clmembench.runtimes.opencl.info import installed_platforms
+
+        return [info for info, _ in installed_platforms().devices]
+
+    def left_out(self) -> Sequence[str]:
+        """Devices that cannot be described; PoCL, where its cache keeps it from working; where there is no device at all, what
+        is wrong with each driver."""
+        from clmembench.runtimes.opencl.info import installed_platforms
+
+        found = installed_platforms()
+        reasons = list(found.left_out)
+        if not any(_is_pocl(info) for info, _ in found.devices):
+            reasons += drivers.pocl_without_cache()
+        return reasons if found.devices or reasons else drivers.unloadable()
+
+    def drivers(self) -> Sequence[Driver]:
+        return drivers.registered()
+
+    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+        """A child's extra environment: the only driver to load, where that matters; and its Place, which drivers of CPUs take
+        as a number of threads."""
+        alone = drivers.only(info.library) if info.library else {}
+        if place.compute_units is None or info.kind != "cpu":
+            return alone
+        driver = next((name for name in _THREAD_VARIABLES if name in info.platform.lower()), "")
+        return {**alone, _THREAD_VARIABLES[driver]: str(place.compute_units)} if driver else alone
+
+    def open(self, info: DeviceInfo) -> OpenCLDevice:
+        """Raises DeviceError when the device is gone or is known to give wrong results."""
+        if "llvmpipe" in info.name.lower():
+            raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
+        if info.library:  # in a worker process they are set already
+            os.environ.update(drivers.only(info.library))
+        from clmembench.runtimes.opencl.device import OpenCLDevice
+        from clmembench.runtimes.opencl.info import installed_platforms
+
+        installed = installed_platforms()
+        for found, handle in installed.devices:
+            # two drivers may give one device one id
+            if (found.id, found.platform, found.driver, found.name) == (info.id, info.platform, info.driver, info.name):
+                if _is_pocl(info):
+                    pocl_cache.remove_empty_programs()
+                return OpenCLDevice(info, handle)
+        why = "; ".join(installed.left_out) or "see clmembench devices"
+        raise DeviceError(f"device {info.name} ({info.id}) is no longer there: {why}")
+
+    def death_cause(self, info: DeviceInfo, log: str, environment: Mapping[str, str]) -> str:
+        return pocl_cache.damage(log, environment) if _is_pocl(info) else ""
+
+
+def _is_pocl(info: DeviceInfo) -> bool:
+    return "portable" in info.platform.lower()
+
+
+RUNTIME = OpenCL()
+
+__all__ = ["RUNTIME", "OpenCL"]
