@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import signal
 import subprocess
@@ -14,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from clmembench.cli import waiting
 from clmembench.host import device_lock, environment
 from clmembench.results.jsonl import ResultsError, Writer, read
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
-from tests.builders import header, record
+from tests.builders import device, header, record
 from tests.faulty import Command, tree, within
 
 HOLD = """
@@ -26,19 +29,19 @@ from clmembench.host import device_lock as lock
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as INFO
 from dataclasses import replace
 sys.argv[1:] = ["run", "-d", "0"]
-with lock.held(replace(INFO, id=ID)):
+with lock.held(replace(INFO, uuid=UUID)):
     print("held", flush=True)
     time.sleep(600)
 """
 
 
-HELD = replace(FAKE_DEVICE_INFO, id="held by another process")
+HELD = replace(FAKE_DEVICE_INFO, name="Held GPU", uuid="be1d")
 
 
 @contextmanager
-def holder(device: str = FAKE_DEVICE_INFO.id) -> Iterator[subprocess.Popen[str]]:
+def holder(uuid: str = FAKE_DEVICE_INFO.uuid) -> Iterator[subprocess.Popen[str]]:
     """A process that holds a device."""
-    process = subprocess.Popen([sys.executable, "-c", f"ID = {device!r}\n{HOLD}"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", f"UUID = {uuid!r}\n{HOLD}"], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "held\n"
     yield process
     process.kill()
@@ -47,7 +50,7 @@ def holder(device: str = FAKE_DEVICE_INFO.id) -> Iterator[subprocess.Popen[str]]
 
 @pytest.fixture(scope="module")
 def holds():
-    with holder(HELD.id) as process:
+    with holder(HELD.uuid) as process:
         yield process
 
 
@@ -66,16 +69,130 @@ def test_a_second_run_is_told_who_holds_the_device(other):
         raise AssertionError("two runs held one device")
 
 
-def free(info=FAKE_DEVICE_INFO) -> bool:
+def free(*infos) -> bool:
     try:
-        with device_lock.held(info):
+        with device_lock.held(*(infos or (FAKE_DEVICE_INFO,))):
             return True
     except device_lock.HeldError:
         return False
 
 
 def test_another_device_is_free(other):
-    assert free(replace(FAKE_DEVICE_INFO, id="another")) and not free(HELD)
+    assert free(replace(FAKE_DEVICE_INFO, uuid="a2")) and not free(HELD) and not free(replace(HELD, id="2", name="renamed"))
+
+
+GPU = device("NVIDIA A100", uuid="ab" * 15 + "cd", pci="0000:0f:00.0")
+CPU = device("pthread-AMD EPYC", kind="cpu", platform="Portable Computing Language", uuid="c1")
+ONE_HARDWARE = {
+    "PoCL and Intel": (CPU, replace(CPU, name="AMD EPYC", platform="Intel(R) OpenCL", uuid="c2", compute_units=8)),
+    "PoCL and SYCL": (CPU, replace(CPU, name="AMD EPYC", platform="SYCL (Intel(R) OpenCL)", runtime="sycl", uuid="c3")),
+    "an emulator on it": (CPU, replace(CPU, kind="accelerator", name="FPGA", shares_host_memory=True, local_mem_type="global")),
+    "by PCI address": (GPU, replace(GPU, name="gfx", uuid="", pci="00000000:0F:00.1", platform="Mesa")),
+    "by UUID": (GPU, replace(GPU, name="gfx", pci="", platform="PoCL")),
+    "by name": (GPU, replace(GPU, name="A100", uuid="", pci="", runtime="sycl")),
+    "by name alone": (replace(GPU, uuid="", pci=""), replace(GPU, name="A100", uuid="", pci="", runtime="sycl")),
+    "a part of it": (GPU, replace(GPU, name="NVIDIA A100 MIG 1g.5gb", uuid="12" * 16, compute_units=1)),
+}  # fmt: skip
+TWO = {
+    "GPUs": (GPU, replace(GPU, uuid="12" * 16, pci="0000:10:00.0")),
+    "GPUs of one UUID": (GPU, replace(GPU, pci="0000:10:00.0")),
+    "GPUs of no UUID": (replace(GPU, uuid="0" * 32), replace(GPU, uuid="0" * 32, pci="0000:10:00.0")),
+    "GPUs by UUID": (replace(GPU, pci=""), replace(GPU, uuid="12" * 16, pci="")),
+    "GPUs by number": tuple(replace(GPU, uuid="", pci="", instance=n) for n in (1, 2)),
+    "a GPU and a CPU": (GPU, CPU),
+    "GPUs by name": (replace(GPU, uuid="", pci=""), replace(GPU, name="H100", uuid="", pci="")),
+}
+
+
+@pytest.mark.parametrize("infos", ONE_HARDWARE.values(), ids=ONE_HARDWARE)
+def test_devices_of_one_hardware_exclude_each_other(infos):
+    for first, second in (infos, infos[::-1]):
+        with device_lock.held(first):
+            assert not free(second)
+        assert free(second)
+    assert free(*infos)  # one run on both holds each lock once
+
+
+@pytest.mark.parametrize("infos", TWO.values(), ids=TWO)
+def test_devices_of_two_pieces_of_hardware_do_not(infos):
+    for first, second in (infos, infos[::-1]):
+        with device_lock.held(first):
+            assert free(second) and not free(first)
+
+
+def test_a_run_under_another_runtime_is_told_what_is_held():
+    pocl, intel = ONE_HARDWARE["PoCL and Intel"]
+    with device_lock.held(pocl), pytest.raises(device_lock.HeldError) as told, device_lock.held(intel):
+        pass
+    assert f"AMD EPYC is in use by another run: process {os.getpid()} " in str(told.value)
+    assert "on pthread-AMD EPYC (Portable Computing Language)" in str(told.value)
+
+
+def test_hosts_that_share_a_folder_of_locks_do_not_exclude_each_other(monkeypatch):
+    with device_lock.held(CPU):
+        monkeypatch.setattr(device_lock, "_host", lambda: "another-host")
+        assert free(CPU)
+
+
+def test_a_lock_that_names_a_process_that_is_gone_says_so(other):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    told = {"pid": gone.pid, "started": "2026-01-01", "argv": ["run"], "uid": os.getuid(), "device": "Held GPU"}
+    device_lock.path_of(HELD).write_text(json.dumps(told))
+    says = rf"process {gone.pid} .* which is not seen here: .*fuser .*{device_lock.path_of(HELD).name}"
+    with pytest.raises(device_lock.HeldError, match=says), device_lock.held(HELD):
+        pass
+
+
+def test_a_lock_of_another_user_names_the_user(other):
+    path = device_lock.path_of(HELD)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "uid": os.getuid() + 12345}))
+    with pytest.raises(device_lock.HeldError, match=rf"process {other.pid} of user {os.getuid() + 12345} since"):
+        device_lock.held(HELD).__enter__()
+
+
+def refused(error):
+    """An os.open that fails for locks as for a user without these rights."""
+    real = os.open
+
+    def opened(path, flags, *rest, **more):
+        if str(path).endswith(".lock") and (flags & os.O_CREAT or (flags & os.O_RDWR and Path(path).exists())):
+            raise OSError(error, os.strerror(error))
+        return real(path, flags, *rest, **more)
+
+    return opened
+
+
+def test_a_lock_file_that_another_user_alone_may_write_is_locked_all_the_same(monkeypatch):
+    assert free(GPU)
+    monkeypatch.setattr(os, "open", refused(errno.EACCES))
+    with device_lock.held(GPU) as without:
+        assert without == "" and not free(GPU)
+
+
+def test_where_no_lock_can_be_kept_is_said_with_a_remedy(monkeypatch, tmp_path):
+    monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path))
+    for error in (errno.EACCES, errno.EROFS, errno.ENOSPC):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "open", refused(error))
+            with device_lock.held(GPU) as without:
+                pass
+        assert without.startswith(f"no lock keeps other runs off {GPU.name}: {tmp_path}") and "\n" not in without
+        assert os.strerror(error) in without and "CLMEMBENCH_LOCKS" in without
+    with monkeypatch.context() as patch:
+        patch.setattr(device_lock.file_lock, "attempt", lambda *_: "unavailable")
+        with device_lock.held(GPU) as without:
+            assert "locks are not available in" in without
+    (tmp_path / device_lock.path_of(CPU).name).mkdir()
+    assert not free(CPU)
+
+
+def test_a_run_without_a_lock_warns(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path / "none"))
+    with waiting.locked(GPU, 0.0):
+        pass
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1 and said[0].startswith("clmembench: warning: no lock keeps other runs off NVIDIA A100: ")
 
 
 def test_a_killed_run_holds_nothing():
@@ -126,11 +243,15 @@ def test_hostile_text_in_the_file_cannot_steer_a_terminal(other):
 def test_without_a_folder_to_write_or_behind_a_link_a_run_goes_on_without_a_lock(monkeypatch, tmp_path):
     monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path / "none"))
     assert free() and not (tmp_path / "none").exists()
+    with device_lock.held(HELD) as without:
+        assert f"{tmp_path / 'none'}: No such file or directory: " in without
     monkeypatch.setenv(device_lock.LOCK_FOLDER_VARIABLE, str(tmp_path))
     target = tmp_path / "precious"
     target.write_text("kept")
     device_lock.path_of(FAKE_DEVICE_INFO).symlink_to(target)
     assert free() and target.read_text() == "kept"
+    with device_lock.held(FAKE_DEVICE_INFO) as without:
+        assert "is a link, which is not followed: remove it" in without
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")

@@ -54,10 +54,12 @@ def _examined(index: int, info: Any) -> dict[str, Any]:
     host, sensed = environment.host(), sensors.read(info)
     found = checks.complaints(info, host, sensed)
     try:
-        with device_lock.held(info):
+        with device_lock.held(info) as problem:
             pass
     except device_lock.HeldError as error:
-        what, _, remedy = str(error).rpartition(": ")
+        problem = str(error)
+    if problem:
+        what, _, remedy = problem.rpartition(": ")
         found.append(checks.Complaint(what, remedy))
     try:
         if sheets.match_sheet(info) is None:

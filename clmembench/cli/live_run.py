@@ -68,8 +68,9 @@ class LiveRun:
 
         try:
             with ExitStack() as stack:
-                for info in {wanted.info.id: wanted.info for wanted in self._wanted}.values():
-                    stack.enter_context(device_lock.held(info))
+                without = stack.enter_context(device_lock.held(*(wanted.info for wanted in self._wanted)))
+                if without:
+                    exit_codes.say(f"warning: {without}")
                 sides = self._probed("A"), self._probed("B")
                 writers = [
                     stack.enter_context(jsonl.Writer(path, self._header(side, wanted), self._overwrite))

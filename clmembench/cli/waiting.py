@@ -54,7 +54,7 @@ def locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
     with ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(device_lock.held(info))
+                without = stack.enter_context(device_lock.held(info))
                 break
             except device_lock.HeldError as error:
                 if not wait_s or (told and time.monotonic() >= end) or isinstance(error, device_lock.NoLockError):
@@ -64,6 +64,8 @@ def locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
                     exit_codes.say(f"{error}; --wait waits for it{limit}")
                     told = True
             time.sleep(min(LOCK_STEP_S, max(0.0, end - time.monotonic())))
+        if without:
+            exit_codes.say(f"warning: {without}")
         yield
 
 
