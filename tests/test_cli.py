@@ -347,9 +347,14 @@ def test_resume_needs_a_run_of_a_device_that_is_here(stored, tmp_path):
     other = tmp_path / "other.jsonl"
     header, _, rest = path.read_text().partition("\n")
     device = jsonl.read(path).header.device
-    other.write_text(header.replace(f'"id":"{device.id}"', '"id":"of another host"') + "\n" + rest)
+    other.write_text(header.replace(f'"name":"{device.name}"', '"name":"Another CPU"') + "\n" + rest)
     done = cli("run", "--resume", str(other))
     assert done.returncode == 3 and "which is not here" in done.stderr
+    brand = device.name.partition("-")[2]
+    renamed = header.replace(device.id, "0123").replace(f'"name":"{device.name}"', f'"name":"cpu-znver4-{brand}"')
+    other.write_text(renamed + "\n" + rest)  # as an older version of the driver named it
+    done = cli("run", "--resume", str(other))
+    assert done.returncode == 0, done.stderr
 
 
 def test_another_number_of_threads_is_another_device(stored):

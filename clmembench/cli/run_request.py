@@ -50,12 +50,14 @@ class Request:
 
     def resume(self, info: DeviceInfo, selection: Selection, earlier: Run) -> PlannedRun:
         """The rest of an interrupted run. Ends the command where the device or the host are not as they were."""
+        from clmembench.model.device_identity import renamed
+
         selection = self._with_limits(selection, info)
         chosen = _chosen(info, selection)
         _check_points(info, selection, chosen)
         found = PlannedRun(info, selection, chosen, earlier)
         interrupted_run.check_conditions(earlier, run_header.header(info, selection, found.cards()))
-        return replace(found, info=earlier.header.device)
+        return replace(found, info=renamed(earlier.header.device, info))
 
     def _selection(self) -> Selection:
         """What a new run measures, without its limits. Raises ValueError for what are no values of an axis."""

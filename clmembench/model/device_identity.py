@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from clmembench.model.device import DeviceInfo
@@ -24,6 +25,7 @@ _VERSION = re.compile(r"v?\d+\.\d[\w.+~-]*|git-\w+|radeonsi|r600|ACO|RADV")  # a
 _TRADEMARK = re.compile(r"\((?:R|TM|C)\)|[®™]", re.IGNORECASE)
 _MAKERS = frozenset({"nvidia", "amd", "ati", "intel", "mesa", "corporation", "inc."})
 _FILLERS = frozenset({"cpu", "processor"})
+_NAMES = ("id", "name", "platform", "vendor", "driver", "version", "selector", "uuid", "pci", "instance")
 MAX_BYTES_OF_A_PLACE = 5  # of a UUID, that are not 0 where it is a PCI address: domain (2), bus, device, function
 
 
@@ -102,6 +104,11 @@ def is_same_device(one: DeviceInfo, other: DeviceInfo) -> bool:
 def is_same_platform(one: DeviceInfo, other: DeviceInfo) -> bool:
     """Whether two devices are reached by the same runtime and platform, as far as its name says."""
     return one.runtime == other.runtime and is_platform_renamed(one.platform, other.platform)
+
+
+def renamed(then: DeviceInfo, now: DeviceInfo) -> DeviceInfo:
+    """A device's claims as they were, under the names by which it is found now."""
+    return replace(then, **{name: getattr(now, name) for name in _NAMES})
 
 
 def is_platform_renamed(one: str, other: str) -> bool:
