@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -218,3 +219,37 @@ def test_what_a_driver_lists_is_told_apart():
     assert [identity.driver_uuid(info) for info in found] == ["", "", OTHER_SERIAL]
     addressed = told_apart([replace(info, pci=f"0000:0{n + 1}:00.0") for n, info in enumerate(same)])
     assert [info.instance for info in addressed] == [0, 0] and len({info.id for info in addressed}) == 2
+
+
+class Claims:
+    """A device as pyopencl shows it: nothing but these attributes, and extensions."""
+
+    def __init__(self, extensions="", **attributes):
+        self.extensions, self.int_ptr = extensions, 0
+        self.__dict__ |= attributes
+
+
+def test_every_drivers_pci_address_is_read(monkeypatch):
+    """NVIDIA's, Khronos' (domain, bus, device, function) and AMD's (a type, 17 unused bytes, bus, device, function)."""
+    from clmembench.runtimes.opencl import info
+
+    answers = {0x410F: struct.pack("4I", 1, 0x0F, 2, 3), 0x4037: struct.pack("=I17x3b", 1, 0x0F - 0x80, 2, 3)}
+    monkeypatch.setattr(info, "_query", lambda _, device, number, size: answers[number])
+    assert info._pci(Claims(pci_domain_id_nv=0, pci_bus_id_nv=6, pci_slot_id_nv=0)) == "0000:06:00.0"
+    assert info._pci(Claims("cl_khr_icd cl_khr_pci_bus_info")) == "0001:0f:02.3"
+    assert info._pci(Claims("cl_amd_device_attribute_query")) == "0000:8f:02.3"
+    for silent in (b"", struct.pack("4I", 0, 0, 0, 0), struct.pack("4I", 0, 1 << 20, 0, 0), struct.pack("=I17x3b", 7, 1, 2, 3)):
+        answers |= {0x410F: silent, 0x4037: silent}
+        assert info._pci(Claims("cl_khr_pci_bus_info cl_amd_device_attribute_query")) == ""
+    assert info._pci(Claims()) == ""
+
+
+def test_two_equal_gpus_of_one_uuid_are_both_listed():
+    from clmembench.runtimes.hardware import listed
+
+    same = [device("Card", id=SERIAL, uuid=SERIAL, selector=f"0:{n}") for n in (0, 1)]
+    again = [replace(info, selector=f"1:{n}") for n, info in enumerate(same)]  # the driver is registered twice
+    found = listed([(info, n) for n, info in enumerate([*same, *again])])
+    assert [handle for _, handle in found] == [0, 1] and len({info.id for info, _ in found}) == 2
+    sycl = [device("Arc", id=str(n), uuid="0" * 32, runtime="sycl", selector=f"sycl:level_zero:gpu:{n}") for n in (0, 1)]
+    assert [info.instance for info, _ in listed([(info, 0) for info in sycl])] == [1, 2]

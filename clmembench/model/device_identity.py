@@ -25,7 +25,7 @@ _VERSION = re.compile(r"v?\d+\.\d[\w.+~-]*|git-\w+|radeonsi|r600|ACO|RADV")  # a
 _TRADEMARK = re.compile(r"\((?:R|TM|C)\)|[®™]", re.IGNORECASE)
 _MAKERS = frozenset({"nvidia", "amd", "ati", "intel", "mesa", "corporation", "inc."})
 _FILLERS = frozenset({"cpu", "processor"})
-_NAMES = ("id", "name", "platform", "vendor", "driver", "version", "selector", "uuid", "pci", "instance")
+_NAMES = ("id", "name", "platform", "vendor", "driver", "version", "selector", "uuid", "pci", "instance", "library")
 MAX_BYTES_OF_A_PLACE = 5  # of a UUID, that are not 0 where it is a PCI address: domain (2), bus, device, function
 
 

@@ -21,7 +21,8 @@ def told_apart(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
     uuids, found = Counter(zip(platforms, (d.uuid for d in devices), strict=True)), []
     for platform, info in zip(platforms, devices, strict=True):
         if uuids[platform, info.uuid] > 1:
-            made = made_id(info.platform, info.name, info.selector.rpartition(":")[2])
+            place = info.selector.rpartition(":")[2]
+            made = made_id(info.platform, info.name, place) if info.runtime == "opencl" else info.id
             info = replace(info, id=made, uuid=made)
         found.append(info)
     addressed = [bool(driver_uuid(info) or pci_address(info.pci)) for info in found]
@@ -35,11 +36,17 @@ def told_apart(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
 def listing_order(found: Iterable[_T], info_of: Callable[[_T], DeviceInfo]) -> list[_T]:
     """Devices of one runtime as they are listed: each once, however often its driver is registered; GPUs before accelerators
     before CPUs, and those with memory of their own first."""
-    once: dict[tuple[str, str, str], _T] = {}
+    once: dict[tuple[str, str, str, str], _T] = {}
     for one in found:
         info = info_of(one)
-        once.setdefault((info.uuid, info.driver, info.name), one)
+        once.setdefault((info.uuid, info.platform, info.driver, info.name), one)
     return sorted(once.values(), key=lambda one: (_RANK[info_of(one).kind], info_of(one).shares_host_memory))
+
+
+def listed(found: Sequence[tuple[DeviceInfo, _T]]) -> list[tuple[DeviceInfo, _T]]:
+    """Devices with their handles, told apart and in the order of a list."""
+    infos = told_apart([info for info, _ in found])
+    return listing_order(((info, handle) for info, (_, handle) in zip(infos, found, strict=True)), lambda one: one[0])
 
 
 def is_same_hardware(one: DeviceInfo, other: DeviceInfo) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
+import struct
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,11 +13,13 @@ from typing import Any, Literal, NamedTuple
 import pyopencl as cl
 
 from clmembench.model import DeviceInfo
+from clmembench.model.device_identity import made_id
 from clmembench.runtimes.device_limits import unusable_claim
-from clmembench.runtimes.hardware import listing_order
+from clmembench.runtimes.hardware import listed
 from clmembench.runtimes.host_cpu import cpu_id
 
-_UUID_KHR = 0x106A  # cl_khr_device_uuid; pyopencl has no name for it
+_UUID_KHR, _PCI_KHR, _TOPOLOGY_AMD = 0x106A, 0x410F, 0x4037  # pyopencl has no names for the first two
+_PCIE_AMD = 1  # type of a topology
 _FEATURES = {
     "cl_khr_fp64": "fp64",
     "cl_khr_fp16": "fp16",
@@ -92,7 +94,7 @@ def _described(simulators: bool) -> Installed:
             else:
                 found.append((info, device))
     # the same driver can be registered twice, under two loaders' folders
-    return Installed(listing_order(found, lambda one: one[0]), left_out)
+    return Installed(listed(found), left_out)
 
 
 def _first_line(error: Exception) -> str:
@@ -115,11 +117,12 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
         features.add("images")
     platform, pci = device.platform.name.strip(), _pci(device)
     uuid = _uuid(device) if "cl_khr_device_uuid" in extensions else ""
-    made = hashlib.sha256(f"{platform}|{device.name}|{pci or ordinal}".encode()).hexdigest()[:32]
+    name = re.sub(r"\s+", " ", device.name.strip())
+    made = made_id(platform, name, pci or str(ordinal))
     kind = kinds.get(device.type & ~cl.device_type.DEFAULT, "accelerator")
     return DeviceInfo(
         id=uuid or made,
-        name=re.sub(r"\s+", " ", device.name.strip()),
+        name=name,
         platform=platform,
         vendor=device.vendor.strip(),
         kind=kind,
@@ -162,11 +165,21 @@ def _sub_group_items(device: Any) -> int:
 
 
 def _pci(device: Any) -> str:
+    """The PCI address by whichever extension has it; empty where none does, or says that it is 0."""
+    extensions, found = set(device.extensions.split()), (0, 0, 0, 0)
     try:
         # NVIDIA's slot is the device number alone; its GPUs are function 0
-        return f"{device.pci_domain_id_nv:04x}:{device.pci_bus_id_nv:02x}:{device.pci_slot_id_nv:02x}.0"
+        found = device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv, 0
     except (cl.Error, AttributeError):
-        return ""
+        if "cl_khr_pci_bus_info" in extensions and len(told := _query("clGetDeviceInfo", device, _PCI_KHR, 16)) == 16:
+            found = struct.unpack("4I", told)
+        elif "cl_amd_device_attribute_query" in extensions:
+            told = _query("clGetDeviceInfo", device, _TOPOLOGY_AMD, 24)
+            kind, *place = struct.unpack("=I17x3B", told) if len(told) == 24 else (0, 0, 0, 0)
+            found = (0, *place) if kind == _PCIE_AMD else found
+    domain, bus, slot, function = found
+    possible = any((domain, bus, slot)) and bus < 1 << 8 and slot < 1 << 5 and function < 1 << 3
+    return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}" if possible else ""
 
 
 def _uuid(device: Any) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 from clmembench.model import DeviceInfo
-from clmembench.runtimes.hardware import listing_order
+from clmembench.runtimes.hardware import listed
 from clmembench.runtimes.host_cpu import cpu_id
 from clmembench.runtimes.sycl.library import dpctl
 
@@ -32,7 +32,7 @@ def installed_devices() -> list[tuple[DeviceInfo, Any]]:
     no place in them.
     """
     usable = [handle for handle in dpctl().get_devices() if handle.has_aspect_usm_device_allocations]
-    return listing_order(((describe(handle), handle) for handle in usable), lambda one: one[0])
+    return listed([(describe(handle), handle) for handle in usable])
 
 
 def describe(handle: Any) -> DeviceInfo:
