@@ -36,6 +36,8 @@ SERIAL, OTHER_SERIAL = "12ab34cd56ef78901234567890abcdef", "00ab34cd56ef78901234
         ("A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB"),
         ("Intel(R) UHD Graphics 620", "Intel UHD Graphics 620"),
         ("Mesa Intel(R) UHD Graphics 620 (KBL GT2)", "Intel(R) UHD Graphics 620 (KBL GT2)"),
+        ("Card X [LLVM 15.0.7]", "Card X [LLVM 17.0.6git-1a2b3c]", "Card X 23.17.26241", "Card X (driver build 20240101)"),
+        ("Card X (navi21 LLVM 15.0.7 DRM 3.54 6.5.0-9-generic)", "Card X (navi21 LLVM 18 DRM 4 6.8.0)"),
         ("zink Vulkan 1.3(Adreno 660 (turnip Mesa 23.2.1))", "zink Vulkan 1.4 (Adreno 660 (turnip Mesa 25.0.0-devel))"),
     ],
 )  # fmt: skip

@@ -18,7 +18,9 @@ from clmembench.model.device import DeviceInfo
 _CPU_PREFIX = re.compile(r"^(?:pthread|basic|cpu)-(?:[a-z0-9]+(?:-[a-z0-9]+)*-(?=[A-Z]|[0-9]+th Gen ))?")
 _MODES = re.compile(r"[:+](?:sram-?ecc|xnack)[+-]?")  # ROCm's, behind an architecture
 _VERSIONED = re.compile(
-    r"\b(?:LLVM|DRM|Mesa|Linux|kernel|driver|version|OpenCL|Vulkan|ROCm|HIP|PoCL|NEO)[ :/-]*v?\d[\w.+~-]*", re.IGNORECASE
+    r"\b(?:(?:LLVM|DRM|Mesa|Linux|kernel|driver|version|build|OpenCL|Vulkan|ROCm|HIP|PoCL|NEO)[ :/-]*)+v?\d[\w.+~-]*"
+    r"|\bv?\d+\.\d+\.\d[\w.+~-]*",  # no model has a number of three parts
+    re.IGNORECASE,
 )
 _INNERMOST = re.compile(r"\(([^()]*)\)")
 _VERSION = re.compile(r"v?\d+\.\d[\w.+~-]*|git-\w+|radeonsi|r600|ACO|RADV")  # alone in a list: of a kernel, or part of a driver
@@ -32,7 +34,7 @@ MAX_BYTES_OF_A_PLACE = 5  # of a UUID, that are not 0 where it is a PCI address:
 def model_name(name: str) -> str:
     """A device's name without versions of its driver, its compiler and the kernel, and without PoCL's prefix of a CPU."""
     text = _VERSIONED.sub("", _MODES.sub("", _CPU_PREFIX.sub("", name)))
-    return " ".join(_INNERMOST.sub(_without_versions, text).split()) or name
+    return " ".join(re.sub(r"\[\s*\]", " ", _INNERMOST.sub(_without_versions, text)).split()) or name
 
 
 def _without_versions(found: re.Match[str]) -> str:
@@ -44,7 +46,7 @@ def _without_versions(found: re.Match[str]) -> str:
 @lru_cache(maxsize=4096)
 def name_key(name: str) -> str:
     """What names of one model have in common: words in lower case, without makers, trademarks and fillers."""
-    words = re.sub(r"[(),]", " ", _TRADEMARK.sub(" ", model_name(name))).casefold().split()
+    words = re.sub(r"[][(),]", " ", _TRADEMARK.sub(" ", model_name(name))).casefold().split()
     return " ".join(word for word in words if word not in _MAKERS | _FILLERS) or name.casefold()
 
 

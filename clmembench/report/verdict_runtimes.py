@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from clmembench.model import DeviceInfo
+from clmembench.model.device_identity import is_same_platform
 from clmembench.report.verdict_cells import Verdict
 from clmembench.units import count, format_value
 
@@ -28,7 +29,7 @@ def runtime_sentences(found: Verdict) -> list[str]:
 
 def _is_one_cpu(one: DeviceInfo, other: DeviceInfo) -> bool:
     alike = (one.kind, one.cpu_id, one.compute_units) == (other.kind, other.cpu_id, other.compute_units)
-    return alike and one.kind == "cpu" and bool(one.cpu_id) and one.platform != other.platform
+    return alike and one.kind == "cpu" and bool(one.cpu_id) and not is_same_platform(one, other)
 
 
 def _sentence(found: Verdict, a: int, b: int) -> Iterator[str]:
