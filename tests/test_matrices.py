@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import tracemalloc
 
@@ -139,6 +140,9 @@ def test_product_is_the_dense_one():
         (GOOD.replace("\n", "\r\n"), [[1.5, 0, 0], [4, 0, -2]]),
         (text("coordinate real symmetric", "2 2 2", "1 1 3", "2 1 5"), [[3, 5], [5, 0]]),
         (text("coordinate real skew-symmetric", "2 2 1", "2 1 5"), [[0, -5], [5, 0]]),
+        (text("coordinate real Symmetric", "2 2 1", "1 2 5"), [[0, 5], [5, 0]]),  # the upper triangle alone
+        (text("coordinate pattern symmetric", "2 2 2", "1 1", "2 1"), [[1, 1], [1, 0]]),
+        (text("coordinate integer symmetric", "2 2 2", "2 1 3", "2 1 4"), [[0, 7], [7, 0]]),
         (text("coordinate pattern general", "2 3 2", "1 3", "2 2"), [[0, 0, 1], [0, 1, 0]]),
         (text("coordinate integer general", "3 1 1", "2 1 -7"), [[0], [-7], [0]]),
         (text("coordinate real general", "1 2 2", "1 2 1", "1 2 2"), [[0, 3]]),  # twice: added up
@@ -162,7 +166,11 @@ def test_the_last_line_may_end_as_it_likes(file, end):
 
 
 def test_compressed_files_and_the_other_suffix_are_read(file):
-    for path in (file(gzip.compress(GOOD.encode()), "a.mtx.gz"), file(GOOD, "b.mm")):
+    packed = gzip.compress(GOOD.encode())
+    for path in (
+        file(packed, "a.mtx.gz"), file(GOOD, "b.mm"), file(GOOD, "B.MTX"), file(packed, "c.Mtx.GZ"),
+        file(bz2.compress(GOOD.encode()), "d.mtx.bz2"),
+    ):  # fmt: skip
         assert matrix_market.is_file(path)
         assert matrix_market.read_matrix(path).nonzeros == 3
 
@@ -213,6 +221,14 @@ BODY_FAULTS = {
     "a pattern's value": (
         text("coordinate pattern general", "2 2 1", "1 1 5"),
         ":3: '1 1 5' is no entry: write row and column",
+    ),
+    "both triangles": (
+        text("coordinate real symmetric", "2 2 3", "1 1 3", "2 1 5", "1 2 5"),
+        ": the entry of row 1, column 2 of a symmetric matrix is above the diagonal, and other entries are below",
+    ),
+    "a skew diagonal": (
+        text("coordinate real skew-symmetric", "2 2 2", "2 1 5", "2 2 1"),
+        ": the entry of row 2, column 2 of a skew-symmetric matrix is on the diagonal: leave it out",
     ),
     "a row with a comma": (GOOD.replace("2 3 -2e0", "2,5 3 1"), ":5: '2,5 3 1' is no entry"),
     "over double": (GOOD.replace("-2e0", "1e999"), ": the entry of row 2, column 3 is not finite: inf"),
@@ -290,6 +306,9 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path, file):
         (str(folder), "not a regular file"),
         (file(b"plain", "plain.mtx.gz"), "Not a gzipped file"),
         (file(whole[:-12], "torn.mtx.gz"), "ended before"),
+        (file(b"BZh91AY", "torn.mtx.bz2"), "ended before"),
+        (file(whole, "a.tar.gz"), "unpack it first: tar -xzf"),
+        (file(whole, "A.MTX.XZ"), "unpack it first: unxz"),
     ]
     for path, reason in broken:
         with pytest.raises(ValueError) as caught:

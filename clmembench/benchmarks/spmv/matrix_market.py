@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
 import gzip
 import re
 import zlib
@@ -15,8 +17,13 @@ import numpy as np
 from clmembench import sanitize
 from clmembench.benchmarks.spmv.matrices import MAX_INDEX, Csr
 
-FILE_SUFFIXES = (".mtx", ".mtx.gz", ".mm")
-MAX_COMPRESSION = 1032  # deflate's largest compression factor
+FILE_SUFFIXES = (".mtx", ".mtx.gz", ".mtx.bz2", ".mm")
+UNPACK = {  # what unpacks other files of collections, in which there are several files or which Python cannot read everywhere
+    ".tar.gz": "tar -xzf", ".tgz": "tar -xzf", ".tar.bz2": "tar -xjf", ".tar": "tar -xf", ".mtx.zip": "unzip",
+    ".mtx.xz": "unxz", ".mtx.zst": "unzstd", ".mtx.z": "uncompress",
+}  # fmt: skip
+# factors by which a packed file may be smaller: deflate's largest, and one far beyond what bzip2 reaches with numbers
+MAX_COMPRESSION = {".gz": 1032, ".bz2": 10_000}
 MAX_HEADER_BYTES = 16 << 20  # with comments: collections have some hundred lines of them
 MAX_ENTRY_BYTES = 256  # of an entry's line: two numbers of 10 digits and one of 25, with room
 
@@ -29,12 +36,17 @@ class MatrixHeader:
     columns: int
     nonzeros: int
     field: str = "real"  # real, integer or pattern
+    symmetry: str = "general"  # or symmetric, skew-symmetric
 
 
 def is_file(value: object) -> bool:
-    """Whether a value is the name of a Matrix Market file (.mtx, .mtx.gz, .mm). Raises ValueError as `read_header` does."""
-    if not isinstance(value, str) or not value.endswith(FILE_SUFFIXES):
+    """Whether a value is the name of a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .mm, in any case). Raises ValueError as
+    `read_header` does, and for a file that has to be unpacked first."""
+    if not isinstance(value, str) or not value.lower().endswith((*FILE_SUFFIXES, *UNPACK)):
         return False
+    for ending, command in UNPACK.items():
+        if value.lower().endswith(ending):
+            raise _file_error(value, f"unpack it first: {command} {value}")
     read_header(value)
     return True
 
@@ -63,21 +75,25 @@ def read_header(path: str) -> MatrixHeader:
             path, f"{rows} by {columns} with up to {nonzeros} nonzeros is over {MAX_INDEX}, the most that 32 bits count"
         )
     # an entry has two digits, a blank and an end of line
-    if 4 * entries > size * (MAX_COMPRESSION if path.endswith(".gz") else 1) + 1:
+    if 4 * entries > size * MAX_COMPRESSION.get(Path(path).suffix.lower(), 1) + 1:
         raise _file_error(path, f"the header promises {entries} entries, more than a file of {size} bytes can hold")
-    return MatrixHeader(rows, columns, nonzeros, field)
+    return MatrixHeader(rows, columns, nonzeros, field, symmetry)
 
 
 def read_matrix(path: str) -> Csr:
     """The matrix of a Matrix Market file: real, integer or pattern (ones); symmetric ones in full; duplicates added up.
 
-    Raises ValueError as `read_header` does, and for a malformed body or numbers that are not finite.
+    Raises ValueError as `read_header` does, for a malformed body or numbers that are not finite, and for a symmetric matrix of
+    which both triangles are there.
     """
     from scipy.io import mmread
 
     header = read_header(path)
     most = MAX_HEADER_BYTES + MAX_ENTRY_BYTES * header.nonzeros
-    matrix = _from_scipy(path, mmread, most, field=header.field).astype(np.float64).tocsr()
+    matrix = _from_scipy(path, mmread, most, field=header.field).astype(np.float64)
+    if header.symmetry != "general":
+        matrix = _in_full(path, matrix, header.symmetry)
+    matrix = matrix.tocsr()
     matrix.sum_duplicates()
     infinite = np.flatnonzero(~np.isfinite(matrix.data))
     if len(infinite):
@@ -87,6 +103,28 @@ def read_matrix(path: str) -> Csr:
     rows, columns = matrix.shape
     return Csr(rows, columns, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data)
 
+
+def _in_full(path: str, stored: Any, symmetry: str) -> Any:
+    """A symmetric matrix from the entries of one triangle, which SciPy would mirror too where both are there and so add up.
+    Raises ValueError where they are, and for a skew-symmetric matrix with a diagonal."""
+    from scipy.sparse import coo_array
+
+    above = stored.col > stored.row
+    both = above.any() and (stored.col < stored.row).any()
+    bad = above if both else (stored.col == stored.row) & (symmetry == "skew-symmetric")
+    if both or bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        why = "above the diagonal, and other entries are below: write one triangle" if both else "on the diagonal: leave it out"
+        place = f"row {stored.row[first] + 1}, column {stored.col[first] + 1}"
+        raise _file_error(path, f"the entry of {place} of a {symmetry} matrix is {why}")
+    mirrored = stored.col != stored.row
+    sign = -1.0 if symmetry == "skew-symmetric" else 1.0
+    values = np.concatenate([stored.data, sign * stored.data[mirrored]])
+    rows, columns = (np.concatenate([a, b[mirrored]]) for a, b in ((stored.row, stored.col), (stored.col, stored.row)))
+    return coo_array((values, (rows, columns)), shape=stored.shape)
+
+
+_SYMMETRY = re.compile(rb"^(%%MatrixMarket(?:\s+\w+){3}\s+)(?:skew-)?symmetric", re.IGNORECASE)
 
 # Text that SciPy's reader accepts as a number by its beginning alone; text that it refuses is left to it.
 _INDEX = rb"(?:\d++(?!\S)|[^\s\d]\S*+)"
@@ -124,6 +162,8 @@ class _CheckedFile:
     def read(self, size: int = -1) -> bytes:
         chunk = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(chunk)
+        if self._field and not self._begun and not self._lines:
+            chunk = _SYMMETRY.sub(rb"\1general", chunk)  # the entries as they are: SciPy would mirror them
         if self._left < 0:
             raise ValueError(
                 f"Line {self._lines + 1}: far more text than a header and entries need: take out comments and blanks"
@@ -163,12 +203,13 @@ def _from_scipy(path: str, function: Callable[[Any], Any], most: int, subject: s
     An error names the file and, where SciPy does, the line. `subject` names the subject of an error without a line; with a
     `field` entries are read strictly.
     """
-    opened: Callable[..., Any] = gzip.open if path.endswith(".gz") else open
+    openers: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+    unpacked = openers.get(Path(path).suffix.lower(), contextlib.nullcontext)
     try:
-        if Path(path).exists() and not Path(path).is_file():
-            raise OSError("not a regular file")
-        with opened(path, "rb") as file:
+        with sanitize.open_regular(Path(path)) as packed, unpacked(packed) as file:
             return function(_CheckedFile(file, most, field))
+    except IsADirectoryError as error:
+        raise _file_error(path, "not a regular file: a folder") from error
     except (OSError, EOFError, zlib.error) as error:
         raise _file_error(path, getattr(error, "strerror", None) or str(error)) from error
     except (ValueError, OverflowError) as error:
