@@ -13,7 +13,7 @@ from clmembench.report.parts import parts
 from clmembench.report.verdict import verdict
 from clmembench.results import imported, jsonl
 from clmembench.results.imported import ImportFault
-from clmembench.results.importers import READERS
+from clmembench.results.importers import READERS, cells
 from tests.builders import device, header
 from tests.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.test_verdict import CARDS, TRIAD, line, of, triad
@@ -100,6 +100,55 @@ def test_babelstream_is_the_rate_of_the_mean_time_with_its_extremes_and_no_inter
     assert values(READERS["babelstream"](in_gib.replace(",2684354.56,", f",{2684354.56e6 / 2**30},"))[0])["Copy"] == copy
 
 
+PHASES = "phase,n_elements,sizeof,max_mbytes_per_sec,runtime\nInit,33554432,8,9000,0.09\nRead,33554432,8,9000,0.09\n"
+FULL = COLUMNS.replace("MB_per", "mbytes_per")
+SHAPES = {
+    "BOM": "\ufeff" + STREAM, "CRLF": STREAM.replace("\n", "\r\n"), "tabs": STREAM.replace(",", "\t"),
+    "semicolons and decimal commas": STREAM.replace(",", ";").replace(".", ","), "blank lines": STREAM + "\n \n",
+    "capitals": STREAM.replace(COLUMNS, COLUMNS.title()).replace("Copy", "COPY"), "empty cells": STREAM.replace("4\n", "4,,\n"),
+    "quotes": STREAM.replace("Copy", '"Copy"').replace("0.0003\n", '"0,0003"\n'), "old unit": STREAM.replace("MB_", "mbytes_"),
+    "mebibytes": STREAM.replace("MB_", "mibytes_").replace("2000000", str(2e12 / 2**20)).replace("2684354.56", "2560000"),
+    "phases of version 5": STREAM.replace(COLUMNS, PHASES + FULL), "spaces": STREAM.replace(",", ", "),
+    "words around": "srun: job 1 starts\n" + STREAM + "Application 14 resources: utime ~130s, stime ~1s\nslurmstepd: done\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_babelstream_as_other_systems_and_versions_write_it_is_the_same(shape):
+    (found,), (plain,) = READERS["babelstream"](cells.decoded(SHAPES[shape].encode())), READERS["babelstream"](STREAM)
+    assert (found.device.lstrip("\ufeff"), found.left_out) == (plain.device, ())
+    assert [replace(value, name=value.name.title()) for value in found.values] == list(plain.values)
+
+
+def test_times_of_few_digits_are_noted():
+    (run,) = READERS["babelstream"](f"{FULL}\nTriad,100,33554432,8,40000.0,0.020,0.022,0.021\n")
+    assert run.values[0].note == "its times have a last digit of 0.001 s"
+
+
+def test_a_file_of_powershell_is_text():
+    assert cells.decoded(STREAM.encode("utf-16")) == STREAM
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("gbytes", 1e9), ("gibytes", 2**30)])
+@pytest.mark.parametrize("above", ["", FULL + "\n", PHASES + FULL + "\n"], ids=["3.4", "4.0", "5.0"])
+def test_babelstreams_triad_only_is_the_mean_of_all_its_repetitions(unit, factor, above):
+    head = f"function,num_times,n_elements,sizeof,{unit}_per_sec,runtime\n"
+    text = f"{above}{head}Triad,100,33554432,4,{2e12 / factor},0.0201326592\n"
+    ((value,),) = (run.values for run in READERS["babelstream"](text))
+    assert value.value == pytest.approx(2000) and (value.least, value.most) == (None, None)
+    assert value.params == {"op": "triad", "dtype": "float", "array_bytes": 1 << 27} and "mean of 100 rep" in value.statistic
+
+
+def test_a_sum_that_babelstream_calls_wrong_is_left_out_alone():
+    dot = STREAM.replace("Nstream", "Dot").replace("2684354.56,0.0004", "1342177.28,0.0004")
+    for said in (
+        "Validation failed on sum. Error 0.2",
+        "FAILED validation of sum: 1 (is) != 2 (should), diff=1 > 0 (largest=2)",
+    ):
+        (run,) = READERS["babelstream"](f"{said}\nSum was 1 but should be 2\n{dot}")
+        assert [value.name for value in run.values] == ["Copy", "Triad"] and run.left_out == (f"Dot: {said}",)
+
+
 def test_clpeak_of_both_versions_joins_the_best_kernel_of_its_own_type_alone():
     first, second = map(imported.checked, READERS["clpeak"](TEXTS["clpeak"]))
     assert [run.backend for run in (first, second)] == ["OpenCL, P", "CUDA, P"] and first.device == "Card A"
@@ -124,6 +173,85 @@ def test_nvbandwidth_has_a_run_for_each_gpu_and_no_name_of_the_host():
     assert (link.value, joined_headlines(link)) == (55.5, ["host to device"]) and (latency.value, latency.unit) == (700.5, "ns")
     assert [value.name for value in second.values] == ["host_device_latency_sm"]
     assert first.left_out == ("device_to_device_memcpy_read_ce: it is of pairs of GPUs", "multinode: Waived")
+
+
+GPUS = [f"0000000{n // 4}:{n}b:00" for n in range(8)]
+MATRIX_HEAD = " ".join(f"{n:9}" for n in range(8))
+
+
+def nvbandwidth_text(*cases):
+    devices = "".join(f"Device {n}: Card A ({pci})\n" for n, pci in enumerate(GPUS))
+    blocks = "".join(f"Running {name}.\n{lines}\n" for name, lines in cases)
+    head = "nvbandwidth Version: v0.8\nBuilt from Git version: v0.8\n\nDriver Version: 580.1\n\nsecret-host\n"
+    return f"{head}{devices}\n{blocks}NOTE: x"
+
+
+def matrix(title, *rows):
+    body = "".join(f" {n} " + " ".join(f"{cell:>9}" for cell in row) + "\n" for n, row in enumerate(rows))
+    return f"{title}\n  {MATRIX_HEAD}\n{body}\nSUM x 1.0\n"
+
+
+def test_nvbandwidths_text_is_its_json_and_eight_equal_gpus_are_eight_devices():
+    title, rates = "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)", [f"5{n}.25" for n in range(8)]
+    text = nvbandwidth_text(
+        ("host_to_device_memcpy_ce", matrix(title, rates)),
+        ("device_to_device_memcpy_read_ce", matrix(title, *[["N/A"] * 8] * 8)),
+        ("device_to_host_memcpy_ce", " Invalid value when checking the pattern at 0x7f\n" + matrix(title, rates)),
+        ("host_to_device_memcpy_sm", "[CUDA_ERROR_OUT_OF_MEMORY] out of memory in expression x\n"),
+        ("multinode_x", "Waived: \n"), ("host_device_latency_sm", matrix("latency (ns)", ["700.5"] * 7 + ["nan"])),
+    )  # fmt: skip
+    case = {"name": "host_to_device_memcpy_ce", "status": "Passed", "bandwidth_description": title, "bandwidth_matrix": [rates]}
+    listed = [f"{n}: Card A ({pci}): (secret-host)" for n, pci in enumerate(GPUS)]
+    both = [READERS["nvbandwidth"](one) for one in (text, json.dumps({"nvbandwidth": {
+        "version": "v0.8", "Driver Version": "580.1", "GPU Device list": listed, "testcases": [case]}}))]  # fmt: skip
+    for runs in both:
+        assert [run.device for run in runs] == [f"Card A (GPU {n}, {pci})" for n, pci in enumerate(GPUS)]
+        assert [run.values[0].value for run in runs] == [float(rate) for rate in rates] and "secret" not in str(runs)
+        assert {(run.version, run.driver) for run in runs} == {("v0.8", "580.1")}
+    assert [run.values[0] for run in both[0]] == [run.values[0] for run in both[1]]
+    assert [len(run.values) for run in both[0]] == [2] * 7 + [1]
+    assert [reason.partition(": ")[0] for reason in both[0][0].left_out] == [
+        "device_to_device_memcpy_read_ce", "device_to_host_memcpy_ce", "host_to_device_memcpy_sm", "multinode_x",
+        "host_device_latency_sm",
+    ]  # fmt: skip
+    assert both[0][0].address == f"GPU 0, {GPUS[0]}"
+
+
+def test_a_test_that_nvbandwidth_calls_failed_anywhere_has_no_value():
+    found = json.loads(TEXTS["nvbandwidth"])
+    whole = found["nvbandwidth"]["testcases"]
+    again = [*whole, {"name": "host_to_device_memcpy_ce", "status": "Error"}]  # as it is written where a test threw
+    for cases in (again, [{**whole[0], "error": "wrong data"}, *whole[1:]]):
+        first, _ = READERS["nvbandwidth"](json.dumps({"nvbandwidth": {**found["nvbandwidth"], "testcases": cases}}))
+        assert [value.name for value in first.values] == ["host_device_latency_sm"] and "host_to" in first.left_out[0]
+    ended = {**found["nvbandwidth"], "error": "[CUDA_ERROR_ILLEGAL_ADDRESS] an illegal memory access"}
+    assert "ILLEGAL" in READERS["nvbandwidth"](json.dumps({"nvbandwidth": ended}))[0].left_out[0]
+
+
+def test_equal_gpus_of_clpeak_are_devices_of_their_own():
+    test = {"test": "double_precision_compute", "unit": "gflops"}
+    entries = [{**READING, **test, "metric": metric, "value": n} for n in range(1, 9) for metric in ("double", "double2")]
+    two = READERS["clpeak"](json.dumps({**CLPEAK_2, "entries": entries}))
+    three = READERS["clpeak"](json.dumps({**CLPEAK_3, "devices": CLPEAK_3["devices"] * 8}))
+    for runs in (two, three):
+        assert [run.device for run in runs] == [f"Card A ({n} of 8)" for n in range(1, 9)]
+    assert [[value.value for value in run.values] for run in two] == [[n, n] for n in range(1, 9)]
+
+
+def test_what_clpeak_calls_wrong_and_numbers_beyond_all_are_no_values():
+    one = CLPEAK_2["entries"][0]
+    odd = [
+        {**one, "status": "error", "reason": "wrong"}, {**one, "metric": "m1", "value": None},
+        {**one, "metric": "m2", "value": int("9" * 400)}, {**one, "metric": "m3", "value": 1e300},
+        {**one, "metric": "m4", "value": -1.0}, {**one, "metric": "m5", "value": 1, "status": "ok"},
+    ]  # fmt: skip
+    (run,) = map(imported.checked, READERS["clpeak"](json.dumps({**CLPEAK_2, "entries": odd})))
+    assert [value.name for value in run.values] == ["single_precision_compute, m5"] and len(run.left_out) == 5
+    far = TEXTS["mt4g"].replace("238848", "9" * 400).replace("2560.0", "9" * 4000)
+    (run,) = map(imported.checked, READERS["mt4g"](far))
+    assert [reason for reason in run.left_out if "no measurement" in reason] == [
+        "l1, size: inf B is no measurement", "main, readBandwidth: inf GB/s is no measurement",
+    ]  # fmt: skip
 
 
 def test_mt4g_gives_what_it_measured_with_enough_confidence_and_no_claims():

@@ -12,6 +12,7 @@ import pytest
 from clmembench.cli import completion, conflicts, devices
 from clmembench.plan import selection, suggestions
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
+from scripts import wrong_inputs
 from tests.commands import ROOT, cli
 from tests.test_cli_options import COMMANDS
 
@@ -95,6 +96,12 @@ def test_a_name_that_is_like_none_is_answered_with_all():
     assert suggestions.or_all("zzz", ["copy", "read"]) == "choose from copy, read"
     assert suggestions.or_all("cpoy", ["copy", "read"], "See x") == "did you mean copy? See x"
     assert suggestions.near("wri", ["copy", "write", "rewrite"]) == ["write", "rewrite"]
+
+
+def test_a_file_of_other_programs_with_something_wrong_is_refused_in_a_line(tmp_path):
+    """The table that scripts/wrong_inputs.py prints."""
+    rows = wrong_inputs.file_rows(tmp_path)
+    assert len(rows) >= 40 and [row for row in rows if row[-1]] == []
 
 
 @pytest.fixture

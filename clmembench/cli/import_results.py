@@ -20,7 +20,9 @@ def import_results(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Result file of another program.")],
     program: Annotated[
         Literal["babelstream", "clpeak", "nvbandwidth", "mt4g"],
-        typer.Option("--as", help="Program that wrote it: BabelStream's --csv, JSON of the others."),
+        typer.Option(
+            "--as", help="Program that wrote it: BabelStream's --csv, nvbandwidth's text or JSON, JSON of the others."
+        ),
     ],
     label: Annotated[
         str, typer.Option(metavar="NAME", help="Name of the device, where the file does not have it or has another.")
@@ -58,12 +60,12 @@ def _read(path: Path, program: str, label: str) -> list[ImportedRun]:
     import hashlib
 
     from clmembench.results import imported, line_limits
-    from clmembench.results.importers import READERS
+    from clmembench.results.importers import READERS, cells
     from clmembench.sanitize import input_problem, read_input
 
     try:
         content = read_input(path, line_limits.MAX_LINE_BYTES)
-        runs = [imported.checked(run) for run in READERS[program](content.decode("utf-8", errors="replace"))]
+        runs = [imported.checked(run) for run in READERS[program](cells.decoded(content))]
     except imported.ImportFault as error:
         exit_codes.stop(f"{path} is not imported as {program}: {error}", exit_codes.USAGE)
     except (OSError, ValueError) as error:

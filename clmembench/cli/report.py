@@ -160,13 +160,20 @@ def _without_imports(paths: list[Path], names: Mapping[Path, str]) -> tuple[list
 
     foreign = [path for path in paths if imported.is_import_file(path)]
     try:
-        runs = [replace(run, device=names.get(path) or run.device) for path in foreign for run in imported.read(path)]
+        runs = [run for path in foreign for run in _named(imported.read(path), names.get(path, ""))]
     except imported.ImportFault as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     measured = [path for path in paths if path not in foreign]
     if not measured:
         exit_codes.stop("these are imported results alone: name a run of clmembench to show them beside", exit_codes.USAGE)
     return measured, runs
+
+
+def _named(runs: list[ImportedRun], name: str) -> list[ImportedRun]:
+    """The runs of one file under the user's name, to which those of several devices add their own."""
+    if not name:
+        return runs
+    return [replace(run, device=name if len(runs) == 1 else f"{name}, {run.device}") for run in runs]
 
 
 def _labels(given: Iterable[str], paths: Iterable[Path]) -> dict[Path, str]:

@@ -15,6 +15,7 @@ from clmembench.sanitize import input_problem, open_regular, printable, read_reg
 SCHEMA = 1
 MARK = b'{"imported":'  # how each line begins
 MAX_VALUES = 10_000
+MAX_MEASUREMENT = 1e18  # in any unit: an exabyte, or what a sentinel such as DBL_MAX is far beyond
 
 
 class ImportFault(ValueError):
@@ -44,7 +45,8 @@ class ImportedValue:
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
     """What one program reported of one device; `left_out` says what of the file is none of these values, and why. `backend` is
-    what the program reached the device by, `file` and `sha256` are of the file it was read from."""
+    what the program reached the device by, `file` and `sha256` are of the file it was read from, and `address` is which of the
+    host's devices it is, where the program says so."""
 
     imported: int
     program: str
@@ -57,11 +59,22 @@ class ImportedRun:
     left_out: tuple[str, ...] = ()
     file: str = ""
     sha256: str = ""
+    address: str = ""
 
     @property
     def origin(self) -> str:
         """Where the values are from, for people."""
         return "imported from " + ", ".join(filter(None, (f"{self.program} {self.version}".strip(), self.backend)))
+
+
+def with_distinct_devices(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
+    """The runs of one file; equal devices get their address, or else their number, behind their name."""
+    names = [(run.device, run.origin) for run in runs]
+    found = []
+    for place, (run, name) in enumerate(zip(runs, names, strict=True)):
+        count, number = names.count(name), names[:place].count(name) + 1
+        found.append(replace(run, device=f"{run.device} ({run.address or f'{number} of {count}'})") if count > 1 else run)
+    return found
 
 
 def as_lines(runs: Sequence[ImportedRun]) -> str:
@@ -92,14 +105,18 @@ def read(path: Path) -> list[ImportedRun]:
 
 
 def checked(run: ImportedRun) -> ImportedRun:
-    """The run without values that are 0 or below, or not finite, which `left_out` then names. Raises ImportFault for too many
-    values or too long texts."""
+    """The run without values that are 0 or below, or beyond any measurement, which `left_out` then names. Raises ImportFault
+    for too many values, too long texts, and parameters or extremes that are none."""
     if len(run.values) > MAX_VALUES or len(run.left_out) > MAX_VALUES:
         raise ImportFault(f"over {MAX_VALUES} values")
-    texts = [run.program, run.version, run.device, run.backend, run.driver, run.date, *run.left_out]
+    texts = [run.program, run.version, run.device, run.backend, run.driver, run.date, run.address, *run.left_out]
     texts += [text for value in run.values for text in (value.name, value.unit, value.statistic, value.note)]
     if max(map(len, texts), default=0) > limits.MAX_NAME_LETTERS:
         raise ImportFault(f"a text is over {limits.MAX_NAME_LETTERS} letters")
-    good = tuple(value for value in run.values if math.isfinite(value.value) and value.value > 0)
+    for value in run.values:
+        limits.check_params(value.name[:40], value.params)
+        if any(end is not None and not math.isfinite(end) for end in (value.least, value.most)):
+            raise ImportFault(f"{value.name[:100]}: its extremes are no numbers")
+    good = tuple(value for value in run.values if 0 < value.value <= MAX_MEASUREMENT)
     bad = (f"{value.name}: {value.value:g} {value.unit} is no measurement" for value in run.values if value not in good)
     return replace(run, values=good, left_out=(*run.left_out, *map(printable, bad)))

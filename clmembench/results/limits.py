@@ -37,8 +37,8 @@ def check_record(record: Record) -> None:
     _check_texts("reason or notes", (record.reason, *record.notes))
     _check_texts("log", (record.log,), MAX_LOG_LETTERS)
     _check_count("notes", record.notes, MAX_AXIS_VALUES)
-    _check_params("params", record.params)
-    _check_params("facts", record.facts)
+    check_params("params", record.params)
+    check_params("facts", record.facts)
     _check_place(record.place)
     _check_numbers("version or seconds", (record.version, record.seconds))
     _check_numbers("process", (record.process,), most=MAX_PROCESSES)
@@ -79,17 +79,17 @@ def check_header(header: Header) -> None:
         _check_count(name, texts, MAX_HEADER_ENTRIES)
         _check_texts(name, texts, MAX_NAME_LETTERS)
     for name, facts in (("host", header.host), ("sensors", header.sensors)):
-        _check_params(name, {key: value for key, value in facts.items() if value is not None})
+        check_params(name, {key: value for key, value in facts.items() if value is not None})
     _check_texts("source_revision", [header.source_revision], MAX_NAME_LETTERS)
     for name, words in (("packages", header.packages), ("environment", header.environment), ("inputs", header.inputs)):
-        _check_params(name, words)
+        check_params(name, words)
     _check_count("tags", header.tags, MAX_HEADER_ENTRIES)
-    _check_params("tags", header.tags)
+    check_params("tags", header.tags)
     _check_count("axes", header.axes, MAX_HEADER_ENTRIES)
     for name, values in header.axes.items():
         _check_count(f"axes.{name[:40]}", values, MAX_AXIS_VALUES)
         for value in values:
-            _check_params("axes", {name: value})
+            check_params("axes", {name: value})
     _check_count("tuning", header.tuning, MAX_HEADER_ENTRIES)
     for tuned in header.tuning:
         check_tuned(tuned)
@@ -103,8 +103,8 @@ def check_tuned(tuned: Tuned) -> None:
     """As `check_record`, for a stored configuration; its date is one of ISO 8601, without a time."""
     texts = (tuned.device, tuned.platform, tuned.benchmark, tuned.date, tuned.tool_version, tuned.driver, tuned.origin)
     _check_texts("a name", texts, MAX_NAME_LETTERS)
-    _check_params("params", tuned.params)
-    _check_params("tuning", tuned.tuning)
+    check_params("params", tuned.params)
+    check_params("tuning", tuned.tuning)
     _check_numbers("version or compute_units", (tuned.version, tuned.compute_units))
     gains = [gain for gain in (tuned.gain, tuned.gain_low, tuned.gain_high) if gain is not None]
     _check_numbers("gain", gains, 1 / MAX_METRIC_SCALE, MAX_METRIC_SCALE)
@@ -139,7 +139,7 @@ def _check_values(where: str, chosen: Mapping[str, Sequence[Value]]) -> None:
     for name, values in chosen.items():
         _check_count(where, values, MAX_HEADER_ENTRIES)
         for value in values:
-            _check_params(where, {name: value})
+            check_params(where, {name: value})
 
 
 def _check_place(place: Place) -> None:
@@ -212,7 +212,7 @@ def _check_clock(clock: ClockReading) -> None:
 
 def _check_context(context: Context) -> None:
     for facts in (context.before, context.after):
-        _check_params("context", {name: value for name, value in facts.items() if value is not None})
+        check_params("context", {name: value for name, value in facts.items() if value is not None})
     _check_texts("context.no_energy", (context.no_energy,))
     energy = context.energy
     if energy is not None:
@@ -222,7 +222,7 @@ def _check_context(context: Context) -> None:
         _check_numbers("context.energy", (*times, energy.nbytes, energy.flops, energy.ops))
 
 
-def _check_params(where: str, values: Mapping[str, object]) -> None:
+def check_params(where: str, values: Mapping[str, object]) -> None:
     """Raises ValueError for values other than texts, whole numbers of 64 bits, signed or unsigned, and finite numbers."""
     _check_count(where, values, MAX_HEADER_ENTRIES)
     _check_texts(where, values, MAX_NAME_LETTERS)

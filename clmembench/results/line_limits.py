@@ -17,7 +17,7 @@ MAX_NESTING_DEPTH = 32  # a record is nested 6 deep
 _COLON, _QUOTE, _BRACE = b':"{'
 _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"(?:\s*+:)?)?'  # to the end of a line where it has no end; a key with its colon
 _TEXTS = re.compile(_TEXT, re.DOTALL)
-_TOKENS = re.compile(_TEXT + rb"|\[|\{|\]|\}|N|I", re.DOTALL)
+_TOKENS = re.compile(_TEXT + rb"|\[|\{|\]|\}|NaN|Infinity", re.DOTALL)  # other words are the parser's to refuse
 
 
 def check_line(line: bytes) -> None:
@@ -76,7 +76,7 @@ def _check_tokens(tokens: Iterable[bytes]) -> None:
             texts += 1
             if texts > MAX_LINE_TEXTS:
                 raise ValueError(f"over {MAX_LINE_TEXTS} texts")
-        elif token == b"N" or token == b"I":
+        elif token == b"NaN" or token == b"Infinity":
             raise ValueError("NaN and Infinity are no numbers of JSON")
 
 

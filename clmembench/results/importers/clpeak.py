@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from clmembench.results.imported import SCHEMA, ImportedRun, ImportedValue, ImportFault
+from clmembench.results.imported import SCHEMA, ImportedRun, ImportedValue, ImportFault, with_distinct_devices
 from clmembench.results.importers.json_text import parse, part, text_of
 
 # to our units: factors of version 2's units, and of version 3's SI quantities
@@ -29,7 +30,7 @@ STATISTIC = "mean of repetitions, of which it does not say the number"
 class Entry(NamedTuple):
     """A reading: the device, the test's and the metric's name, and the value in a unit of ours, or why there is none."""
 
-    device: tuple[str, str, str]  # name, backend with platform, driver
+    device: tuple[str, str, str, int]  # name, backend with platform, driver, and which of those that are equal
     test: str
     metric: str
     unit: str
@@ -40,7 +41,7 @@ class Entry(NamedTuple):
 def read(text: str) -> list[ImportedRun]:
     """A run for each device and backend. The best multiply-add kernel of a precision is our `arithmetic`; other tests have no
     benchmark of ours with the same meaning, which the note says."""
-    found = parse(text, "clpeak")
+    found = parse(text, "clpeak", ": give what it writes with --json-file (2) or -o (3)")
     version = text_of(found, "clpeak_version")
     if not version:
         raise ImportFault("it is no JSON of clpeak: it has no clpeak_version")
@@ -49,10 +50,12 @@ def read(text: str) -> list[ImportedRun]:
     if not devices:
         raise ImportFault("it holds no reading")
     date = text_of(found, "generated_at")
-    return [_run(version, date, device, [entry for entry in entries if entry.device == device]) for device in devices]
+    return with_distinct_devices(
+        [_run(version, date, device, [entry for entry in entries if entry.device == device]) for device in devices]
+    )
 
 
-def _run(version: str, date: str, device: tuple[str, str, str], entries: list[Entry]) -> ImportedRun:
+def _run(version: str, date: str, device: tuple[str, str, str, int], entries: list[Entry]) -> ImportedRun:
     values, left_out = [], []
     best = {test: _best(entries, test) for test in ARITHMETIC}
     for entry in entries:
@@ -66,7 +69,7 @@ def _run(version: str, date: str, device: tuple[str, str, str], entries: list[En
             params = {"dtype": ARITHMETIC[entry.test]}
             value = ImportedValue(name, entry.value, entry.unit, STATISTIC, "arithmetic", "flop_rate", params)
         values.append(value)
-    name, backend, driver = device
+    name, backend, driver, _ = device
     return ImportedRun(SCHEMA, "clpeak", version, name, backend, driver, date, tuple(values), tuple(left_out))
 
 
@@ -81,18 +84,21 @@ def _table(found: dict[str, Any]) -> Iterator[Entry]:
     """Version 2."""
     if found.get("format_version") not in (None, 2):
         raise ImportFault(f"its format_version is {found.get('format_version')!r}: 2 and 3 are read")
+    seen: Counter[tuple[str, ...]] = Counter()
     for one in part(found, "entries", list, "it"):
         test, metric, unit = (part(one, key, str, "an entry") for key in ("test", "metric", "unit"))
         backend = ", ".join(dict.fromkeys(filter(None, (text_of(one, "backend"), text_of(one, "platform")))))
         device = (part(one, "device", str, "an entry").strip(), backend, text_of(one, "driver"))
-        yield _entry(device, test, metric, one, UNITS.get(unit), unit)
+        # equal devices have equal entries, one device after the other
+        seen[*device, test, metric] += 1
+        yield _entry((*device, seen[*device, test, metric]), test, metric, one, UNITS.get(unit), unit)
 
 
 def _tree(found: dict[str, Any]) -> Iterator[Entry]:
     """Version 3, whose values are in SI units."""
-    for of in part(found, "devices", list, "it"):
+    for number, of in enumerate(part(found, "devices", list, "it")):
         backend = ", ".join(dict.fromkeys(filter(None, (text_of(of, "backend"), text_of(of, "platform")))))
-        device = (part(of, "name", str, "a device").strip(), backend, text_of(of, "driver"))
+        device = (part(of, "name", str, "a device").strip(), backend, text_of(of, "driver"), number)
         for test in part(of, "tests", list, "a device"):
             for one in part(test, "metrics", list, "a test"):
                 quantity = text_of(one, "quantity") or text_of(test, "quantity")
@@ -101,10 +107,11 @@ def _tree(found: dict[str, Any]) -> Iterator[Entry]:
 
 
 def _entry(
-    device: tuple[str, str, str], test: str, metric: str, one: dict[str, Any], ours: tuple[str, float] | None, shown: str
+    device: tuple[str, str, str, int], test: str, metric: str, one: dict[str, Any], ours: tuple[str, float] | None, shown: str
 ) -> Entry:
     unit, factor = ours or (shown, 1.0)
-    if "value" not in one:
-        reason = f"{text_of(one, 'status') or 'no value'}: {text_of(one, 'reason')}".rstrip(": ")
+    status = text_of(one, "status")
+    if one.get("value") is None or status not in ("", "ok"):
+        reason = f"{status if status not in ('', 'ok') else 'no value'}: {text_of(one, 'reason')}".rstrip(": ")
         return Entry(device, test, metric, unit, None, reason)
     return Entry(device, test, metric, unit, factor * float(part(one, "value", (int, float), f"{test}, {metric}")), "")

@@ -21,7 +21,7 @@ FOUND = {"size": "size", "lineSize": "line", "fetchGranularity": "sector", "segm
 def read(text: str) -> list[ImportedRun]:
     """The one GPU of a file. Latencies are in cycles of the GPU's counter; what the runtime only claims (bus width, size of an
     L2) is left out."""
-    found = parse(text, "MT4G")
+    found = parse(text, "MT4G", ": give the file that it writes, or what it prints with -q")
     general, memory = part(found, "general", dict, "it"), part(found, "memory", dict, "it")
     meta = found.get("meta")
     values: list[ImportedValue] = []

@@ -1,0 +1,53 @@
+"""Text files of strangers: decoded, and their numbers read whole or not at all."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from clmembench.results.imported import ImportFault
+
+MAX_NUMBER_LETTERS = 40  # of a number: a double has 25
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?", re.ASCII)
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as PowerShell writes what a program prints
+
+
+def decoded(content: bytes) -> str:
+    """The text of a file, whichever Unicode its first bytes announce; what is none becomes a sign that no number has."""
+    return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig", errors="replace")
+
+
+def number(text: str) -> float:
+    """A decimal number, with a point or one comma. Raises ValueError for other text, also where Python would take it as a
+    number: 1_000, nan, digits of other scripts."""
+    plain = text.strip()
+    plain = plain.replace(",", ".") if plain.count(",") == 1 and "." not in plain else plain
+    if len(plain) > MAX_NUMBER_LETTERS or _NUMBER.fullmatch(plain) is None:
+        raise ValueError(f"{text.strip()[:40]!r} is no number")
+    return float(plain)
+
+
+def whole_number(text: str, most: int) -> int:
+    """A whole number from 1 on. Raises ValueError for other text and for a larger one."""
+    plain = text.strip()
+    if not (plain.isascii() and plain.isdecimal() and len(plain) <= MAX_NUMBER_LETTERS and 1 <= int(plain) <= most):
+        raise ValueError(f"{plain[:40]!r} is no whole number from 1 to {most}")
+    return int(plain)
+
+
+def decimal_step(text: str) -> float:
+    """What a number's last digit counts: 1e-05 of 0.00031."""
+    digits, _, exponent = text.strip().lower().replace(",", ".").partition("e")
+    return float(10.0 ** (int(exponent or 0) - len(digits.partition(".")[2])))
+
+
+def first_line(text: str, pattern: str) -> str:
+    """The text of the pattern's group in the first line that it matches whole; "" where there is none."""
+    found = re.search(f"^{pattern}[ \\t]*$", text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def refuse_wrong(found: list[str], program: str) -> None:
+    """Raises ImportFault where a program itself says that its results are wrong: in the first of these lines."""
+    if found:
+        raise ImportFault(f"{program} itself calls its results wrong: {found[0].strip()[:150]}")
