@@ -13,28 +13,29 @@ THOUSAND = 999.5  # what three digits show as 1,000
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
 
 
-def parse_bytes(text: str) -> int:
+def parse_bytes(text: str, option: str = "") -> int:
     """Bytes in "4096", "64 KiB", "64K", "1.5 GB". KiB and a bare K are binary, KB decimal.
 
-    Raises ValueError for anything else, and where the result is no whole number of bytes.
+    Raises ValueError, which names the option, for anything else, and where the result is no whole number of bytes.
     """
-    match = _SIZE.fullmatch(text)
+    match, given = _SIZE.fullmatch(text), f"{option} {text!r}".strip()
     if match is None:
-        raise ValueError(f"{text!r} is no size: write bytes or a size such as 64KiB, 1.5GiB, 256MB")
+        raise ValueError(f"{given} is no size: write bytes or a size such as 64KiB, 1.5GiB, 256MB")
     number, prefix, binary, byte = match.groups()
     decimal = bool(byte) and not binary and bool(prefix)
     value = float(number) * (1000 if decimal else 1024) ** _POWERS[prefix.lower()]
     if not 0 < value < 2**63 or value != int(value):
-        raise ValueError(f"{text!r} is no positive whole number of bytes")
+        raise ValueError(f"{given} is no positive whole number of bytes: write one such as 64KiB")
     return int(value)
 
 
-def parse_seconds(text: str) -> float:
-    """Seconds in "90", "10m", "1.5h", "300ms". Raises ValueError for anything else."""
+def parse_seconds(text: str, option: str = "") -> float:
+    """Seconds in "90", "10m", "1.5h", "300ms". Raises ValueError, which names the option, for anything else."""
     match = _DURATION.fullmatch(text)
     seconds = float(match.group(1)) * _SECONDS[match.group(2)] if match else 0.0
     if not 0 < seconds < math.inf:
-        raise ValueError(f"{text!r} is no duration: write seconds or a duration such as 90s, 10m, 1h")
+        given = f"{option} {text!r}".strip()
+        raise ValueError(f"{given} is no duration above 0: write seconds or a duration such as 90s, 10m, 1h")
     return seconds
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from clmembench.cli import completion, conflicts, devices
+from clmembench.cli import completion, conflicts, devices, options
 from clmembench.plan import selection, suggestions
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from scripts import wrong_inputs
@@ -51,6 +52,23 @@ WRONG = [
         2,
         "--no-isolate measures in one process, and --processes starts several: leave out one",
     ),
+    ("run -d 0 -d 1", 2, "--device is given 2 times: give it once, or -d all, gpu or cpu for several devices"),
+    ("run -s quick --suite all", 2, "--suite is given 2 times: give it once"),
+    ("topology -d 0 -d 0", 2, "--device is given 2 times: give it once"),
+    ("compare --live -d 0 --budget 1s --budget 2s", 2, "--budget is given 2 times: give it once"),
+    ("run --size 1", 2, "--size 1 B holds too little for the work-groups of most benchmarks: raise it to 64KiB at least"),
+    ("run --size 0", 2, "--size '0' is no positive whole number of bytes: write one such as 64KiB"),
+    ("run --size -1", 2, "--size '-1' is no size"),
+    ("run --budget 0", 2, "--budget '0' is no duration above 0: write seconds"),
+    ("run --timeout -5", 2, "--timeout '-5' is no duration above 0"),
+    ("run --benchmark-timeout 1e99h", 2, "--benchmark-timeout '1e99h' is no duration above 0"),
+    ("run --wait 0", 2, "--wait '0' is no duration above 0"),
+    ("run --wait-quiet 0s", 2, "--wait-quiet '0s' is no duration above 0"),
+    ("topology --budget 0", 2, "--budget '0' is no duration above 0"),
+    ("run --processes 0", 2, "--processes"),
+    ("run --processes 99999", 2, "--processes"),
+    ("run --seed -1", 2, "--seed"),
+    ("run -b stream -a array_bytes=0", 2, "-a array_bytes: 0 is not a number from 1 up"),
     ("run --dry-run --json", 2, "--dry-run prints a plan as text, and --json the values of a run: leave out one"),
     ("show a.jsonl --parquet a.parquet --energy", 2, "and --energy prints: leave out one"),
     ("tune -o x.toml --records ./x.toml", 2, "both are the same: leave out one"),
@@ -79,6 +97,19 @@ def test_a_wrong_input_names_its_remedy(one_device, tmp_path, command, code, say
 def test_options_that_contradict_each_other_are_refused_before_devices_are_listed(monkeypatch, tmp_path, command, code, says):
     monkeypatch.setattr(devices, "listed", lambda *_: pytest.fail("it listed the devices"))
     assert cli(*command.split(), cwd=tmp_path).returncode == code
+
+
+@pytest.mark.parametrize("group", ["", *(name for name, found in COMMANDS.items() if hasattr(found, "commands"))])
+def test_a_group_alone_lists_its_commands(group):
+    done = cli(*group.split())
+    names = getattr(COMMANDS.get(group), "commands", COMMANDS)
+    assert done.returncode == 2
+    assert all(re.search(rf"^  {name}  ", done.stdout + done.stderr, re.MULTILINE) for name in names)
+
+
+def test_values_of_an_axis_given_several_times_are_measured_together_and_once():
+    given = ["op=copy", "op=[triad,copy]", "n=4", "n=4"]
+    assert options.parse_axes(given, []) == {"op": ("copy", "triad"), "n": (4,)}
 
 
 def test_a_default_of_the_environment_contradicts_nothing(one_device):

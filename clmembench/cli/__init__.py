@@ -39,7 +39,6 @@ from clmembench.cli.command import Command, Group
 app = typer.Typer(
     name="clmembench",
     help="Characterise OpenCL devices by micro-benchmarks.\n\nStart with: clmembench run --device 0 --suite quick",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # boxes leave 24 of 80 columns to the texts, and markup drops [a,b]
     context_settings={

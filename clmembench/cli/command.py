@@ -30,13 +30,30 @@ class Command(TyperCommand):
             if parameter.name is not None and ctx.auto_envvar_prefix and _long(parameter):
                 _name_variable(parameter, ctx.auto_envvar_prefix)
         ctx.allow_extra_args = True  # what is left over is refused below, with a remedy
-        rest = super().parse_args(ctx, waiting.with_wait(args) if any(p.name == "wait" for p in self.params) else args)
+        args = waiting.with_wait(args) if any(p.name == "wait" for p in self.params) else args
+        if not ctx.resilient_parsing:
+            self._refuse_twice(ctx, args)
+        rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
             if ctx.args:
                 exit_codes.stop(_left_over(self, ctx.args), exit_codes.USAGE)
             _refuse_names(ctx.params)
             conflicts.refuse(ctx)
         return rest
+
+    def _refuse_twice(self, ctx: Any, args: list[str]) -> None:
+        """End the command where an option that has one value is given several times: the last would win unseen."""
+        _, _, order = self.make_parser(ctx).parse_args(list(args))
+        for parameter in dict.fromkeys(order):
+            times = order.count(parameter)
+            if (
+                times > 1
+                and not parameter.multiple
+                and not getattr(parameter, "is_flag", True)
+                and parameter.opts[0].startswith("-")
+            ):
+                several = ", or -d all, gpu or cpu for several devices" if _takes_several_devices(parameter) else ""
+                exit_codes.stop(f"{parameter.opts[-1]} is given {times} times: give it once{several}", exit_codes.USAGE)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         from clmembench.cli import completion
@@ -61,7 +78,12 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group whose --help has no environment variable, and which knows what a word that is no command may be."""
+    """A group whose --help has no environment variable, which lists its commands where none is named, and which knows what a
+    word that is no command may be."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self.no_args_is_help = True
+        return super().parse_args(ctx, args)
 
     def get_help_option(self, ctx: Any) -> Any:
         return _without_environment(super().get_help_option(ctx))
@@ -101,6 +123,11 @@ class _Word(NamedTuple):
     value: str
     type: str = "plain"
     help: str | None = None
+
+
+def _takes_several_devices(parameter: Any) -> bool:
+    """Whether it is `run`'s --device."""
+    return parameter.name == "device" and "name several" in (parameter.help or "")
 
 
 def _left_over(command: Any, words: list[str]) -> str:

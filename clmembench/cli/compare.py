@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clmembench.analysis.point_filter import PointFilter
     from clmembench.model import Run
 
-baseline = typer.Typer(help="Create the baseline that `check` compares runs with.", no_args_is_help=True)
+baseline = typer.Typer(help="Create the baseline that `check` compares runs with.")
 
 
 def compare(

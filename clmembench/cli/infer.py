@@ -45,9 +45,9 @@ def infer(
     if output is not None:
         exit_codes.stop("-o is the file of a program: say --record c, cuda or hip too", exit_codes.USAGE)
     try:
-        known = units.parse_bytes(last_cache) if last_cache is not None else None
+        known = units.parse_bytes(last_cache, "--last-cache") if last_cache is not None else None
     except ValueError as error:
-        exit_codes.stop(f"--last-cache: {error}", exit_codes.USAGE)
+        exit_codes.stop(str(error), exit_codes.USAGE)
     from clmembench.infer.trace import deciding, traces
     from clmembench.report import render
     from clmembench.report.hierarchy import hierarchy_json, tree

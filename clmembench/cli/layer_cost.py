@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, live, options, session
+from clmembench.cli import devices, exit_codes, live, options, run_request, session
 from clmembench.cli.live_run import LiveRun, RequestedSide
 
 if TYPE_CHECKING:
@@ -72,8 +72,9 @@ def measure(
     began = time.monotonic()
     wanted = _sides(device)
     try:
-        seconds, timeout_s = units.parse_seconds(budget or DEFAULT_BUDGET), units.parse_seconds(timeout or live.DEFAULT_TIMEOUT)
-        array_bytes = units.parse_bytes(size) if size else DEFAULT_ARRAY_BYTES
+        seconds = units.parse_seconds(budget or DEFAULT_BUDGET, "--budget")
+        timeout_s = units.parse_seconds(timeout or live.DEFAULT_TIMEOUT, "--timeout")
+        array_bytes = run_request.parse_array_bytes(size) if size else DEFAULT_ARRAY_BYTES
         wanted = wanted[0].with_arrays(array_bytes), wanted[1].with_arrays(array_bytes)
         selection, chosen = _selected(wanted[0].info, bench, axis, timeout_s, seed or 0)
     except ValueError as error:

@@ -78,7 +78,7 @@ def live(
         exit_codes.stop(f"--live measures and reads no file: leave out {' '.join(paths)}, or --live", exit_codes.USAGE)
     began, share = time.monotonic(), _fraction(margin)
     try:
-        seconds, timeout_s = units.parse_seconds(budget), units.parse_seconds(timeout)
+        seconds, timeout_s = units.parse_seconds(budget, "--budget"), units.parse_seconds(timeout, "--timeout")
         wanted = _sides((a_env, a_kernels, a_python), (b_env, b_kernels, b_python), device or "0", b_device, b_axis or [])
         selection, chosen = _selected(wanted, bench or [], axis or [], timeout_s, seed or 0)
     except ValueError as error:

@@ -208,17 +208,19 @@ def output_format(**wanted: bool) -> str:
 
 
 def parse_axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
-    """name=value or name=[value,value], and files as values of axis matrix. Raises ValueError for anything else."""
+    """name=value or name=[value,value], all of one name together, and files as values of axis matrix. Raises ValueError for
+    anything else."""
     axes: dict[str, tuple[Value, ...]] = {}
     for text in given:
         name, equals, values = text.partition("=")
         values = values.strip().removeprefix("[").removesuffix("]")
         if not equals or not name.strip() or not values.strip():
             raise ValueError(f"-a {text!r}: write name=value or name=[value,value]")
-        axes[name.strip()] = tuple(_value(name.strip(), part.strip().strip("\"'")) for part in values.split(","))
+        more = (_value(name.strip(), part.strip().strip("\"'")) for part in values.split(","))
+        axes[name.strip()] = (*axes.get(name.strip(), ()), *more)
     if matrices:
         axes["matrix"] = (*axes.get("matrix", ()), *map(str, matrices))
-    return axes
+    return {name: tuple(dict.fromkeys(values)) for name, values in axes.items()}
 
 
 def _value(name: str, text: str) -> Value:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from clmembench.plan.selection import Selection
 
 
+MIN_ARRAY_BYTES = 64 << 10  # of --size: 256 work-items with a vector of 16 doubles each, twice
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """The options of `run` that say what is measured, as they were given; those of a run that is resumed are its own."""
@@ -41,7 +44,7 @@ class Request:
     def plan(self, info: DeviceInfo) -> PlannedRun:
         """The run on a device. Raises ValueError, SpecError and TuningError for what cannot be measured there."""
         selection = self._with_limits(self._selection(), info)
-        info = _with_array_size(info, units.parse_bytes(self.size)) if self.size else info
+        info = _with_array_size(info, parse_array_bytes(self.size)) if self.size else info
         chosen = _chosen(info, selection)
         if not self.no_tuning:
             selection = session.with_stored_configurations(info, selection, chosen, self.stored)
@@ -84,9 +87,11 @@ class Request:
             isolated=selection.isolated and not self.no_isolate,
             energy=self.energy,
             topology=cpu_topology.read() if info.kind == "cpu" else (),
-            budget_s=units.parse_seconds(self.budget) if self.budget else selection.budget_s,
-            timeout_s=units.parse_seconds(self.timeout) if self.timeout else selection.timeout_s,
-            benchmark_s=units.parse_seconds(self.benchmark_timeout) if self.benchmark_timeout else selection.benchmark_s,
+            budget_s=units.parse_seconds(self.budget, "--budget") if self.budget else selection.budget_s,
+            timeout_s=units.parse_seconds(self.timeout, "--timeout") if self.timeout else selection.timeout_s,
+            benchmark_s=units.parse_seconds(self.benchmark_timeout, "--benchmark-timeout")
+            if self.benchmark_timeout
+            else selection.benchmark_s,
         )
 
 
@@ -169,16 +174,24 @@ def _check_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Bench
         raise ValueError("nothing to measure: no benchmark has a point with all these values; see describe")
 
 
+def parse_array_bytes(text: str) -> int:
+    """The bytes of --size. Raises ValueError for what is no size, or holds too little to measure."""
+    found = units.parse_bytes(text, "--size")
+    if found < MIN_ARRAY_BYTES:
+        size, least = units.format_bytes(found), f"{MIN_ARRAY_BYTES >> 10}KiB"
+        raise ValueError(f"--size {size} holds too little for the work-groups of most benchmarks: raise it to {least} at least")
+    return found
+
+
 def _with_array_size(info: DeviceInfo, array_bytes: int) -> DeviceInfo:
     """The device with the user's --size. Raises ValueError where it cannot hold arrays of that size."""
-    from clmembench.plan.estimate import MAX_ARRAYS
+    from clmembench.plan.estimate import MAX_ARRAYS, most_array_bytes
 
-    size, largest = units.format_bytes(array_bytes), units.format_bytes(info.max_alloc_bytes)
+    size, most = units.format_bytes(array_bytes), most_array_bytes(info)
+    lower = f"lower it to {most >> 20}MiB at most"
     if array_bytes > info.max_alloc_bytes:
-        raise ValueError(f"--size {size} is over this device's largest allocation, {largest}: lower it")
-    memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
-    if MAX_ARRAYS * array_bytes > memory:
-        raise ValueError(
-            f"{MAX_ARRAYS} arrays of --size {size} are over this device's memory, {units.format_bytes(memory, 1)}: lower it"
-        )
+        largest = units.format_bytes(info.max_alloc_bytes)
+        raise ValueError(f"--size {size} is over this device's largest allocation, {largest}: {lower}")
+    if array_bytes > most:
+        raise ValueError(f"{MAX_ARRAYS} arrays of --size {size} are over this device's memory: {lower}")
     return replace(info, array_bytes=array_bytes)

@@ -65,8 +65,8 @@ class Options:
         return Selection(
             suite=suite,
             seed=self.seed or 0,
-            budget_s=units.parse_seconds(self.budget) if self.budget else None,
-            timeout_s=units.parse_seconds(self.timeout) if self.timeout else self.timeout_s,
+            budget_s=units.parse_seconds(self.budget, "--budget") if self.budget else None,
+            timeout_s=units.parse_seconds(self.timeout, "--timeout") if self.timeout else self.timeout_s,
             **more,
         )
 

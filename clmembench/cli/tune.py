@@ -62,8 +62,8 @@ def tune(
         path = output_file.in_folder(output, "shapes.toml")
         output_file.check(path, overwrite=True, name="shapes.toml")  # entries are added to it
     try:
-        budget_s = units.parse_seconds(budget)
-        case = _case(info, bench or ["*"], axis or [], units.parse_seconds(timeout), seed or 0, path)
+        budget_s = units.parse_seconds(budget, "--budget")
+        case = _case(info, bench or ["*"], axis or [], units.parse_seconds(timeout, "--timeout"), seed or 0, path)
     except (ValueError, SpecError, tuned.TuningError) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     session.check_output(records, False, "--records")

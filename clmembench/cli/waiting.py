@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,8 +28,8 @@ class Waits(NamedTuple):
 
 def parse(lock: str | None, quiet: str | None) -> Waits:
     """How long to wait, by --wait and --wait-quiet. Raises ValueError for what is no duration."""
-    lock_s = math.inf if lock == FOREVER else parse_seconds(lock) if lock else 0.0
-    return Waits(lock_s, parse_seconds(quiet) if quiet else 0.0)
+    lock_s = math.inf if lock == FOREVER else parse_seconds(lock, "--wait") if lock else 0.0
+    return Waits(lock_s, parse_seconds(quiet, "--wait-quiet") if quiet else 0.0)
 
 
 def with_wait(args: list[str]) -> list[str]:
@@ -36,11 +37,8 @@ def with_wait(args: list[str]) -> list[str]:
     found = []
     for at, word in enumerate(args):
         found.append(word)
-        if word == "--wait":
-            try:
-                parse_seconds(args[at + 1])
-            except (IndexError, ValueError):
-                found.append(FOREVER)
+        if word == "--wait" and not re.match(r"-?\.?[0-9]", "".join(args[at + 1 : at + 2])):
+            found.append(FOREVER)
     return found
 
 

@@ -10,7 +10,7 @@ from clmembench.analysis import stats
 from clmembench.analysis.derive import summarise
 from clmembench.analysis.point_records import MOVED
 from clmembench.gates.thresholds import POINT
-from clmembench.model import Cause, Metric, Record, Series
+from clmembench.model import SIZE_AXES, Cause, Metric, Record, Series
 
 MIN_REPORTED_DRIFT = MOVED  # relative drift of the core clock from which on a run warns
 SERIAL_METRICS = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
@@ -67,7 +67,10 @@ def _samples(record: Record, metrics: Sequence[Metric]) -> str:
         return ""
     samples = min(s.averaged * len(s.host_ns) if s.averaged else stats.MIN_SAMPLES for s in record.series)
     few = f"only {samples} sample{'s' if samples != 1 else ''}"
-    return f"{few}: {record.stopped}; lower --size" if samples < stats.MIN_SAMPLES else ""
+    if samples >= stats.MIN_SAMPLES:
+        return ""
+    size = next((name for name in SIZE_AXES if isinstance(record.params.get(name), int)), "")
+    return f"{few}: {record.stopped}; {f'choose a smaller {size} with -a' if size else 'quieten the host'}"
 
 
 def _together(record: Record, metrics: Sequence[Metric]) -> str:

@@ -117,7 +117,7 @@ class Session:
         except DeviceError as error:
             record = dataclasses.replace(record, reason=str(error))
         except MemoryError as error:
-            reason = str(error) or "the host is out of memory: lower --size"
+            reason = str(error) or "the host is out of memory: lower --size (or -a)"
             record = dataclasses.replace(record, reason=reason, cause=Cause.OUT_OF_MEMORY)
         except AssertionError as error:
             record = dataclasses.replace(record, status="wrong", reason=str(error), cause=Cause.WRONG_RESULT)

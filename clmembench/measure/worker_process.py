@@ -265,9 +265,8 @@ class WorkerProcess:
             return "its process closed its answers and did not end"
         self._end_group()
         # Linux kills processes so when memory runs out
-        why = (
-            ": killed from outside, perhaps because the host ran out of memory: lower --size" if code == -signal.SIGKILL else ""
-        )
+        killed = ": killed from outside, perhaps because the host ran out of memory: lower --size (or -a)"
+        why = killed if code == -signal.SIGKILL else ""
         return f"its process {describe_end(code)}{why}"
 
     def _death_cause(self, log: str) -> str:

@@ -3,6 +3,7 @@
 from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
     PORTABLE_KERNEL_VALUES,
+    SIZE_AXES,
     Axis,
     Benchmark,
     Form,
@@ -84,6 +85,7 @@ __all__ = [
     "Headline",
     "HeadlineGroup",
     "PORTABLE_KERNEL_VALUES",
+    "SIZE_AXES",
     "CHASE_BENCHMARK",
     "Array",
     "Batch",

@@ -46,6 +46,9 @@ class Metric:
         return all(params.get(name) in values for name, values in self.only.items())
 
 
+SIZE_AXES = ("array_bytes", "n")  # parameters that are the size of a problem, the same on every number of compute units
+
+
 @dataclass(frozen=True, slots=True)
 class Axis:
     """The values one parameter takes.

@@ -244,6 +244,12 @@ def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
     )
 
 
+def most_array_bytes(info: DeviceInfo) -> int:
+    """The largest arrays, in whole MiB, of which a benchmark may hold as many as it needs on this device."""
+    memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
+    return min(info.max_alloc_bytes, memory // MAX_ARRAYS) >> 20 << 20
+
+
 def walk(plan: Plan, benchmark: Benchmark) -> list[Point]:
     """Every point that a plan asks for where all are measured, no trial beats the first configuration and no curve settles."""
     asked: list[Point] = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clmembench.analysis import derive
 from clmembench.infer import plateaus
-from clmembench.model import Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model import SIZE_AXES, Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.model.direction import score
 from clmembench.plan.configurations import BenchmarkContext, Params
 from clmembench.plan.selection import PLACE_AXES, Selection, is_placeable
@@ -16,7 +16,6 @@ from clmembench.units import format_param, format_params
 
 Winners = dict[frozenset[tuple[str, Value]], Params]  # the best configuration of each point, by its plain parameters
 
-SIZE_AXES = ("array_bytes", "n")  # parameters that are the size of a problem, the same on every number of compute units
 MIN_TUNING_RELATIVE_GAIN = 0.01  # a tuning trial must win by more than this to replace the default
 FAILED_STATUSES = ("failed", "timeout", "wrong")
 

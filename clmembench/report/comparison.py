@@ -39,9 +39,9 @@ def comparison_text(
     colour: bool = False,
     devices: Sequence[DeviceInfo] = (),
 ) -> str:
-    """Each further run against the first: their `devices`, geometric means of the gains, then the points, worst first; those that are the same
-    are only counted unless `everything` or that verdict is wanted. With a `width` no line is wider; `colour` marks verdicts
-    with terminal codes."""
+    """Each further run against the first: their `devices`, geometric means of the gains, then the points, worst first; those
+    that are the same are only counted unless `everything` or that verdict is wanted. With a `width` no line is wider; `colour`
+    marks verdicts with terminal codes."""
     lines: list[str] = []
     for number, (name, found) in enumerate(zip(names[1:], comparisons, strict=True), 1):
         said = [f"{name} against {names[0]}"]

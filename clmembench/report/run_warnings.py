@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from clmembench.gates.point import MIN_REPORTED_DRIFT
 from clmembench.host import checks
-from clmembench.model import Run
+from clmembench.model import Cause, Record, Run
+from clmembench.plan.estimate import most_array_bytes
 from clmembench.report.rows import Row, by_point
 from clmembench.report.sections import peer_values
 from clmembench.specs.sheets import SpecSheet
@@ -18,6 +19,7 @@ MAX_RELATIVE_HALF_WIDTH = 0.05  # of a 95% interval: wider ones hide what most c
 MIN_CORES_SHARE = 0.9  # of the compute units that bandwidth over large arrays needs
 LARGE_PASS_BYTES = 64 << 20  # beside a pass that moves so much a launch's idle ends are nothing
 MIN_PROCESSES = 6  # fewer have no 95% interval of their median
+TOO_LARGE_CAUSES = (Cause.OUT_OF_MEMORY, Cause.DEVICE_ERROR, Cause.PROCESS_DIED, Cause.TIMEOUT)
 STATUS_ADVICE = {
     "failed": "see show --json for each reason",
     "timeout": "raise --timeout, or look for what hangs",
@@ -43,7 +45,7 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         *_small_arrays(run, table),
         *(f"at the start: {complaint}" for complaint in checks.complaints(device, host, run.header.sensors)),
         *([] if sheet else [f"no spec sheet matches {device.name}: no fraction of peak; add one to platforms/"]),
-        *_few_processes(table),
+        *_few_processes(table, run.header.isolated),
     ]
 
 
@@ -91,19 +93,32 @@ def _wide_intervals(table: Sequence[Row]) -> list[str]:
 
 
 def _small_arrays(run: Run, table: Sequence[Row]) -> list[str]:
-    """Bandwidth over arrays that a cache may hold part of, by STREAM's rule."""
-    claimed = run.header.device.cache_bytes
+    """Bandwidth over arrays that a cache may hold part of, by STREAM's rule. Larger ones are advised where this device can
+    measure them: it holds them, and none of this run's was too large."""
+    device = run.header.device
     sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
     arrays = [size for size in sizes if isinstance(size, int)]
-    if not claimed or not arrays or max(arrays) >= 4 * claimed:
+    needed = -(-4 * device.cache_bytes >> 20)
+    if not device.cache_bytes or not arrays or max(arrays) >= 4 * device.cache_bytes:
         return []
+    if needed << 20 > most_array_bytes(device):
+        remedy = "this device's memory holds no larger ones"
+    elif any(record.params.get("array_bytes") == max(arrays) and _was_too_large(record) for record in run.records):
+        remedy = "larger ones are out of reach here: some of this size were too large to measure"
+    else:
+        remedy = f"raise --size to {needed}MiB"
     return [
         f"the largest arrays, {format_bytes(max(arrays))}, are under four times the claimed cache of "
-        f"{format_bytes(claimed)}: bandwidth may be partly the cache's; raise --size"
+        f"{format_bytes(device.cache_bytes)}, so that bandwidth may be partly the cache's: {remedy}"
     ]
 
 
-def _few_processes(table: Sequence[Row]) -> list[str]:
+def _was_too_large(record: Record) -> bool:
+    """Whether less of the same could be measured, as far as its record tells."""
+    return record.cause in TOO_LARGE_CAUSES or record.gate == "samples"
+
+
+def _few_processes(table: Sequence[Row], isolated: bool) -> list[str]:
     few = min((row.value.processes for row in table if row.value.processes > 1), default=MIN_PROCESSES)
     found = []
     if few < MIN_PROCESSES:
@@ -111,9 +126,8 @@ def _few_processes(table: Sequence[Row]) -> list[str]:
             f"intervals over {few} processes are their range, which covers {1 - 2 / 2**few:.0%}: use --processes 6 for 95%"
         )
     if table and all(row.value.processes <= 1 for row in table):
-        found.append(
-            "intervals are from one process; fresh processes often differ by more where caches matter: use --processes 6"
-        )
+        remedy = "use --processes 6" if isolated else "leave out --no-isolate, and use --processes 6"
+        found.append(f"intervals are from one process; fresh processes often differ by more where caches matter: {remedy}")
     return found
 
 

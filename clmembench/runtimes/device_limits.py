@@ -26,7 +26,7 @@ def check_buffer(info: DeviceInfo, nbytes: int) -> None:
     limit = info.max_alloc_bytes
     if nbytes > limit:
         raise DeviceError(
-            f"a buffer of {nbytes / 2**30:.2f} GiB is over this device's largest, {limit / 2**30:.2f} GiB: lower --size"
+            f"a buffer of {nbytes / 2**30:.2f} GiB is over this device's largest, {limit / 2**30:.2f} GiB: lower --size (or -a)"
         )
 
 

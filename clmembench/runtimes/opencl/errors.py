@@ -11,12 +11,12 @@ from clmembench.model import DeviceError
 from clmembench.runtimes.opencl import enqueue
 
 REMEDY_OF_CODE = {
-    -4: "the device could not allocate memory: lower --size, or free memory on the device",
-    -5: "the device is out of resources: lower --size, or close other programs that use it",
-    -6: "the host is out of memory: lower --size",
+    -4: "the device could not allocate memory: lower --size (or -a), or free memory on the device",
+    -5: "the device is out of resources: lower --size (or -a), or close other programs that use it",
+    -6: "the host is out of memory: lower --size (or -a)",
     -54: "the work-group size does not suit this kernel on this device",
     -55: "the work-items of a work-group do not suit this device",
-    -61: "a buffer is over the device's largest allocation: lower --size",
+    -61: "a buffer is over the device's largest allocation: lower --size (or -a)",
 }
 
 

@@ -73,7 +73,7 @@ class SyclDevice:
         try:
             return getattr(memory(), _ALLOCATORS[kind])(nbytes, alignment=alignment, queue=self._plain[0])
         except memory().USMAllocationError as error:
-            raise DeviceError(f"the device could not allocate {nbytes} B of {kind} memory: lower --size") from error
+            raise DeviceError(f"the device could not allocate {nbytes} B of {kind} memory: lower --size (or -a)") from error
 
     def kept(self, name: str, nbytes: int) -> Any:
         """The buffer of that name, made anew only to grow: then to the next power of two, so that it seldom has to."""
