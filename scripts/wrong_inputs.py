@@ -123,6 +123,7 @@ CASES = (
     Case("traces: decimal commas", INFER, TRACE.replace("5.5", "5,5"), "row 2: it has more cells", ".csv"),
     Case("traces: decimal commas between semicolons", INFER, TRACE.replace(",", ";").replace("5.5", "5,5"), "latency is '5,5'", ".csv"),
     Case("run: an empty file", "show FILE", "", "no results file of clmembench: it is empty", ".jsonl"),
+    Case("run: packed by gzip", "show FILE", gzip.compress(b"{}"), "is packed by gzip: unpack it with gunzip", ".jsonl.gz"),
     Case("run: what is no text", "show FILE", b"\xff\xfe\x00" * 9, "no results file of clmembench", ".jsonl"),
 )  # fmt: skip
 KINDS = {  # what stands in a file's place, and words of each message

@@ -20,6 +20,7 @@ from clmembench.sanitize import input_problem, open_input, open_new, sync
 
 SCHEMA = 1
 SYNC_S = 5.0  # between two fsyncs, each of which takes some milliseconds
+GZIP = b"\x1f\x8b"  # how a packed file begins
 MAX_BAD_LINE_NOTES = 20  # about bad lines: a file of another kind would have as many as lines
 
 
@@ -259,6 +260,8 @@ def _schema(path: Path, line: bytes) -> object:
     Raises ResultsError where it is no header."""
     if not line:
         raise ResultsError(f"{path} is no results file of clmembench: it is empty, or a pipe that was read before")
+    if line.startswith(GZIP):
+        raise ResultsError(f"{path} is packed by gzip: unpack it with gunzip, or name <(zcat {path})")
     try:
         line_limits.check_line(line)
     except ValueError:
