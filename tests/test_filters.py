@@ -69,7 +69,7 @@ def test_the_summary_of_a_part_says_how_much_is_left_out(whole):
 
 def test_chosen_points_are_listed_and_nothing_is_inferred_from_some_of_a_curve():
     shown = cli("show", str(QUICK), "-b", "pchase", "-a", "array_bytes=64KiB").stdout
-    assert "array_bytes=64 KiB" in shown and "ends between" not in shown
+    assert "array_bytes=64 KiB" in shown and "ends with lines of" not in shown
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clmembench import sanitize
+from clmembench.infer import plateaus
 from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
@@ -23,10 +24,12 @@ from clmembench.report.parts import parts
 from clmembench.report.rows import point_fields, point_objects, point_table, row_object, rows
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import table as only
+from clmembench.report.sections import level_table
 from clmembench.report.summary import sections
 from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
 from tests import found_hierarchies as hierarchies
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
+from tests.commands import ROOT
 from tests.pages import Page, assert_harmless
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -224,7 +227,31 @@ def test_where_no_line_is_reported_the_bytes_held_are_said_to_be_unknown():
 def test_an_array_whose_every_line_is_touched_has_one_extent(line_bytes, spacing):
     found = spaced(line_bytes, spacing)
     (section,) = sections(found, rows(found, None))
-    assert section.header[2] == "ends between" and section.rows[0][2] == "64 KiB to 90 KiB"
+    assert section.header[2] == "ends with lines of" and section.rows[0][2] == "64 KiB to 90 KiB"
+
+
+def test_readme_explains_the_words_that_every_suites_summary_prints():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for line_bytes, spacing in ((64, "line"), (64, 256)):
+        found = spaced(line_bytes, spacing)
+        (section,) = sections(found, rows(found, None))
+        assert all(f"  {heading}  " in readme or f"  {heading}\n" in readme for heading in section.header[1:])
+        assert all(f"`{heading}`" in readme for heading in section.header if heading.startswith(("ends", "in an")))
+
+
+@pytest.mark.parametrize(
+    ("next_bytes", "overlap"),
+    [((8, 40, None), ""), ((20, 40, None), "L1 and plateau 2"), ((8, None, None), "plateau 2 and memory")],
+)
+def test_levels_whose_ends_overlap_are_explained(next_bytes, overlap):
+    firsts, lasts = (1, 8, 40), (7, 19, 80)
+    found = [
+        plateaus.Plateau(ns, ns, ns, None, first, last, over)
+        for ns, first, last, over in zip((1.0, 5.0, 9.0), firsts, lasts, next_bytes, strict=True)
+    ]
+    notes = level_table._overlaps("spacing_bytes=line", list(zip(("L1", "plateau 2", "memory"), found, strict=True)))
+    assert len(notes) == bool(overlap)
+    assert all(f"the ends of {overlap} overlap" in note for note in notes)
 
 
 @pytest.mark.parametrize("status", ["suspect", "failed", "wrong", "timeout"])

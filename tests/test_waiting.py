@@ -42,7 +42,7 @@ def test_a_held_device_is_refused_at_once_and_after_waiting(measured_device, tmp
         later = cli(*ONE_POINT, "--wait", "20ms", cwd=tmp_path)
     assert (at_once.returncode, later.returncode) == (3, 3)
     assert "is in use by another run" in at_once.stderr and "--wait waits" not in at_once.stderr
-    assert "--wait waits for it for 0 s at most" in later.stderr and later.stderr.count("is in use by another run") == 2
+    assert "--wait waits for 0 s at most: " in later.stderr and later.stderr.count("is in use by another run") == 2
     assert not (tmp_path / "reports").exists()
 
 
@@ -59,7 +59,7 @@ def test_a_waiting_run_measures_once_the_device_is_free(measured_device, tmp_pat
     with brief_points():
         done = cli(*ONE_POINT, "--wait", "-o", "r.jsonl", cwd=tmp_path)
     assert done.returncode == 0 and waiting.LOCK_STEP_S in slept
-    assert "--wait waits for it\n" in done.stderr  # without a limit
+    assert "--wait waits without limit: " in done.stderr and "is free" in done.stderr
     assert jsonl.read(tmp_path / "r.jsonl").records
 
 
@@ -115,11 +115,11 @@ def test_waiting_ends_when_the_host_is_quiet_or_the_time_is_over():
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    looks = iter([BUSY, BUSY, QUIET])
-    assert quiet.wait(device(kind="cpu"), 60.0, lambda _: next(looks), lambda: now[0], sleep) == []
-    assert now[0] == 2 * quiet.WAIT_STEP_S
+    looks, told = iter([BUSY, BUSY, QUIET]), []
+    assert quiet.wait(device(kind="cpu"), 60.0, told.append, lambda _: next(looks), lambda: now[0], sleep) == []
+    assert now[0] == 2 * quiet.WAIT_STEP_S and told == [BUSY.complaints("cpu")] * 2
     now[0] = 0.0
-    assert quiet.wait(device(kind="cpu"), 5.0, lambda _: BUSY, lambda: now[0], sleep) == BUSY.complaints("cpu")
+    assert quiet.wait(device(kind="cpu"), 5.0, told.append, lambda _: BUSY, lambda: now[0], sleep) == BUSY.complaints("cpu")
     assert now[0] == 5.0
 
 
@@ -127,18 +127,40 @@ def test_a_busy_host_is_warned_of_before_the_run_and_waited_for(capsys, monkeypa
     waited = []
     monkeypatch.setattr(environment, "cpus", lambda: {"logical_cpus": 2, "usable_cpus": 2, "cpu_limit": None})
     monkeypatch.setattr(quiet, "look", lambda info: BUSY)
-    monkeypatch.setattr(quiet, "wait", lambda info, most_s: waited.append(most_s) or [])
+    monkeypatch.setattr(quiet, "wait", lambda info, most_s, told: waited.append(most_s) or [])
     waiting.warn_of_others(device(kind="cpu"), 0.0)
     assert "warning: other programs use 40% of the CPUs" in capsys.readouterr().err and not waited
     waiting.warn_of_others(device(kind="cpu"), 120.0)
     said = capsys.readouterr().err
-    assert waited == [120.0] and "warning" not in said and "--wait-quiet waits for 2 min" in said
-    monkeypatch.setattr(quiet, "wait", lambda info, most_s: BUSY.complaints("cpu"))
+    assert (
+        waited == [120.0]
+        and "warning" not in said
+        and "--wait-quiet waits for 2 min at most: other programs use 40% of the CPUs" in said
+        and "no other program" in said
+    )
+    monkeypatch.setattr(quiet, "wait", lambda info, most_s, told: BUSY.complaints("cpu"))
     waiting.warn_of_others(device(kind="cpu"), 120.0)
     assert "warning: other programs use 40%" in capsys.readouterr().err
     monkeypatch.setattr(quiet, "look", lambda info: QUIET)
     waiting.warn_of_others(device(kind="cpu"), 120.0)
     assert capsys.readouterr().err == ""
+
+
+def test_a_wait_says_what_it_waits_for_again_each_minute_and_how_it_ended(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
+    said = waiting._Said("--wait", 600.0)
+    said.ends("free")  # it never waited
+    for second in range(0, 130, 10):
+        now[0] = float(second)
+        said.waits(f"process {second}")
+    said.ends("free")
+    assert [text.removeprefix("clmembench: ") for text in capsys.readouterr().err.splitlines()] == [
+        "--wait waits for 10 min at most: process 0",
+        "--wait has waited for 1 min: process 60",
+        "--wait has waited for 2 min: process 120",
+        "--wait waited for 2 min: free",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -168,5 +190,5 @@ def test_a_look_at_this_host_gives_shares():
 def test_studies_wait_as_a_run_does(measured_device, tmp_path, command):
     with device_lock.held(measured_device):
         done = cli(command, "-d", "0", "--wait", "20ms", cwd=tmp_path)
-    assert done.returncode == 3 and "--wait waits for it for 0 s at most" in done.stderr
+    assert done.returncode == 3 and "--wait waits for 0 s at most: " in done.stderr
     assert cli(command, "-d", "0", "--wait-quiet", "soon", cwd=tmp_path).returncode == 2

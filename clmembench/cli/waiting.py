@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clmembench.model import DeviceInfo
 
 FOREVER = "forever"  # how long --wait waits where it is given without a duration
+REMINDER_S = 60.0  # between two messages of what is waited for
 LOCK_STEP_S = 0.5  # between two tries to take a device's lock
 
 
@@ -42,26 +43,49 @@ def with_wait(args: list[str]) -> list[str]:
     return found
 
 
+class _Said:
+    """What a wait has said: what it waits for, at first, then every REMINDER_S seconds as it is then, and how it ended."""
+
+    def __init__(self, option: str, wait_s: float) -> None:
+        self.begun = self._last = time.monotonic()
+        self.use = ""
+        self._option, self._wait_s = option, wait_s
+
+    def waits(self, use: str) -> None:
+        """Say what is waited for, unless it was said a moment ago."""
+        now = time.monotonic()
+        if not self.use:
+            limit = "without limit" if self._wait_s == math.inf else f"for {format_duration(self._wait_s)} at most"
+            exit_codes.say(f"{self._option} waits {limit}: {use}")
+        elif now - self._last >= REMINDER_S:
+            exit_codes.say(f"{self._option} has waited for {format_duration(now - self.begun)}: {use}")
+        else:
+            return
+        self.use, self._last = use, now
+
+    def ends(self, how: str) -> None:
+        if self.use:
+            exit_codes.say(f"{self._option} waited for {format_duration(time.monotonic() - self.begun)}: {how}")
+
+
 @contextmanager
 def locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
     """Hold the device's lock, after waiting for it so many seconds at most. Raises HeldError where another run still has it."""
     from clmembench.host import device_lock
 
-    end = time.monotonic() + wait_s
-    told = False
+    said = _Said("--wait", wait_s)
+    end = said.begun + wait_s
     with ExitStack() as stack:
         while True:
             try:
                 without = stack.enter_context(device_lock.held(info))
                 break
             except device_lock.HeldError as error:
-                if not wait_s or (told and time.monotonic() >= end) or isinstance(error, device_lock.NoLockError):
+                if not wait_s or (said.use and time.monotonic() >= end) or isinstance(error, device_lock.NoLockError):
                     raise
-                if not told:
-                    limit = "" if wait_s == math.inf else f" for {format_duration(wait_s)} at most"
-                    exit_codes.say(f"{error}; --wait waits for it{limit}")
-                    told = True
+                said.waits(error.use)
             time.sleep(min(LOCK_STEP_S, max(0.0, end - time.monotonic())))
+        said.ends(f"{info.name} is free")
         if without:
             exit_codes.say(f"warning: {without}")
         yield
@@ -77,8 +101,11 @@ def warn_of_others(info: DeviceInfo, quiet_s: float) -> None:
 
     found = quiet.look(info).complaints(info.kind)
     if found and quiet_s:
-        exit_codes.say(f"{' and '.join(found)}: --wait-quiet waits for {format_duration(quiet_s)} at most until they do not")
-        found = quiet.wait(info, quiet_s)
+        said = _Said("--wait-quiet", quiet_s)
+        said.waits(" and ".join(found))
+        found = quiet.wait(info, quiet_s, lambda uses: said.waits(" and ".join(uses)))
+        if not found:
+            said.ends("no other program is in the way")
     for use in found:
         remedy = "stop them" if quiet_s else "stop them, or use --wait-quiet 5m"
         exit_codes.say(f"warning: {use}, which makes values slower and suspect: {remedy}")

@@ -36,7 +36,12 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # one for a host and all its 
 
 
 class HeldError(Exception):
-    """Another run holds the device, or the file in place of its lock is no lock; the message says which."""
+    """Another run holds the device, or the file in place of its lock is no lock; the message says which, and `use` without what
+    to do about it."""
+
+    def __init__(self, use: str, remedy: str = "") -> None:
+        super().__init__(f"{use}: {remedy}" if remedy else use)
+        self.use = use
 
 
 class NoLockError(HeldError):
@@ -106,8 +111,8 @@ def _held(path: Path, info: DeviceInfo, shared: bool) -> Iterator[str]:
         _check(descriptor, path)
         got = file_lock.attempt(descriptor, shared)
         if got == "busy":
-            remedy = "wait for it, or choose another device"
-            raise HeldError(f"{info.name} is in use by another run: {_holder(descriptor, path, info)}: {remedy}")
+            use = f"{info.name} is in use by another run: {_holder(descriptor, path, info)}"
+            raise HeldError(use, "wait for it, or choose another device")
         content = _content(info) if is_writable else b""
         with contextlib.suppress(OSError):  # a full disk: the lock holds without a name
             if content:

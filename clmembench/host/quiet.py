@@ -54,14 +54,17 @@ def _percent(facts: Mapping[str, Fact]) -> float | None:
 def wait(
     info: DeviceInfo,
     most_s: float,
+    waiting: Callable[[list[str]], None] = lambda uses: None,
     look: Callable[[DeviceInfo], HostUse] = look,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
-    """Wait until nothing is in the way of measuring a device, for `most_s` seconds at most: what still is."""
+    """Wait until nothing is in the way of measuring a device, for `most_s` seconds at most: what still is. `waiting` is told
+    what it is each time."""
     end = clock() + most_s
     while True:
         found = look(info).complaints(info.kind)
         if not found or clock() >= end:
             return found
+        waiting(found)
         sleep(min(WAIT_STEP_S, max(0.0, end - clock())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from clmembench.infer import plateaus
 from clmembench.model import Card, Record, Run, Value
@@ -27,7 +28,8 @@ def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Sect
         curve = plateaus.curve_points([r for r in records if _others(r, card.growing) == others], card.metrics[0], card.growing)
         label, stretch = format_params(dict(others)), plateaus.extent_per_line_byte(dict(others), line_bytes)
         settled = plateaus.has_settled(curve, plateaus.memory_floor_bytes(run.header.device))
-        for level, plateau in _named(plateaus.find_plateaus(curve), settled):
+        named = _named(plateaus.find_plateaus(curve), settled)
+        for level, plateau in named:
             cycles, spread = cycles_cell(plateau.cycles), f"{format_value(plateau.low)} to {format_value(plateau.high)}"
             whole = plateau.last_bytes == curve[-1].array_bytes
             held, extent = _extents(plateau.last_bytes, plateau.next_bytes, whole, stretch)
@@ -38,6 +40,7 @@ def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Sect
             spread = f"{format_value(top.low)} to {format_value(top.high)}"
             rows.append((label, "largest set", *sizes, cycles_cell(top.cycles), f"{format_value(top.ns)} ns", spread))
             notes.append(f"{label}: not settled at {format_bytes(top.array_bytes)}, so no plateau is called memory")
+        notes += _overlaps(label, named)
         notes += [_sparse(label, line_bytes, stretch)] if stretch != 1 and curve else []
         sparse = sparse or (stretch != 1 and bool(curve))
     if len(rows) > 1:
@@ -45,7 +48,7 @@ def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Sect
     bad = [row for row in mine if row.status not in ("ok",)]
     if bad:
         notes.append(f"{count(len(bad), 'point')} of {len(mine)} without a value: {bad[0].status}: {bad[0].reason}")
-    ends = ("ends with lines of", "in an array of") if sparse else ("ends between",)
+    ends = ("ends with lines of", "in an array of") if sparse else ("ends with lines of",)
     header = (name, "level", *ends, "cycles", "latency", "range over the level")
     return Section(card.summary, columns(header), tuple(row if sparse else row[:3] + row[4:] for row in rows), tuple(notes))
 
@@ -58,6 +61,22 @@ def _named(found: Sequence[plateaus.Plateau], settled: bool) -> list[tuple[str, 
     if found and found[0].first_bytes <= MAX_L1_START_BYTES:
         names[0] = "L1"
     return list(zip(names, found, strict=True))
+
+
+def _overlaps(label: str, named: Sequence[tuple[str, plateaus.Plateau]]) -> list[str]:
+    """A note on levels that may end beyond the last size of the next one, so that the ranges of both ends overlap."""
+    pairs = [
+        f"{level} and {later}"
+        for (level, one), (later, other) in pairwise(named)
+        if one.next_bytes is None or one.next_bytes > other.last_bytes
+    ]
+    if not pairs:
+        return []
+    times = 1 + plateaus.MAX_DISTURBANCE_RELATIVE_EXCESS
+    return [
+        f"{label}: the ends of {', of '.join(pairs)} overlap: points of this curve were disturbed, so that a level surely ends "
+        f"only at a point {times:g} times as slow; the second is a level of its own because all its points together are slower"
+    ]
 
 
 def _extents(last: int, over: int | None, to_the_end: bool, stretch: float | None) -> tuple[str, str]:
