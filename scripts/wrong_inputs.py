@@ -99,6 +99,8 @@ CASES = (
     Case("nvbandwidth: a GPU that found wrong data", NVBANDWIDTH, " Invalid value when checking the pattern at 0x7f\n" + json.dumps(BANDWIDTH), "calls its results wrong: Invalid value"),
     Case("nvbandwidth: JSON with an error of all", NVBANDWIDTH, json.dumps({"nvbandwidth": {**BANDWIDTH["nvbandwidth"], "error": "Invalid value"}}), "reports an error: Invalid value"),
     Case("nvbandwidth: JSON with decimal commas twice", NVBANDWIDTH, json.dumps(BANDWIDTH).replace("5,5", "1,234,5"), "is no number"),
+    Case("nvbandwidth: a comma of thousands or of fractions", NVBANDWIDTH, json.dumps(BANDWIDTH).replace("5,5", "1,234"), "'1,234' may be a thousand or a fraction"),
+    Case("BabelStream: a mean time of thousands or of fractions", BABELSTREAM, STREAM.replace(",", ";").replace("0.0052", "5,200"), "may be a thousand or a fraction"),
     Case("nvbandwidth: a row with more numbers than columns", NVBANDWIDTH, TEXT.replace("55.32 ", "55,32 7"), "3 numbers under 2 columns"),
     Case("nvbandwidth: a number of 400 digits", NVBANDWIDTH, TEXT.replace("55.32", "9" * 400), "is no number"),
     Case("nvbandwidth: text of a run that ended before a test", NVBANDWIDTH, TEXT[: TEXT.index("Running")], "no result of nvbandwidth"),

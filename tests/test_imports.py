@@ -198,7 +198,8 @@ def test_nvbandwidths_text_is_its_json_and_eight_equal_gpus_are_eight_devices():
         ("device_to_device_memcpy_read_ce", matrix(title, *[["N/A"] * 8] * 8)),
         ("device_to_host_memcpy_ce", " Invalid value when checking the pattern at 0x7f\n" + matrix(title, rates)),
         ("host_to_device_memcpy_sm", "[CUDA_ERROR_OUT_OF_MEMORY] out of memory in expression x\n"),
-        ("multinode_x", "Waived: \n"), ("host_device_latency_sm", matrix("latency (ns)", ["700.5"] * 7 + ["nan"])),
+        ("bidirectional", matrix("Read1 (GB/s)", rates) + matrix("Total (GB/s)", rates)), ("multinode_x", "Waived: \n"),
+        ("host_device_latency_sm", matrix("latency (ns)", ["700.5"] * 7 + ["nan"])),
     )  # fmt: skip
     case = {"name": "host_to_device_memcpy_ce", "status": "Passed", "bandwidth_description": title, "bandwidth_matrix": [rates]}
     listed = [f"{n}: Card A ({pci}): (secret-host)" for n, pci in enumerate(GPUS)]
@@ -211,8 +212,8 @@ def test_nvbandwidths_text_is_its_json_and_eight_equal_gpus_are_eight_devices():
     assert [run.values[0] for run in both[0]] == [run.values[0] for run in both[1]]
     assert [len(run.values) for run in both[0]] == [2] * 7 + [1]
     assert [reason.partition(": ")[0] for reason in both[0][0].left_out] == [
-        "device_to_device_memcpy_read_ce", "device_to_host_memcpy_ce", "host_to_device_memcpy_sm", "multinode_x",
-        "host_device_latency_sm",
+        "device_to_device_memcpy_read_ce", "device_to_host_memcpy_ce", "host_to_device_memcpy_sm", "bidirectional",
+        "multinode_x", "host_device_latency_sm",
     ]  # fmt: skip
     assert both[0][0].address == f"GPU 0, {GPUS[0]}"
 

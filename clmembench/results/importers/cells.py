@@ -9,6 +9,7 @@ from clmembench.results.imported import ImportFault
 
 MAX_NUMBER_LETTERS = 40  # of a number: a double has 25
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?", re.ASCII)
+_AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}", re.ASCII)  # a thousand and more, or a fraction
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as PowerShell writes what a program prints
 
 
@@ -19,8 +20,10 @@ def decoded(content: bytes) -> str:
 
 def number(text: str) -> float:
     """A decimal number, with a point or one comma. Raises ValueError for other text, also where Python would take it as a
-    number: 1_000, nan, digits of other scripts."""
+    number (1_000, nan, digits of other scripts), and for 1,234, which is one of two numbers."""
     plain = text.strip()
+    if _AMBIGUOUS.fullmatch(plain):
+        raise ValueError(f"{plain!r} may be a thousand or a fraction")
     plain = plain.replace(",", ".") if plain.count(",") == 1 and "." not in plain else plain
     if len(plain) > MAX_NUMBER_LETTERS or _NUMBER.fullmatch(plain) is None:
         raise ValueError(f"{text.strip()[:40]!r} is no number")

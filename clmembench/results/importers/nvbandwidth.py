@@ -105,6 +105,8 @@ def _text_case(name: str, block: str) -> Case:
         if WRONG.match(line) or FAILED.match(line):
             return Case(name, line[:200].rstrip(": "), "", [])
     at = next((n for n, line in enumerate(lines) if line.endswith(tuple(UNITS))), len(lines))
+    if sum(line.endswith(tuple(UNITS)) for line in lines) > 1:
+        return Case(name, "it has several matrices", "", [])
     columns = lines[at + 1].split() if at + 1 < len(lines) else []
     if columns != list(map(str, range(len(columns)))) or not columns:
         return Case(name, "it has no matrix with a column per GPU", "", [])
