@@ -10,12 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named
+from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named, work_group_sizes
 from clmembench.benchmarks.chase.pchase import random_cycle
 from clmembench.benchmarks.stream import input_value
 from clmembench.model import Axis, Benchmark, Launch, Local, Map, Metric, Overlap, Place, Skip, Slope, Work
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection, suites
+from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
@@ -221,3 +222,53 @@ def test_one_benchmark_is_found_by_its_name_without_the_others():
     code = "import sys, clmembench.benchmarks as b; b.named('launch'); print('clmembench.benchmarks.mnf.mnf' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+NARROW = ("stream", "banks", "cache_read", "copy_grid", "datatypes", "local_copy", "local_read", "transpose", "barrier", "spmv")
+
+
+@pytest.mark.parametrize("largest", [1, 12, 100, 256])
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_a_device_with_small_work_groups_has_shapes_for_every_benchmark(kind, largest):
+    info = replace(SMALL[kind], max_work_group=largest)
+    for name in NARROW:
+        benchmark = named(name)
+        for axes in (benchmark.axes, {**benchmark.axes, **(benchmark.quick or {})}):
+            sizes = [n for axis in ("work_group", "items", "work_items") if axis in axes for n in axes[axis].values(info)]
+            assert all(1 <= n <= largest for n in sizes), (name, sizes)
+            assert all(axis.values(info) for axis in axes.values()), name
+        assert points(benchmark, info), name
+
+
+def test_work_groups_fall_back_to_the_largest_power_of_two():
+    info = replace(FAKE_DEVICE_INFO, max_work_group=100)
+    assert work_group_sizes(info, 256, 64, 32) == (64, 32)
+    assert work_group_sizes(info, 256, 128) == (64,)
+    assert work_group_sizes(replace(info, max_work_group=1), 2) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("transpose", {"n": 65, "way": "padded"}),
+        ("local_read", {"path": "portable", "work_group": 8, "groups_a_unit": 1, "ilp": 4}),
+        ("cache_read", {"set": "shared", "path": "plain", "set_bytes": MIB, "unit_items": 1024}),
+        ("banks", {"stride": 3, "word_bytes": 4, "items": 8}),
+    ],
+)
+def test_a_real_device_with_small_work_groups_computes_right(name, params):
+    found = runtime("opencl").devices()
+    if not found:
+        pytest.skip("no OpenCL device here")
+    info = replace(found[0], kind="gpu", local_mem_type="local", max_work_group=12, array_bytes=MIB)
+    device = runtime("opencl").open(info)
+    work = named(name).prepare(device, **params)
+    work = work.work(64) if isinstance(work, Slope) else work
+    device.run([*work.before, *work.commands])
+    assert max(np.prod(c.local_size) for c in work.commands if isinstance(c, Launch) and c.local_size) <= 12
+    work.check()
+
+
+def test_a_device_that_offers_next_to_nothing_has_sizes():
+    assert headline_bytes(replace(FAKE_DEVICE_INFO, global_mem_bytes=1)) == 1
+    assert headline_bytes(replace(FAKE_DEVICE_INFO, max_alloc_bytes=0)) == 1

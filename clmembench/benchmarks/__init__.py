@@ -192,7 +192,14 @@ def headline_bytes(info: DeviceInfo) -> int:
         limit = min(limit, max(256 * MIB, info.host_mem_bytes // 32))
     size = -(-wanted // (256 * MIB)) * 256 * MIB
     limit = min(limit, 2048 * MIB)
-    return size if size <= limit else 1 << (limit.bit_length() - 1)
+    return size if size <= limit else 1 << (max(1, limit).bit_length() - 1)
+
+
+def work_group_sizes(info: DeviceInfo, *sizes: int) -> tuple[int, ...]:
+    """Those of the sizes, in their order, that the device allows a work-group; where it allows none of them, the largest power
+    of two that it does."""
+    allowed = max(1, info.max_work_group)
+    return tuple(size for size in sizes if size <= allowed) or (1 << (allowed.bit_length() - 1),)
 
 
 def line_bytes(info: DeviceInfo) -> int:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks import axis, axis_of, benchmark, telling_count
+from clmembench.benchmarks import (
+    axis,
+    axis_of,
+    benchmark,
+    telling_count,
+    work_group_sizes,
+)
 from clmembench.model import Array, Device, DeviceInfo, Fill, Headline, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
@@ -42,13 +48,13 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
     units = info.compute_units
     if info.has_cpu_cores:
         return tuple(dict.fromkeys([1 << k for k in range(12) if 1 << k < units] + [units]))
-    group = min(GPU_GROUP_SIZE, info.max_work_group)
+    group = work_group_sizes(info, GPU_GROUP_SIZE)[0]
     return tuple(dict.fromkeys((1, 32, group, MAX_LOOPING_ITEMS, group * units, 8 * group * units)))
 
 
 def _default_items(info: DeviceInfo) -> int:
     """The number of work-items at which the other axes are varied: one work-group a compute unit."""
-    return info.compute_units * (1 if info.has_cpu_cores else min(GPU_GROUP_SIZE, info.max_work_group))
+    return info.compute_units * (1 if info.has_cpu_cores else work_group_sizes(info, GPU_GROUP_SIZE)[0])
 
 
 def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> bool:
@@ -291,7 +297,7 @@ def _atomic_case(info: DeviceInfo, op: str, dtype: str, memory: str, address: st
     """The case of one point. Raises Skip where its work-items could not compete."""
     if info.has_cpu_cores and items > info.compute_units:
         raise Skip(f"{items} work-groups on {info.compute_units} compute units would take turns instead of competing")
-    group = 1 if info.has_cpu_cores else min(items, GPU_GROUP_SIZE, info.max_work_group)
+    group = 1 if info.has_cpu_cores else min(items, work_group_sizes(info, GPU_GROUP_SIZE)[0])
     if items % group:
         raise Skip(f"{items} work-items are no whole number of work-groups of {group}")
     return _AtomicCase(op, dtype, memory == "local", address, result == "used", items, group)

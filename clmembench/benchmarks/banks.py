@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import LATENCY, LOCAL_LATENCY, axis, axis_of, benchmark, telling_count
+from clmembench.benchmarks import (
+    LATENCY,
+    LOCAL_LATENCY,
+    axis,
+    axis_of,
+    benchmark,
+    telling_count,
+    work_group_sizes,
+)
 from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
 from clmembench.model import Device, DeviceInfo, Launch, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
@@ -25,17 +33,23 @@ def _strides(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
-    return (ASSUMED_SUB_GROUP_SIZE,) if info.has_cpu_cores else (ASSUMED_SUB_GROUP_SIZE, 1, 2, 4, 8, 16, 64)
+    sizes = (ASSUMED_SUB_GROUP_SIZE,) if info.has_cpu_cores else (ASSUMED_SUB_GROUP_SIZE, 1, 2, 4, 8, 16, 64)
+    return tuple(dict.fromkeys((_usual_items(info), *work_group_sizes(info, *sizes))))
+
+
+def _usual_items(info: DeviceInfo) -> int:
+    """A sub-group's work-items, or as many as the device allows."""
+    return work_group_sizes(info, ASSUMED_SUB_GROUP_SIZE)[0]
 
 
 def _where(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
-    return items == ASSUMED_SUB_GROUP_SIZE or stride == CONFLICT_STRIDE
+    return items == _usual_items(info) or stride == CONFLICT_STRIDE
 
 
 def _in_default_subset(info: DeviceInfo, stride: int, word_bytes: int, items: int) -> bool:
     """Points of the default subset: 4-byte words at all strides; 8-byte words at fewer strides, and with 1 or 2 work-items
     besides a sub-group's."""
-    if items != ASSUMED_SUB_GROUP_SIZE:
+    if items != _usual_items(info):
         return word_bytes == 4 or items <= 2
     return word_bytes == 4 or stride in WIDE_WORD_STRIDES
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import axis_of, benchmark
+from clmembench.benchmarks import (
+    axis_of,
+    benchmark,
+    work_group_sizes,
+)
 from clmembench.model import Device, DeviceInfo, Fill, Headline, Launch, Local, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
@@ -23,7 +27,7 @@ def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
-    return tuple(n for n in (1, 32, 64, 128, 256, 512, 1024) if n <= info.max_work_group)
+    return tuple(dict.fromkeys((1, *work_group_sizes(info, 32, 64, 128, 256, 512, 1024))))
 
 
 @benchmark(
@@ -39,7 +43,7 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
             on_cpu="the end of a loop over work-items on one core",
         ),
     ),
-    quick={"work_items": axis_of(lambda info: tuple(n for n in (64, 256) if n <= info.max_work_group))},
+    quick={"work_items": axis_of(lambda info: work_group_sizes(info, 64, 256))},
     work_items=axis_of(_item_counts),
 )
 def barrier(device: Device, work_items: int) -> Slope:

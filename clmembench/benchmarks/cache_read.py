@@ -8,7 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks import CORE_CACHE_READS, MEMORY_READS, MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import (
+    CORE_CACHE_READS,
+    MEMORY_READS,
+    MIB,
+    axis,
+    axis_of,
+    benchmark,
+    headline_bytes,
+    work_group_sizes,
+)
 from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Quantity, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
@@ -102,7 +111,7 @@ def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) ->
     none larger than reads the set in one batch."""
     if info.has_cpu_cores:
         return _ReadShape(info.compute_units, 1, 32, 16, xor=True)
-    group = max(1, min(unit_items, info.max_work_group, 1024, set_bytes // (4 * 16)))
+    (group,) = work_group_sizes(info, max(1, min(unit_items, 1024, set_bytes // (4 * 16))))
     return _ReadShape(info.compute_units * (1 if own else max(1, unit_items // group)), group, 4, 4)
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MEMORY_COPIES, axis_of, benchmark
+from clmembench.benchmarks import (
+    BANDWIDTH,
+    MEMORY_COPIES,
+    axis_of,
+    benchmark,
+    work_group_sizes,
+)
 from clmembench.benchmarks.copy_check import CACHE_LINE_WORDS, copy_array_bytes, prepare_copy, store_kinds
 from clmembench.model import Device, DeviceInfo, Launch, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -27,8 +33,7 @@ def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    sizes = (64, 1024) if info.has_cpu_cores else (32, 64, 256, 1024)
-    return tuple(n for n in sizes if n <= info.max_work_group)
+    return work_group_sizes(info, *((64, 1024) if info.has_cpu_cores else (32, 64, 256, 1024)))
 
 
 def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
@@ -38,7 +43,7 @@ def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Valu
         return True
     units, small = info.compute_units, work_group < 256
     if groups < units:
-        return work_group in (32, min(1024, info.max_work_group))
+        return work_group in (_group_sizes(info)[0], _group_sizes(info)[-1])
     return groups * work_group <= MAX_RESIDENT_ITEMS * units and groups not in ((2 * units, 8 * units) if small else ())
 
 

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MEMORY_COPIES, axis, axis_of, benchmark
+from clmembench.benchmarks import (
+    BANDWIDTH,
+    MEMORY_COPIES,
+    axis,
+    axis_of,
+    benchmark,
+    work_group_sizes,
+)
 from clmembench.benchmarks.copy_check import copy_array_bytes, prepare_copy, store_kinds
 from clmembench.model import Command, Copy, Device, DeviceInfo, Launch, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -30,7 +37,7 @@ def _types(info: DeviceInfo) -> tuple[str, ...]:
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int, nontemporal: int) -> bool:
     # the runtime's copy has no work-groups and no stores of ours
     if dtype == DEVICE_COPY:
-        return work_group == GROUP_SIZES[0] and elements == ELEMENTS_PER_ITEM[0] and not nontemporal
+        return work_group == work_group_sizes(info, *GROUP_SIZES)[0] and elements == ELEMENTS_PER_ITEM[0] and not nontemporal
     # compilers do not make vectors of non-temporal stores
     return not nontemporal or TYPE_BYTES.get(dtype, 1) >= MIN_NONTEMPORAL_BYTES
 
@@ -54,7 +61,7 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
     ),
     dtype=replace(axis_of(_types, needs=DOUBLE_FEATURES), accepts=TYPE_BYTES.__contains__),
     array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
-    work_group=axis(*GROUP_SIZES, tuning=True),
+    work_group=axis_of(lambda info: work_group_sizes(info, *GROUP_SIZES), tuning=True),
     elements=axis(*ELEMENTS_PER_ITEM, tuning=True),
     nontemporal=axis_of(store_kinds, needs={1: ["nontemporal"]}, tuning=True),
     version=2,

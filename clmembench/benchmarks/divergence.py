@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import axis_of, benchmark
+from clmembench.benchmarks import (
+    axis_of,
+    benchmark,
+    work_group_sizes,
+)
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
@@ -19,7 +23,7 @@ BRANCH_CONSTANTS = ((1664525, 1013904223), (22695477, 12345671))
 
 
 def _group_size(info: DeviceInfo) -> int:
-    return 1 << (min(MAX_GROUP_SIZE, info.max_work_group).bit_length() - 1)
+    return work_group_sizes(info, MAX_GROUP_SIZE)[0]
 
 
 def _spans(info: DeviceInfo) -> tuple[int, ...]:

@@ -6,7 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from clmembench.benchmarks import CORE_CACHE_READS, LOCAL_READS, axis, axis_of, benchmark, telling_count
+from clmembench.benchmarks import (
+    CORE_CACHE_READS,
+    LOCAL_READS,
+    axis,
+    axis_of,
+    benchmark,
+    telling_count,
+    work_group_sizes,
+)
 from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
 from clmembench.model import Array, Device, DeviceInfo, Headline, Launch, Metric, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
@@ -25,8 +33,7 @@ HASH_FACTOR = 2654435761
 
 
 def _copy_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    sizes = (16, 64) if info.has_cpu_cores else (32, 64, 128, 256, 512, 1024)
-    return tuple(n for n in sizes if n <= info.max_work_group)
+    return work_group_sizes(info, *((16, 64) if info.has_cpu_cores else (32, 64, 128, 256, 512, 1024)))
 
 
 def _copy_lanes(info: DeviceInfo) -> int:
@@ -114,8 +121,7 @@ def _vector(lanes: int) -> dict[str, Value]:
 
 def _read_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of work-groups, the likely best first. A core has one work-item, which reads line after line."""
-    sizes = (1,) if info.has_cpu_cores else (512, 1024, 256, 128)
-    return tuple(n for n in sizes if n <= info.max_work_group) or (info.max_work_group,)
+    return work_group_sizes(info, *((1,) if info.has_cpu_cores else (512, 1024, 256, 128)))
 
 
 def _read_fits(info: DeviceInfo, path: str, work_group: int, groups_a_unit: int, ilp: int) -> bool:

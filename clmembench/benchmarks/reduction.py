@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MEMORY_READS, MIB, axis_of, benchmark
+from clmembench.benchmarks import (
+    BANDWIDTH,
+    MEMORY_READS,
+    MIB,
+    axis_of,
+    benchmark,
+    work_group_sizes,
+)
 from clmembench.model import Array, Device, DeviceInfo, Headline, Kernel, Launch, Local, Metric, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
@@ -83,7 +90,7 @@ def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of work-groups, of which `loop` uses 1. On GPUs the largest comes first: with more groups than a compute unit
     holds at a time, a slow unit receives fewer."""
     sizes = (1, 64, 1024) if info.has_cpu_cores else (1024, 256, 1)
-    return tuple(dict.fromkeys(min(size, info.max_work_group) for size in sizes))
+    return tuple(dict.fromkeys(work_group_sizes(info, size)[0] for size in sizes))
 
 
 def _where(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, work_group: int) -> bool:

@@ -18,6 +18,7 @@ from clmembench.benchmarks import (
     axis_of,
     benchmark,
     headline_bytes,
+    work_group_sizes,
 )
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Headline, Kernel, Launch, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -59,7 +60,7 @@ def _where(
     if sums != (order != "item") or (sums and nontemporal):
         return False
     # a group of one work-item: the axis has no meaning
-    return not (order == "blocked" and work_group != GROUP_SIZES[0])
+    return not (order == "blocked" and work_group != _group_sizes(info)[0])
 
 
 def _in_default_subset(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, **_: Value) -> bool:
@@ -85,7 +86,7 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    return GROUP_SIZES[:2] if info.has_cpu_cores else GROUP_SIZES
+    return work_group_sizes(info, *(GROUP_SIZES[:2] if info.has_cpu_cores else GROUP_SIZES))
 
 
 def _array_sizes(info: DeviceInfo) -> tuple[int, ...]:
@@ -100,7 +101,7 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
         "array_bytes": headline_bytes(info),
     }
     # large work-groups where their number is fixed: a compute unit has one
-    return point if info.work_groups is None else {**point, "work_group": min(FIXED_GROUP_SIZE, info.max_work_group)}
+    return point if info.work_groups is None else {**point, "work_group": work_group_sizes(info, FIXED_GROUP_SIZE)[0]}
 
 
 @benchmark(
@@ -112,7 +113,7 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
         "dtype": axis_of(lambda info: ("double",) if "fp64" in info.features else ("float",)),
         "array_bytes": axis_of(lambda info: (headline_bytes(info),)),
         "width": axis_of(lambda info: _widths(info)[:1] if info.has_cpu_cores else _widths(info)[:2], tuning=True),
-        "work_group": axis(GROUP_SIZES[0], tuning=True),
+        "work_group": axis_of(lambda info: _group_sizes(info)[:1], tuning=True),
     },
     where=_where,
     default_subset=_in_default_subset,

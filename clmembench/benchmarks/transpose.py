@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MEMORY_COPIES, axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import (
+    BANDWIDTH,
+    MEMORY_COPIES,
+    axis,
+    axis_of,
+    benchmark,
+    headline_bytes,
+    work_group_sizes,
+)
 from clmembench.model import Device, DeviceInfo, Launch, Metric, Quantity, Skip, Work
 from clmembench.resources import kernel_source
 
@@ -25,6 +33,13 @@ def _matrix_sides(info: DeviceInfo) -> tuple[int, ...]:
     return side, max(1, side // 2 - 1)
 
 
+def _group_shape(info: DeviceInfo) -> tuple[int, int]:
+    """Columns and rows of a work-group, as far as the device allows them."""
+    (items,) = work_group_sizes(info, TILE_WIDTH * GROUP_ROWS)
+    width = min(TILE_WIDTH, items)
+    return width, items // width
+
+
 @benchmark(
     THROUGHPUT,
     suite="access",
@@ -40,21 +55,18 @@ def transpose(device: Device, n: int, way: str) -> Work:
     direct: rows are read and columns written, or the other way round. tile: rows are read and written, and the tile is written
     by rows and read by columns, whose words all lie in one of 32 banks. padded: the tile's rows have an extra word, so that its
     columns lie in all banks. Bytes are those of the matrix, read and written once each. Every element is compared. Raises Skip
-    for a matrix that fits no buffer, or a device without work-groups of 32 x 8.
+    for a matrix that fits no buffer. A device whose work-groups have fewer than 32 x 8 work-items has smaller ones, and tiles.
     """
     if way not in PAD_WORDS:
         raise Skip(f"no way of transposing is called {way}: choose from {', '.join(PAD_WORDS)}")
-    if device.info.max_work_group < TILE_WIDTH * GROUP_ROWS:
-        raise Skip(f"a work-group of {TILE_WIDTH} x {GROUP_ROWS} is over this device's largest, {device.info.max_work_group}")
     if not 1 <= n < 1 << 16 or 4 * n * n > device.info.max_alloc_bytes:
         raise Skip(f"a matrix of n={n} is none, or over this device's largest buffer: choose another n")
-    kernels = device.build(
-        kernel_source("transpose"), TILE=TILE_WIDTH, ROWS=GROUP_ROWS, STAGED=way != "direct", PAD=PAD_WORDS[way]
-    )
+    width, rows = _group_shape(device.info)
+    kernels = device.build(kernel_source("transpose"), TILE=width, ROWS=rows, STAGED=way != "direct", PAD=PAD_WORDS[way])
     given, turned, wrong = device.alloc(4 * n * n), device.alloc(4 * n * n), device.alloc(4)
     side = np.uint32(n)
     device.run([Launch(kernels["init"], (given, side), (n * n,))])
-    tiles = -(-n // TILE_WIDTH)
+    tiles = -(-n // width)
 
     def check() -> None:
         device.upload(wrong, np.zeros(1, np.uint32))
@@ -67,12 +79,9 @@ def transpose(device: Device, n: int, way: str) -> Work:
         assert np.array_equal(first, wanted), "the first row is not the first column that was, as the host sees it"
 
     return Work(
-        commands=(
-            Launch(
-                kernels["transpose"], (given, turned, side), (tiles * TILE_WIDTH, tiles * GROUP_ROWS), (TILE_WIDTH, GROUP_ROWS)
-            ),
-        ),
+        commands=(Launch(kernels["transpose"], (given, turned, side), (tiles * width, tiles * rows), (width, rows)),),
         nbytes=8 * n * n,
         outputs=((turned, 4 * n * n),),
         check=check,
+        notes=() if width == TILE_WIDTH else (f"tiles of {width} x {width}: a work-group has no {TILE_WIDTH} work-items here",),
     )

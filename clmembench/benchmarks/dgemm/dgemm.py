@@ -7,7 +7,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis, axis_of, benchmark
+from clmembench.benchmarks import (
+    MATRIX_FLOPS,
+    VECTOR_FLOPS,
+    axis,
+    axis_of,
+    benchmark,
+    work_group_sizes,
+)
 from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, check_product
 from clmembench.benchmarks.dgemm.gemm_matrix import MatrixShape
 from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, Shape, fit_cpu_tile
@@ -66,7 +73,7 @@ def _depths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    return (1,) if info.has_cpu_cores else (128, 256, 64)
+    return work_group_sizes(info, *((1,) if info.has_cpu_cores else (128, 256, 64)))
 
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:

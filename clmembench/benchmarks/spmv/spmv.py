@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import BANDWIDTH, MEMORY_READS, axis, axis_of, benchmark
+from clmembench.benchmarks import (
+    BANDWIDTH,
+    MEMORY_READS,
+    axis,
+    axis_of,
+    benchmark,
+    work_group_sizes,
+)
 from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv import spmv_formats as formats
 from clmembench.benchmarks.spmv import spmv_launch as launch
@@ -23,11 +30,11 @@ SORTED_ROWS = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
     """Sizes of teams; on CPUs small ones, since lanes of one core run one after the other and a team only costs time."""
-    return (2, 4) if info.has_cpu_cores else (8, 16, 4, 32, 2)
+    return work_group_sizes(info, *((2, 4) if info.has_cpu_cores else (8, 16, 4, 32, 2)))
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    return (64,) if info.has_cpu_cores else (128, 64, 256, 1024, 512)
+    return work_group_sizes(info, *((64,) if info.has_cpu_cores else (128, 64, 256, 1024, 512)))
 
 
 # sizes of work-groups by format, the likely best first; other formats take the first three
@@ -63,9 +70,8 @@ def _where(
         return work_group == _group_sizes(info)[0] and per == _entries_per_item(info)[0]
     if info.has_cpu_cores:
         return True
-    return work_group in FORMAT_GROUP_SIZES.get(format, _group_sizes(info)[:3]) and per in ENTRIES_PER_ITEM.get(
-        format, _entries_per_item(info)[:1]
-    )
+    groups = work_group_sizes(info, *FORMAT_GROUP_SIZES.get(format, _group_sizes(info)[:3]))
+    return work_group in groups and per in ENTRIES_PER_ITEM.get(format, _entries_per_item(info)[:1])
 
 
 def _in_default_subset(
