@@ -151,6 +151,7 @@ def test_every_form_has_every_guideline():
     for form in (advice_table.guideline_text(found), render.markdown(only(advice_table.guideline_table(found)))):
         assert all(a.id in form for a in found)
     assert max(map(len, advice_table.guideline_text(found).split("\n"))) <= advice_table.WIDTH
+    assert max(map(len, advice_table.guideline_text(found, 60).split("\n"))) <= 60
 
 
 def arrays(pattern, indexing, kept_words, spilled_words, cost, spilled_cost):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import exit_codes
+from clmembench.cli import exit_codes, text_output
 from clmembench.perfmodel.mdm.equations import MODELS
+from clmembench.report import folding
 from tests.commands import cli
 
 ROOT = Path(__file__).parent.parent
@@ -34,6 +35,13 @@ def test_predict_prints_every_model_as_json(profile):
     assert interval["mshr_cycles"] == pytest.approx(1510.6827, abs=5e-5) and interval["divergent"] is True
     assert found["MDM"]["stack"]["mshr"] == interval["mshr_cycles"] and found["MDM"]["dominant"] == "mshr"
     assert [name for name, one in found.items() if one["ours"]] == ["MDM-overlap", "bound"]
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_predictions_are_folded_to_the_terminal(profile, monkeypatch, columns):
+    monkeypatch.setattr(text_output, "width", lambda wide=False: columns)
+    done = cli("model", "predict", "wang2019-table1", profile)
+    assert done.returncode == 0 and max(map(folding.columns, done.stdout.splitlines())) <= columns
 
 
 def test_predict_says_which_term_dominates_and_what_a_change_would_gain(profile):

@@ -86,4 +86,5 @@ def show(run: Run, form: str) -> None:
         print("\n".join(render.wrapped([terminal.device_line(run.header, sheet)], width)), end="\n\n")
         print(advice_table.guideline_text(guidelines, width))
         if not run.header.device.has_cpu_cores:
-            print("\nWhat scattered loads cost at your occupancy: clmembench model predict (docs/memory-divergence.md)")
+            more = "What scattered loads cost at your occupancy: clmembench model predict (docs/memory-divergence.md)"
+            print("\n" + "\n".join(render.wrapped([more], width)))

@@ -178,7 +178,10 @@ def suites(path: options.OwnBenchmarks = None) -> None:
 
 def describe(
     bench: Annotated[
-        str, typer.Argument(help="Name of a benchmark, as in `suites`.", autocompletion=completion.all_benchmarks)
+        str,
+        typer.Argument(
+            metavar="BENCHMARK", help="Name of a benchmark, as in `suites`.", autocompletion=completion.all_benchmarks
+        ),
     ],
     path: options.OwnBenchmarks = None,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, stored, study
+from clmembench.cli import exit_codes, options, stored, study, text_output
 
 if TYPE_CHECKING:
     from clmembench.perfmodel.mdm.equations import Options
@@ -75,7 +75,10 @@ def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: Options, 
         print(render.json_text([prediction_object(one, one.model in OURS) for one in found]))
         return
     document = mdm_prediction.document(sheet, profile, found, reading)
-    print(render.markdown(document) if form == "md" else render.text(document))
+    if form == "md":
+        print(render.markdown(document))
+    else:
+        text_output.print_document(document)
 
 
 @model.command("measure")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clmembench.cli import exit_codes, output_file, run_header, session, stored, study
+from clmembench.cli import exit_codes, output_file, run_header, session, stored, study, text_output
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -155,7 +153,7 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
         return
     document = Document(tuple(mdm_tables.validation_sections(found, kernels)), line(terminal.device_line(run.header, sheet)))
     if form == "text":
-        print(render.text(document, sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+        text_output.print_document(document)
     else:
         print({"md": render.markdown, "latex": render.latex}[form](document))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clmembench.plan.budget import Deadline
     from clmembench.plan.selection import Selection
 
-MIN_COLUMNS, MAX_COLUMNS = 80, 110  # of a drawing on a terminal
+MIN_COLUMNS, MAX_COLUMNS = 60, 110  # of a drawing on a terminal
 FILE_COLUMNS = 100  # of a drawing that goes elsewhere
 NO_EVIDENCE = "holds no records of chase, from which a hierarchy is inferred: measure them with clmembench topology -d DEVICE"
 

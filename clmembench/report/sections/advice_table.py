@@ -124,7 +124,8 @@ def guideline_text(found: Sequence[Advice], width: int | None = None) -> str:
         if mine:
             lines += [title, *(text for a in mine for text in _lines(a, width)), ""]
     counts = {verdict: sum(a.verdict == verdict for a in found) for verdict in MARKS}
-    lines.append(", ".join(f"{mark.strip() or '·'} {verdict}: {counts[verdict]}" for verdict, mark in MARKS.items()))
+    counted = ", ".join(f"{mark.strip() or '·'} {verdict}: {counts[verdict]}" for verdict, mark in MARKS.items())
+    lines += _wrapped(counted, width)
     return "\n".join(lines)
 
 
