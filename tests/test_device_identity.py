@@ -105,6 +105,7 @@ def test_a_uuid_that_we_made_of_the_name_is_no_drivers():
     assert identity.driver_uuid(replace(one, id=made, uuid=made)) == "" and identity.is_same_device(one, renamed)
     assert identity.is_same_device(replace(one, id=made, uuid=made), renamed)
     assert identity.driver_uuid(replace(one, id="c" * 32, uuid="c" * 32, runtime="sycl")) == ""
+    assert not identity.is_same_device(one, replace(one, id="at another place"))
     twins = [replace(one, instance=n) for n in (1, 2)]
     assert not identity.is_same_device(*twins) and identity.is_same_device(one, twins[1])
 
@@ -121,7 +122,8 @@ def test_a_cpu_is_known_by_its_model_alone():
     [
         (("Intel(R) OpenCL HD Graphics", "Intel(R) OpenCL Graphics"), True), (("rusticl", "Clover"), False),
         (("SYCL (Intel(R) Level-Zero)", "SYCL (Intel(R) oneAPI Unified Runtime over Level-Zero V2)"), True),
-        (("Mesa 23.1", "Mesa 24.0"), True), (("NVIDIA CUDA", "Portable Computing Language"), False),
+        (("Mesa 23.1", "Mesa 24.0"), True), (("Intel", "Intel FPGA"), False),
+        (("NVIDIA CUDA", "Portable Computing Language"), False),
     ],
 )  # fmt: skip
 def test_a_platform_is_known_by_its_words(platforms, same):

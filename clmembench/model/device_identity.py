@@ -93,14 +93,16 @@ def is_same_model(one: DeviceInfo, other: DeviceInfo) -> bool:
 
 def is_same_device(one: DeviceInfo, other: DeviceInfo) -> bool:
     """Whether two devices of one model are not known to be two: by their UUIDs, else by their PCI addresses, else by their
-    numbers among equal ones."""
+    numbers among equal ones, and last by their ids, which are made of names and places."""
     if not is_same_model(one, other):
         return False
     for known in (driver_uuid, _pci, _instance):
         first, second = known(one), known(other)
         if first and second:
             return first == second
-    return True
+    has_address = one.kind == "cpu" or any(driver_uuid(d) or _pci(d) for d in (one, other))
+    is_renamed = (one.runtime, one.platform, one.name) != (other.runtime, other.platform, other.name)
+    return has_address or is_renamed or one.id == other.id
 
 
 def is_same_platform(one: DeviceInfo, other: DeviceInfo) -> bool:
@@ -116,7 +118,7 @@ def renamed(then: DeviceInfo, now: DeviceInfo) -> DeviceInfo:
 def is_platform_renamed(one: str, other: str) -> bool:
     """Whether two names may be one platform's: the words of one are all in the other."""
     first, second = _words(one), _words(other)
-    return first <= second or second <= first
+    return _is_within(first, second) or _is_within(second, first)
 
 
 def device_key(info: DeviceInfo) -> str:
@@ -171,9 +173,14 @@ def _platforms(infos: Sequence[DeviceInfo]) -> list[Hashable]:
     every = {(info.kind, info.runtime, _words(info.platform)) for info in infos}
     found: dict[Hashable, Hashable] = {}
     for kind, runtime, words in every:
-        within = [w for k, r, w in every if (k, r) == (kind, runtime) and w <= words]
+        within = [w for k, r, w in every if (k, r) == (kind, runtime) and _is_within(w, words)]
         found[kind, runtime, words] = (runtime, min(within, key=lambda w: (len(w), sorted(w))))
     return [found[info.kind, info.runtime, _words(info.platform)] for info in infos]
+
+
+def _is_within(words: frozenset[str], others: frozenset[str]) -> bool:
+    """Whether all words are among the others; one word alone is a maker's, which others have in their names too."""
+    return words == others or (len(words) > 1 and words < others)
 
 
 @lru_cache(maxsize=4096)
