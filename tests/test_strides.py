@@ -6,6 +6,7 @@ from clmembench.infer.hierarchy import strides
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import StrideLimits, sets_and_ways
 from clmembench.plan.hierarchy import replay
+from tests.simulated import Cache, Machine, Noise, Path, Sets
 
 MIB = 1 << 20
 
@@ -56,3 +57,18 @@ def test_sets_whose_product_is_not_the_capacity_are_not_told_early(tags):
 def test_odd_strides_that_hold_another_number_are_a_hash():
     found = sets_of(LINES | {65536: 6}, 64, 772, odd=20, tlb_stride=65536)
     assert found.ways is None and "hash" in found.reason
+
+
+HASHED = (0x1020, 0x8040, 0x80, 0x90100, 0x200, 0xC00)
+
+
+@pytest.mark.parametrize(("masks", "ways"), [(HASHED, None), (tuple(1 << bit for bit in range(5, 11)), 8)])
+def test_two_sets_over_which_a_hash_lays_lines_at_each_stride_are_not_one(masks, ways):
+    """Bits 8, 16 and 19 choose between two sets: sixteen lines fit at strides of 64 to 512 KiB, and at odd multiples."""
+    device = Machine(
+        "test", {"global": Path((Cache(Sets((8,) * 64, masks=masks), 32, 30.0),), 120.0)}, Noise(lap_relative=0.001), 3
+    )
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(30.0, 120.0, 0.03))
+    limits = StrideLimits(64 * MIB, 64 * MIB, 64 * MIB)
+    found = replay(sets_and_ways(probe, 32, 512, limits), lambda probes: [device.answer(one) for one in probes])
+    assert found.ways == ways and ("several sets" in found.reason) == (ways is None)

@@ -5,7 +5,7 @@ import pytest
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.tag_unit import find_tag_unit
 from clmembench.plan.hierarchy import replay
-from tests.simulated import MIB, Cache, Machine, Noise, Path, plain
+from tests.simulated import MIB, Cache, Machine, Noise, Path, Sets, plain
 
 HIT, MISS = 4.0, 12.0
 
@@ -32,3 +32,12 @@ def test_lines_that_others_take_make_no_shorter_line():
     assert told(64, 970, shared=True) == 64
     assert told(64, 970, shared=False) is None
     assert told(32, 970, shared=True) == 32
+
+
+def test_the_line_behind_a_cache_that_holds_few_lines_of_sets_that_three_divides():
+    """Places 192 and 384 B apart use a third of 192 sets; the nearer cache holds those of the latter: 256 B."""
+    first, second = Cache(plain(32, 4, 32), 32, 10.0), Cache(Sets((4,) * 192), 64, 40.0)
+    device = Machine("test", {"global": Path((first, second), 120.0)}, Noise(lap_relative=0.001), 3)
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(40.0, 120.0, 0.05))
+    inquiry = find_tag_unit(probe, 64, CapacityBound(768, 769, 4.5), 64 * MIB, nearer=10.0)
+    assert replay(inquiry, lambda probes: [device.answer(one) for one in probes])[0].nbytes == 64

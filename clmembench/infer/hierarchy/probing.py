@@ -26,6 +26,7 @@ PAGE_ORDERS: tuple[Order, Order] = ("by_round", "by_page")  # the same lines: me
 LONGEST_LINE_BYTES = 128  # of all GPUs' and most CPUs' caches; where a miss brings in more, that counts
 MAX_SINGLE_FILL_SHARE, MIN_SINGLE_OVERFLOW_RATIO = 0.9, 1.25  # the same of single lines of pages
 MAX_READ_SEGMENTS = 60  # characters
+MAX_NEARER_HIT_SHARE = 0.25  # of accesses that a nearer level may answer
 MAX_UNIT_BYTES = 4096  # of a page, in which its lines lie: no page is shorter
 # Thresholds of a disturbed host
 MAX_ORDERS = 4  # tried of a lap that gets no answer or seems slow, until two of them agree on how slow
@@ -276,6 +277,11 @@ class LevelProbe:
         """The share of accesses that miss in a lap of `count` places; None where there is no answer."""
         mean = yield from self.mean(count, stride_bytes)
         return None if mean is None else self.contrast.misses(mean, count) / count
+
+    def is_served_nearer(self, count: int, stride_bytes: int, nearer: float) -> Inquiry[bool]:
+        """True if the level before, a hit in which costs `nearer`, serves over a quarter of the accesses to `count` places."""
+        mean = yield from self.mean(count, stride_bytes)
+        return mean is None or mean < self.contrast.hit - MAX_NEARER_HIT_SHARE * (self.contrast.hit - nearer)
 
     def shifted(self, shift_bytes: int) -> LevelProbe:
         """A probe of the same level with neighbours shifted so far within their pages."""

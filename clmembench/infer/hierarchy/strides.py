@@ -10,7 +10,8 @@ from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fully_associative import is_fully_associative
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, CapacityBound, LevelProbe
 from clmembench.infer.hierarchy.tag_unit import MAX_COUNT_RELATIVE_DIFFERENCE
-from clmembench.model import Inquiry
+from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model.address_patterns import listed
 
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
 ODD_MULTIPLES = (3, 5, 7, 9, 11)  # of a stride, which any number of sets but a multiple of them spreads evenly
@@ -18,8 +19,8 @@ ODD_MULTIPLES = (3, 5, 7, 9, 11)  # of a stride, which any number of sets but a 
 MAX_TAKEN_TAG_SHARE = 0.15  # of a cache's tags, whose lines others take all the time: a further bit would make it half
 SETTLED_STRIDES = 3  # in a row, each twice the last, at which as many places fit: no set bit lies between them
 MAX_REACH_SHARE = 0.9  # of a TLB's reach or entries: what uses more may overflow its sets
-MAX_NEARER_HIT_SHARE = 0.25  # of accesses that a nearer level may answer
 MIN_SHARED_WAYS, MAX_COUNTED_WAYS = 4, 64  # of a set of which the kernel itself may have one
+ORDERS_OF_FEWER = 3  # of a lap that should fit: disturbances only add
 MAX_HIDDEN_PLACE_SHARE = 0.01  # of many places, which the noise hides one by one
 
 
@@ -50,6 +51,11 @@ class SetGeometry:
     def sets(self) -> int:
         """As many as the bits tell apart, times the factor."""
         return self.factor << len(self.bits)
+
+    @property
+    def has_neighbouring_bits(self) -> bool:
+        """True if no address bit lies between two of the set index: nothing says that others are hashed in."""
+        return not self.bits or self.bits[-1] - self.bits[0] == len(self.bits) - 1
 
     @property
     def way_bytes(self) -> int:
@@ -163,7 +169,7 @@ def _not_one_set(probe: LevelProbe, stride: int, found: CapacityBound, unit: int
     if found.over is None or found.fits < 1:
         why = "" if found.calm else ": the core was never left alone for long enough"
         return f"no largest number of places {stride} B apart that fit was found{why}"
-    if nearer and (yield from _hits_nearer_level(probe, stride, found.fits, nearer)):
+    if nearer and (yield from probe.is_served_nearer(found.fits, stride, nearer)):
         return f"a nearer level holds {found.fits} places {stride} B apart itself"
     # of more than half the lines even those of other sets would fill the cache
     few = 2 * found.fits <= tags
@@ -184,7 +190,30 @@ def _confirmed_sets(
     if not doubling.bits:
         uneven = yield from _why_hashed(probe, unit, last)
         return doubling.told(None if uneven else last, uneven)
-    return (yield from _sets_at_odd_multiples(probe, doubling.told(last), most_bytes))
+    sets = yield from _sets_at_odd_multiples(probe, doubling.told(last), most_bytes)
+    if sets.ways is None or sets.has_neighbouring_bits or (yield from _needs_each_line(probe, sets)):
+        return sets
+    reason = f"of {sets.ways + 1} places {sets.way_bytes} B apart one can be left out: a hash lays them into several sets"
+    return replace(sets, ways=None, reason=reason)
+
+
+def _needs_each_line(probe: LevelProbe, sets: SetGeometry) -> Inquiry[bool]:
+    """True if one line more than the ways overflows them only as long as none is left out: of several sets, over which a hash
+    may lay them at every stride of a power of two alike, one alone would overflow."""
+    if probe.counting is not None or probe.chase.control_bytes:
+        return True  # pages are told by differences of laps
+    lines = [number * sets.way_bytes for number in range((sets.ways or 0) + 1)]
+    for left_out in lines:
+        text = listed([line for line in lines if line != left_out])
+        for seed in range(ORDERS_OF_FEWER):
+            answer = yield from probe.asked.one(
+                Probe(Pattern("random", sets.ways or 0, segments=text, seed=seed), probe.chase.space)
+            )
+            if answer.value is None or answer.value <= probe.contrast.limit(len(lines) - 1):
+                break  # in a run stored before there is none
+        else:
+            return False
+    return True
 
 
 def _sets_at_odd_multiples(probe: LevelProbe, sets: SetGeometry, most_bytes: int) -> Inquiry[SetGeometry]:
@@ -219,12 +248,6 @@ def _why_hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
                 f"{fitting} places fit at strides of powers of two, {found.fits} at {odd * unit} B: a hash chooses their sets"
             )
     return ""
-
-
-def _hits_nearer_level(probe: LevelProbe, stride: int, count: int, nearer: float) -> Inquiry[bool]:
-    """True if the level before serves over a quarter of the accesses to `count` places."""
-    mean = yield from probe.mean(count, stride)
-    return mean is None or mean < probe.contrast.hit - MAX_NEARER_HIT_SHARE * (probe.contrast.hit - nearer)
 
 
 def _overflows_tlb(probe: LevelProbe, stride: int, count: int, unit: int) -> Inquiry[bool]:

@@ -9,6 +9,7 @@ from clmembench.infer.hierarchy.fill_unit import OTHER_LINE_BYTES, UnitSize
 from clmembench.infer.hierarchy.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, CapacityBound, LevelProbe
 from clmembench.model import Inquiry
 
+ODD_MULTIPLES = (3, 5, 7)  # of a power of two
 # Thresholds
 MAX_COUNT_RELATIVE_DIFFERENCE = 0.04  # counts of places that differ by no more are one
 COMPARED_OVERFLOW = 0.06  # relative: how far beyond what fits the misses of two strides are compared
@@ -17,47 +18,55 @@ MAX_MISS_SHARE_RATIO = 3  # of two strides' miss shares: what differs by no more
 
 
 def find_tag_unit(
-    probe: LevelProbe, unit: int, dense: CapacityBound, most_bytes: int
+    probe: LevelProbe, unit: int, dense: CapacityBound, most_bytes: int, nearer: float = 0.0, odd: int = ODD_MULTIPLES[0]
 ) -> Inquiry[tuple[UnitSize, CapacityBound]]:
     """The unit that a tag stands for, and how many tags there are. `dense` is how many places `unit` bytes apart fit, C bytes
-    in all; `most_bytes` is the largest working set.
+    in all; `most_bytes` is the largest working set. `nearer`: latency of the level before (0: there is none).
 
     Places 3u apart with u a power of two: where a tag stands for 4u or more, no more than C / 3u of them fit, however lines
     fall into sets; where it stands for 2u or less, each is a line of its own and more fit. So the first u at which more fit
     tells 2u, if at u / 2 there were just C / 3u. At the first u it is u itself, or 2u where at 3u, 5u and 7u just half as
-    many fit.
+    many fit. Of a number of sets that three divides places 3u apart use a third, so that C / 3u fit whatever u is: where that
+    goes on, 5u takes the place of 3u.
     """
-    size, found = unit, dense
-    capacity = dense.fits * unit
-    while size <= OTHER_LINE_BYTES and 3 * capacity <= most_bytes:
-        found = yield from _capacity_at_odd_stride(_translated_less(probe, 3 * size, unit), 3 * size, capacity)
+    size, found, capacity = unit, dense, dense.fits * unit
+    why = "the strides that would decide it are beyond the limit of memory"
+    while size <= OTHER_LINE_BYTES and odd * capacity <= most_bytes:
+        stride = odd * size
+        found = yield from _capacity_at_odd_stride(_translated_less(probe, stride, unit), stride, capacity)
         if found.over is None or not found.fits:
-            why = "" if found.calm else ", and the core was never left alone for long enough to tell of more"
-            return UnitSize(None, f"{found.fits} places {3 * size} B apart still fit{why}"), found
-        ratio = found.fits * 3 * size / capacity
+            busy = "" if found.calm else ", and the core was never left alone for long enough to tell of more"
+            return UnitSize(None, f"{found.fits} places {stride} B apart still fit{busy}"), found
+        # of more places than surely fit some may miss, which hides in the mean what a nearer level serves
+        if nearer and size > unit and (yield from probe.is_served_nearer(max(1, capacity // stride), stride, nearer)):
+            why = f"a nearer level holds {capacity // stride} places {stride} B apart itself"
+            break
+        ratio = found.fits * stride / capacity
         if ratio > 1 + MAX_COUNT_RELATIVE_DIFFERENCE:
             if size > unit:
                 return UnitSize(2 * size), found
-            return (yield from _smallest_unit(probe, size, capacity, ratio)), found
+            return (yield from _smallest_unit(probe, size, capacity, found.fits, odd)), found
         if ratio < 1 - MAX_COUNT_RELATIVE_DIFFERENCE / 2:
-            return UnitSize(None, f"only {found.fits} places {3 * size} B apart fit: lines fall unevenly into sets"), found
-        beyond = yield from _misses_beyond(probe, found.fits, 3 * size)
+            return UnitSize(None, f"only {found.fits} places {stride} B apart fit: lines fall unevenly into sets"), found
+        beyond = yield from _misses_beyond(probe, found.fits, stride)
         dense_beyond = yield from _misses_beyond(probe, dense.fits, unit)
         if beyond < dense_beyond / MAX_MISS_SHARE_RATIO:  # a few lines of an uneven set, not the capacity
-            reason = f"places {3 * size} B apart begin to miss there for another reason: sets are filled unevenly"
+            reason = f"places {stride} B apart begin to miss there for another reason: sets are filled unevenly"
             return UnitSize(None, reason), found
         size *= 2
-    return UnitSize(None, "the strides that would decide it are beyond the limit of memory"), found
+    if odd == ODD_MULTIPLES[0] and size > unit and ODD_MULTIPLES[1] * capacity <= most_bytes:
+        return (yield from find_tag_unit(probe, unit, dense, most_bytes, nearer, ODD_MULTIPLES[1]))
+    return UnitSize(None, why), found
 
 
-def _smallest_unit(probe: LevelProbe, size: int, capacity: int, ratio: float) -> Inquiry[UnitSize]:
-    """The unit where more than C / 3u places fit at the first u, `size`: u or 2u, by strides of 5u and 7u. `ratio`: places that
-    fit at 3u, of C / 3u."""
+def _smallest_unit(probe: LevelProbe, size: int, capacity: int, fits: int, odd: int) -> Inquiry[UnitSize]:
+    """The unit where more than C / 3u places fit at the first u, `size`: u or 2u, by strides of 5u and 7u. `fits`: places that
+    fit at `odd` times u."""
     # uneven sets only lower a count: the largest is nearest to how many lines there are
-    shares = [ratio / 1.5]
-    for odd in (5, 7):
-        other = yield from _capacity_at_odd_stride(_translated_less(probe, odd * size, size), odd * size, capacity)
-        shares.append(other.fits * 2 * size / capacity)
+    shares = [fits * 2 * size / capacity]
+    for other in (one for one in ODD_MULTIPLES if one > odd):
+        found = yield from _capacity_at_odd_stride(_translated_less(probe, other * size, size), other * size, capacity)
+        shares.append(found.fits * 2 * size / capacity)
     most = max(shares)
     # others that take lines at any time make what fits side by side less than what the odd strides are held against
     slack = MAX_DISTURBED_LINE_SHARE if probe.asked.shared or probe.asked.restless else MAX_COUNT_RELATIVE_DIFFERENCE
@@ -87,5 +96,6 @@ def _capacity_at_odd_stride(probe: LevelProbe, stride: int, capacity: int) -> In
     base = yield from probe.mean(max(1, 2 * least // 3), stride)
     more = base - contrast.hit if base is not None and base > contrast.hit + 2 * LAP_NOISE_SIGMAS * contrast.noise else 0.0
     here = replace(probe, contrast=replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more))
-    guesses = [least, 3 * least // 2, 3 * least]
-    return (yield from find_capacity(here, stride, 4 * least, guesses, MAX_COUNT_RELATIVE_DIFFERENCE / 4))
+    odd = stride // (stride & -stride)
+    guesses = [least, odd * least // 2, odd * least]
+    return (yield from find_capacity(here, stride, (odd + 1) * least, guesses, MAX_COUNT_RELATIVE_DIFFERENCE / 4))
