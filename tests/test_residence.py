@@ -244,3 +244,13 @@ def test_timed_lines_lie_each_number_of_lines_back_equally_often() -> None:
     assert (ages[0], ages[-1], ages.size) == (10, 600, 8)
     assert counts.min() >= 22
     assert timed.min() >= 99
+
+
+def test_lines_that_others_may_bring_in_early_widen_the_interval() -> None:
+    """A prefetcher of pairs and of what follows: lines came into 256 KiB up to 10 KiB before they were visited."""
+    known, unknown = level(250 * KIB), replace(level(250 * KIB), is_alone=False)
+    ages, held = np.linspace(8 * KIB, 480 * KIB, 60), 240 * KIB
+    looks = [Looks(ages, np.where(ages <= held + shift, 25.0, 100.0)[None, :]) for shift in (-KIB, KIB)]
+    stays = [residence_of(one, looks, ()) for one in (known, unknown)]
+    assert all(isinstance(stay, Residence) for stay in stays)
+    assert stays[0].high < 256 * KIB < stays[1].high and stays[0].low == stays[1].low  # type: ignore[union-attr]

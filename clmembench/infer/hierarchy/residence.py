@@ -56,7 +56,8 @@ class ScannedLevel:
     of a hit, that from which on it missed, and by how much a miss takes longer; bytes that it holds at least, bytes that empty
     the nearer cache (0: none), and the most that a scan may take. `wanders`: what it holds changes meanwhile, as others leave,
     so that lines further back have to be timed than those that hit at first. `busy`: others use the core, so that laps do not
-    tell what single hits and misses take, and some hits are late."""
+    tell what single hits and misses take, and some hits are late. `is_alone`: a line is brought in when it is visited; else, as
+    where the line is not known, its neighbours may bring it in before."""
 
     asked: ProbeCache
     space: Space
@@ -69,6 +70,7 @@ class ScannedLevel:
     most_bytes: int
     wanders: bool = False
     busy: bool = False
+    is_alone: bool = True
 
     def part(self, behind: LevelBehind) -> ScannedLevel:
         """The level before another one that is behind it."""
@@ -79,6 +81,15 @@ class ScannedLevel:
         """Lines of a window."""
         fit = 1 << int(max(1.0, self.least_bytes / WINDOWS_HELD)).bit_length() - 1
         return min(max(fit, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES) // self.unit_bytes
+
+    @property
+    def early_bytes(self) -> float:
+        """How many bytes before a line is visited it may be brought in, on average: of a line in parts those visited later stay
+        for less, by a third of a window; any line of a window may be brought in as it begins, or within the page before."""
+        window = self.window * self.unit_bytes
+        if not self.is_alone:
+            return window / 2 + MIN_PAGE_BYTES
+        return window / 3 if self.unit_bytes < LONGEST_LINE_BYTES else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +188,7 @@ def residence_of(level: ScannedLevel, looks: list[Looks], evidence: tuple[str, .
     stays = np.array([one.stay for one in found])
     mean, slack = float(stays.mean()), SIGMAS * float(stays.std(ddof=1) / np.sqrt(stays.size))
     # of random victims the share falls by the same part for every capacity; lines that hit by chance leave none
-    behind = left * mean
-    # of a line in parts those visited later stay for less, by a third of a window on average
-    behind += level.window * level.unit_bytes / 3 if level.unit_bytes < LONGEST_LINE_BYTES else 0.0
+    behind = left * mean + level.early_bytes
     # of a cache that others use the mean until the oldest of these is a lower bound all the same
     most = np.inf if keeps else (mean + behind) / (1.0 if level.busy else begun)
     return Residence(mean + behind / 2, mean - slack, most + slack, tuple(looks), evidence)

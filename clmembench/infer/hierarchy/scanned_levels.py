@@ -33,7 +33,8 @@ OTHER_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 # Thresholds and limits, each with its reason
 MIN_SCANNED_BYTES = 128 << 10  # of a level: what times its lines would take a part of a smaller one
 MIN_SHARED_LEVEL_BYTES = 256 << 10  # of one of which most accesses miss only from twice that on
-MAX_RELATIVE_HALF_WIDTH = 0.03  # of an interval: a wider one tells what was left to the scan beside others, not the size
+MAX_RELATIVE_HALF_WIDTH = 0.025  # of an interval: a wider one tells what was left to the scan beside others, not the size
+MAX_USUAL_HALF_WIDTH = 0.033  # the same where one usual size alone is in it, of which none lie closer than twice that
 MIN_MISS_RATIO = 2.0  # of memory's latency to that of the last known level: less leaves no room for one between
 MIN_SHARED_BYTES = 1 << 20  # that the caches of a core that shares the last one hold about, at least
 SHORTEST_LINE_BYTES, SHORTEST_CPU_LINE_BYTES = 32, 64  # of caches behind the first
@@ -110,7 +111,10 @@ def _scanned_level(
     nearer = curve.steps[number - 1].gone_bytes if space == "global" or number > 1 else 0
     between = (step.hit + miss) / 2, miss - step.hit
     least = _least_bytes(step, asked)
-    return ScannedLevel(asked, space, unit_bytes, step.hit, *between, least, nearer, most_bytes, busy=asked.shared)
+    is_alone = level.findings["line_bytes"].status == "ok"
+    return ScannedLevel(
+        asked, space, unit_bytes, step.hit, *between, least, nearer, most_bytes, busy=asked.shared, is_alone=is_alone
+    )
 
 
 def _least_bytes(step: CurveStep, asked: ProbeCache) -> int:
@@ -189,7 +193,6 @@ def _with_residence(level: CacheLevel, stay: Residence, nearer: float, shared: b
     size = level.findings["size_bytes"]
     at_least, at_most = size.low or 0.0, size.high or float("inf")
     evidence = tuple(dict.fromkeys((*size.evidence, *stay.evidence)))
-    is_close = stay.high - stay.low <= 2 * MAX_RELATIVE_HALF_WIDTH * stay.nbytes
     suits = at_least * (1 - MAX_OUT_OF_BOUNDS) <= stay.high and stay.low <= at_most * (1 + MAX_OUT_OF_BOUNDS)
     if shared:  # others may hold any part of it, all the time
         return _with_stay(level, "effective_bytes", stay, RESIDENCE_METHOD)
@@ -201,7 +204,8 @@ def _with_residence(level: CacheLevel, stay: Residence, nearer: float, shared: b
     bounds = replace(size, low=least, high=most, method=RESIDENCE_METHOD, evidence=evidence)
     findings: Mapping[str, Finding] = with_sets_between_bounds({**level.findings, "size_bytes": bounds})
     usual = _usual_size(least, most)
-    if not is_close:
+    closest = MAX_RELATIVE_HALF_WIDTH if usual is None else MAX_USUAL_HALF_WIDTH
+    if stay.high - stay.low > 2 * closest * stay.nbytes:
         return replace(level, findings=findings)
     if findings["size_bytes"].status != "ok" and (usual is not None or nearer <= MAX_NEARER_SHARE * stay.nbytes):
         measured = measured_finding("size_bytes", usual or stay.nbytes, RESIDENCE_METHOD, evidence, least, most)
