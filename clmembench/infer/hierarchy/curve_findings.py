@@ -14,6 +14,7 @@ from clmembench.model import CacheLevel, Finding
 
 MEMORY_METHOD = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
+MAX_MEMORY_SPREAD = 0.1  # relative, of laps beyond the last cache: what differs more is no one latency
 TRANSLATION_DOUBT = 1 / 3  # of what translation adds to a lap's accesses
 MIN_MISSING_SHARE = 0.9  # of accesses: then nearly every set has more lines than it holds
 MAX_STEEP_RATIO = 1.5  # from the last working set that surely fits to the bound: beyond, another level may serve the misses
@@ -66,7 +67,10 @@ def memory_level(
     why = "the latency still grows at the largest working set, or a prefetcher lowers it"
     if value is not None and ns is not None and sure:
         why = why_not_memory(found.steps[-1].fits_bytes, found.steps[-1].gone_bytes, found.sizes[-1], floor_bytes)
-        below = 1 - LAP_NOISE_SIGMAS * max(MIN_RELATIVE_LAP_NOISE, noise)
+        spread = LAP_NOISE_SIGMAS * max(MIN_RELATIVE_LAP_NOISE, noise)
+        if not why and spread > MAX_MEMORY_SPREAD:
+            why = f"laps beyond the last cache differ by up to {spread:.0%}: a prefetcher may serve some of their accesses"
+        below = 1 - spread
         least, least_ns = value * below, ns * below
     if why:
         value = ns = None
