@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.infer.hierarchy import paired_lines
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.fill_unit import UnitSize, find_fill_unit
 from clmembench.infer.hierarchy.paired_lines import (
@@ -165,3 +166,34 @@ def test_a_first_cache_smaller_than_sixteen_long_units_is_the_first():
     limits = ProbeLimits(64 * MIB, 512 * KIB, frozenset({"global"}), 64)
     found = replay(infer_hierarchy(limits), lambda probes: [device.answer(probe) for probe in probes])
     assert [level.findings["size_bytes"].value for level in found.levels[:2]] == pytest.approx([4 * KIB, 128 * KIB], rel=0.01)
+
+
+@pytest.mark.parametrize(("laps", "line"), [
+    ([(26.7, 30.4, 38.7), (28.2, 34.0, 58.8), (32.4, 65.4, 73.1)], None),
+    ([(26.7, 37.0, 38.7), (28.2, 55.0, 58.8), (32.4, 65.4, 73.1)], 128),
+    ([(26.7, 26.8, 27.9), (26.7, 38.0, 66.0)], 64),
+])  # fmt: skip
+def test_halves_that_more_lines_tell_otherwise_than_fewer_are_not_settled(monkeypatch, laps, line):
+    """Lines of 64 B, two of which a prefetcher brought: where another level served the misses they cost so much later that
+    the halves alone overflowed the cache, and seemed to be one."""
+
+    def measured(_probe, unit, _count):
+        yield from ()
+        return paired_lines.HalvesLaps(*left.pop(0)) if unit == 128 else paired_lines.HalvesLaps(26.7, 66.0, 66.0)
+
+    left = list(laps)
+    monkeypatch.setattr(paired_lines, "_laps", measured)
+    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(21.4, 497.0, 0.02))
+    assert replay(paired_lines.shortest_line(probe, 128, 1200 * KIB, 1024 * MIB), lambda probes: []) == line
+
+
+@pytest.mark.parametrize(("line", "nearer", "expected"), [
+    (LineUnit(UnitSize(64), 64, 128), 64, True),
+    (LineUnit(UnitSize(None), doubted=(64, 128), doubt="not settled"), None, True),
+    (LineUnit(UnitSize(128), doubted=(64, 128), note="one"), 64, True),  # as under FIFO
+    (LineUnit(UnitSize(128), doubted=(64, 128), note="one"), 128, False),
+    (LineUnit(UnitSize(128), doubted=(64, 128), note="one"), None, False),
+    (LineUnit(UnitSize(64)), 64, False),
+])  # fmt: skip
+def test_lines_that_may_come_in_pairs(line, nearer, expected):
+    assert line.may_be_pairs(nearer) == expected

@@ -5,7 +5,7 @@ import pytest
 
 from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
 from clmembench.infer.replacement.policies import infer_policy, policy_and_victims
-from clmembench.infer.replacement.policy_rates import policy_from_rates
+from clmembench.infer.replacement.policy_rates import policies_by_cyclic_laps, policy_from_rates
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # Mei & Chu 2015, section 4.5
@@ -176,3 +176,12 @@ def test_of_two_ways_lru_is_named_for_those_that_give_up_the_same_line():
 def test_rates_that_nothing_explains_are_not_named():
     found = policy_from_rates(4, [(lap, 0.95 * (n % 2), 0.0, 0.01) for n, lap in enumerate(laps(4, 8))], IDS)
     assert found.status == "undetermined"
+
+
+@pytest.mark.parametrize("fewer", [{1: 0.912, 7: 0.917, 9: 0.894}, {15: 0.666}])
+def test_laps_of_which_a_nearer_cache_serves_some_are_not_those_of_fifo(fewer):
+    """LRU, of whose cyclic laps over ten lines a prefetcher or a nearer cache had served a line, was told as FIFO."""
+    laps = [np.random.default_rng(seed).permutation(10).tolist() for seed in range(16)]
+    rates = [fewer.get(number, 1.0) for number in range(len(laps))]
+    observations = [(lap, rate, rate - 0.005, rate + 0.005) for lap, rate in zip(laps, rates, strict=True)]
+    assert policies_by_cyclic_laps(8, observations) >= {"LRU", "FIFO"}

@@ -3,7 +3,7 @@
 import pytest
 
 from clmembench.infer.findings import measured_finding
-from clmembench.infer.hierarchy.level_geometry import USUAL_METHOD
+from clmembench.infer.hierarchy.level_geometry import ODD_METHOD, USUAL_METHOD
 from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.size_elsewhere import with_size_elsewhere
 from clmembench.model import Answer
@@ -31,10 +31,10 @@ class Level:
         return Answer(probe, value, value, value, "cycles", value, evidence=(f"lap {probe.pattern.segments}",))
 
 
-def found(level, method=USUAL_METHOD):
+def found(level, method=USUAL_METHOD, is_first=False):
     probe = LevelProbe(ProbeCache(), ChaseLayout(block_bytes=64 * KIB), HitMissModel(20.0, 60.0, 0.05))
     size = measured_finding("size_bytes", SIZE, method, ("curve",), SIZE - 64, SIZE)
-    return replay(with_size_elsewhere(probe, UNIT, size), lambda probes: [level.answer(one) for one in probes])
+    return replay(with_size_elsewhere(probe, UNIT, size, is_first), lambda probes: [level.answer(one) for one in probes])
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,10 @@ def test_a_stored_run_without_such_laps_keeps_its_size():
 def test_sizes_that_other_evidence_tells_are_not_asked_again():
     level = Level((1,) * 5)
     assert found(level, "sets x ways x line agrees").status == "ok" and not level.places
+
+
+def test_a_first_cache_of_unequal_sets_begins_to_miss_elsewhere_at_other_sizes():
+    """Sets of 8 and 9 ways, from a start in the middle of them: 65,632 of 67,584 B were told as the size."""
+    size = found(Level((SIZE, SIZE, SIZE, SIZE + 3 * KIB, SIZE + 3 * KIB)), ODD_METHOD, True)
+    assert size.status == "undetermined" and "unequal ways" in size.reason and size.low == SIZE - 64
+    assert found(Level((SIZE,) * 5), ODD_METHOD, True).status == "ok"

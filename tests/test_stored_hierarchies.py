@@ -7,8 +7,8 @@ from pathlib import Path as File
 import pytest
 
 from clmembench.infer.findings import undetermined_finding
-from clmembench.infer.hierarchy.cache_level import BLOCKS_DIFFER, CURVE_STOOD, PREFETCHER_HELPS, without_prefetcher
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
+from clmembench.infer.hierarchy.own_latency import BLOCKS_DIFFER, CURVE_STOOD, PREFETCHER_HELPS, without_prefetcher
 from clmembench.model import Answer, CacheLevel, Hierarchy
 from clmembench.plan.hierarchy import infer_stored, replay
 from clmembench.results import jsonl

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,6 @@ from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.curve_findings import (
     NO_TRANSLATION,
     PLATEAU_METHOD,
-    UNKNOWN_LEVEL_NUMBER,
     LapTranslation,
     latency_findings,
     plateau_latency,
@@ -25,8 +23,10 @@ from clmembench.infer.hierarchy.fill_unit import UnitSize, find_fill_unit
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.infer.hierarchy.level_geometry import UNKNOWN_CAPACITY, LevelGeometry, unit_finding, without_contradiction
 from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
+from clmembench.infer.hierarchy.own_latency import PREFETCHER_HELPS, why_not_own_latency, with_hits_of_path
 from clmembench.infer.hierarchy.paired_lines import (
     LINES_METHOD,
+    PAIRS,
     UNPAIRED,
     LineUnit,
     Paired,
@@ -35,7 +35,7 @@ from clmembench.infer.hierarchy.paired_lines import (
     without_doubted_line,
 )
 from clmembench.infer.hierarchy.policy_probe import probe_policy
-from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
+from clmembench.infer.hierarchy.prefetch_control import BlockTranslation
 from clmembench.infer.hierarchy.probing import (
     LAP_NOISE_SIGMAS,
     CapacityBound,
@@ -57,15 +57,7 @@ from clmembench.infer.hierarchy.turning import MAX_NEXT_SHARE
 from clmembench.model import CacheLevel, Finding, Inquiry
 
 GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
-PREFETCHER_HELPS = "laps in blocks of two sizes differ in latency: a prefetcher fetches some of the lines"
-BLOCKS_DIFFER = (
-    "laps in blocks of two sizes differ in latency, though nothing is fetched ahead of cold accesses in sequence: translation "
-    "may be the cause"
-)
-CURVE_STOOD = "no prefetcher lowers it, by laps in other blocks held against the curve, as an earlier version did"
-NOT_COMPARED = "laps in blocks of another size, which would show whether a prefetcher fetches some of the lines, got no answer"
 LINGERING = "the nearer cache, whose policy may keep lines for long, serves some accesses of so small working sets"
-NO_PLATEAU = "no plateau is flat enough: other levels serve some accesses"
 TOO_LARGE = "laps over so large a level take too long to look for its lines one by one"
 # Thresholds
 MAX_PROBED_BYTES = 32 << 20  # of a level whose geometry is looked for: a lap of a larger one takes a third of a second
@@ -105,7 +97,8 @@ class LevelContext:
 def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[CacheLevel]:
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
-    reason, note = yield from _why_not_own_latency(asked, chase, curve, around)
+    translation = BlockTranslation(around.strides.reach_bytes, around.penalty)
+    reason, note = yield from why_not_own_latency(asked, chase, curve, around.number, around.node_bytes, translation)
     # the plateau's middle: it begins where the level before is gone
     begun = curve.steps[around.number - 1].gone_bytes if around.number else 0
     translated = around.translation.cost((min(begun, step.fits_bytes) + step.fits_bytes) / 2, around.node_bytes)
@@ -134,6 +127,9 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         return CacheLevel(
             name, chase.space, {"size_bytes": size, **_undetermined_properties(GEOMETRY_PROPERTIES, TOO_LARGE), **latencies}
         )
+    if chase.space != "global":
+        curve = yield from with_hits_of_path(asked, chase, curve, around.number, around.node_bytes)
+        step = curve.steps[around.number]
     asked.cited()
     probe = LevelProbe(asked, chase, _hit_miss_model(step, around))
     before = curve.steps[0 if chase.space == "global" else 1 : around.number]
@@ -163,7 +159,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         soft["size_bytes"] = yield from _confirmed_size(probe, curve, around, soft["size_bytes"], filled)
         if of_line.line_bytes:
             soft["line_bytes"] = measured_finding("line_bytes", of_line.line_bytes, LINES_METHOD, fill_from)
-        soft, possible = yield from _with_eviction_sets(probe, soft, curve, around, least, of_line.line_bytes)
+        soft, possible = yield from _with_eviction_sets(probe, soft, curve, around, least, of_line)
         soft["size_bytes"] = with_steep_bound(soft["size_bytes"], curve, around.number)
         soft = _with_counted_sets(without_doubted_line(soft, of_line, around.nearer_line), curve, around, possible)
         return CacheLevel(name, chase.space, soft)
@@ -172,8 +168,7 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
     )
     policy = yield from _policy(probe, known, curve, around)
     size = known.size(dense_from)
-    if around.number:
-        size = yield from with_size_elsewhere(probe, unit, size)
+    size = yield from with_size_elsewhere(probe, unit, size, around.number == 0)
     findings = {
         "size_bytes": (yield from _confirmed_size(probe, curve, around, size, filled)),
         "line_bytes": of_line.noted(known.line(sources[0])),
@@ -182,20 +177,10 @@ def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve
         **policy,
         **latencies,
     }
-    findings, possible = yield from _with_eviction_sets(probe, findings, curve, around, least, of_line.line_bytes)
+    findings, possible = yield from _with_eviction_sets(probe, findings, curve, around, least, of_line)
     size = with_steep_bound(findings["size_bytes"], curve, around.number)
     findings = without_doubted_line({**findings, "size_bytes": size}, of_line, around.nearer_line)
     return CacheLevel(name, chase.space, _with_counted_sets(findings, curve, around, possible))
-
-
-def without_prefetcher(level: CacheLevel) -> CacheLevel:
-    """The level of a device that fetches nothing ahead of cold accesses in sequence: no reason of its findings says that it
-    does."""
-    findings = {
-        name: replace(found, reason=found.reason.replace(PREFETCHER_HELPS, BLOCKS_DIFFER))
-        for name, found in level.findings.items()
-    }
-    return replace(level, findings=findings)
 
 
 def _with_counted_sets(
@@ -213,19 +198,6 @@ def _undetermined_properties(names: tuple[str, ...], reason: str) -> dict[str, F
     return {name: undetermined_finding(name, reason) for name in names}
 
 
-def _why_not_own_latency(
-    asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext
-) -> Inquiry[tuple[str, str]]:
-    """Why a step's plateau may not be the level's own latency, "" where it is; and how that was told, where not as usual."""
-    step = curve.steps[around.number]
-    if not step.flat:
-        return NO_PLATEAU, ""
-    free, note = yield from _free_of_prefetching(asked, chase, curve, around)
-    if not free:
-        return NOT_COMPARED if free is None else PREFETCHER_HELPS, ""
-    return "" if all(before.flat for before in curve.steps[: around.number]) else UNKNOWN_LEVEL_NUMBER, note
-
-
 def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
     """Cost of the level's hits and misses. A block's pages are translated once each, for all their lines."""
     beyond = 0.0
@@ -234,48 +206,21 @@ def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
     return HitMissModel(step.hit, step.miss, (step.noise or around.noise) * step.hit, beyond)
 
 
-def _compared_sizes(curve: LatencyCurve, number: int) -> list[int]:
-    """Working sets of a plateau that tell whether a prefetcher lowers it; later ones where earlier ones got no answer."""
-    end = curve.steps[number].fits_bytes
-    if not number:
-        return [end]
-    begun, half = curve.steps[number - 1].gone_bytes, end // 2
-    # half of it may be on the rise to the plateau; a run stored before has no other
-    return [half, end] if half >= begun or begun >= end else [math.isqrt(begun * end), end, half]
-
-
-def _free_of_prefetching(
-    asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext
-) -> Inquiry[tuple[bool | None, str]]:
-    """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
-    fall into by chance; at its end where there is no answer. None: no answer at all, not along the curve's own path either. And
-    a note where a run stored before has no lap in usual blocks along this path, so that the curve's latency stood for it."""
-    step = curve.steps[around.number]
-    translation = BlockTranslation(around.strides.reach_bytes, around.penalty)
-    for path in dict.fromkeys((chase, replace(chase, space="global"))):
-        for size in _compared_sizes(curve, around.number):
-            point = PlateauPoint(curve.size_below(size), around.node_bytes, step.noise, step.hit)
-            free = yield from free_of_prefetching(asked, path, point, translation)
-            if free is not None:
-                usual = yield from asked.one(chase.lap(point.array_bytes // point.stride_bytes, point.stride_bytes))
-                return free, "" if usual.value is not None else CURVE_STOOD
-    return None, ""
-
-
 def _geometry(
     probe: LevelProbe, begun: LevelGeometry, around: LevelContext, of_line: LineUnit
 ) -> Inquiry[tuple[LevelGeometry, tuple[tuple[str, ...], tuple[str, ...]]]]:
     """The geometry with its tag unit and its sets, and the records behind each of these two."""
     asked, limits = probe.asked, around.strides
-    if probe.chase.space != "global":
+    if probe.chase.space != "global" and around.number == 1:
         limits = replace(limits, nearer=0.0)
     if of_line.line_bytes:
         tag, tags = UnitSize(of_line.line_bytes), UNKNOWN_CAPACITY
     else:
-        tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, limits.most_bytes)
+        tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, limits.most_bytes, limits.nearer)
         if tag.nbytes and begun.filled.is_prefetched:
             fitting = begun.dense.fits * begun.unit
-            tag = replace(tag, nbytes=(yield from shortest_line(probe, tag.nbytes, fitting, limits.most_bytes)))
+            line = yield from shortest_line(probe, tag.nbytes, fitting, limits.most_bytes)
+            tag = UnitSize(line, "" if line else PAIRS.format(unit=tag.nbytes))
     tag_from = asked.cited()
     sets: SetGeometry | None = None
     if tag.nbytes is not None:
@@ -309,9 +254,10 @@ def _confirmed_size(
     if not _miss_is_known(curve, around.number):
         return size
     held, most_bytes = _turning_limits(probe.chase, curve, around)
-    step = curve.steps[around.number]
-    is_unit = filled.nbytes is not None and filled.nbytes >= around.node_bytes
-    return (yield from confirmed_size(probe.asked, probe.chase, step, around.node_bytes, held, most_bytes, size, is_unit))
+    # laps that leave out short lines would seem to hold as many others, where a hash spreads these over all sets
+    apart = min(around.node_bytes, filled.nbytes or around.node_bytes) if not around.number else around.node_bytes
+    step, is_unit = curve.steps[around.number], filled.nbytes is not None and filled.nbytes >= apart
+    return (yield from confirmed_size(probe.asked, probe.chase, step, apart, held, most_bytes, size, is_unit))
 
 
 def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> tuple[tuple[float, float], int]:
@@ -325,10 +271,10 @@ def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContex
 
 
 def _with_eviction_sets(
-    probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int, line_bytes: int
+    probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int, of_line: LineUnit
 ) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
     """The findings of a level of which no stride told the ways, with what eviction sets tell; and the policies that are
-    possible (none: all). `line_bytes`: the line, where a prefetcher of pairs would make another one of it (0: else)."""
+    possible (none: all). `of_line`: whether a prefetcher of pairs would make another line of the level's."""
     if findings["ways"].status == "ok":
         return findings, frozenset()
     first = curve.steps[0 if probe.chase.space == "global" else 1]
@@ -348,7 +294,7 @@ def _with_eviction_sets(
     level = LevelBeyondStrides(
         _without_blocks(probe), lines, step, around.number, held, around.nearer_ways, way_bytes, limits.most_bytes, most_bytes,
         unit, _miss_is_known(curve, around.number), misses, around.nearer_set if nearer else None,
-        line_bytes,
+        of_line.line_bytes, of_line.may_be_pairs(around.nearer_line),
     )  # fmt: skip
     found, possible = yield from findings_by_eviction(level, probe.chase, findings)
     return without_contradiction(found), possible

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy import fill_unit, memory_spaces, prefetch, tlb
-from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level, without_prefetcher
+from clmembench.infer.hierarchy.cache_level import USUAL_WAYS, LevelContext, infer_cache_level
 from clmembench.infer.hierarchy.curve_findings import LapTranslation, latency_findings, memory_level
 from clmembench.infer.hierarchy.evicted_level import RECENCY_POLICIES
 from clmembench.infer.hierarchy.fill_unit import OTHER_LINE_BYTES
 from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.infer.hierarchy.memory_latency import measure_memory, measure_plateau
 from clmembench.infer.hierarchy.nearer_lines import number_of, with_sector_of_nearer, without_paired_lines
+from clmembench.infer.hierarchy.own_latency import without_prefetcher
 from clmembench.infer.hierarchy.page_probe import PageCountLimits
 from clmembench.infer.hierarchy.paired_lines import MIN_HALF_BYTES, Paired
 from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path

@@ -31,7 +31,7 @@ from clmembench.infer.hierarchy.turning import (
     number_of_sets,
     turn_round,
 )
-from clmembench.infer.replacement.policy_rates import DRAWN, likely_policies, policy_from_rates
+from clmembench.infer.replacement.policy_rates import DRAWN, policies_by_cyclic_laps, policy_from_rates
 from clmembench.infer.set_index import format_set_bits
 from clmembench.model import Finding, Inquiry
 from clmembench.model.address_patterns import pattern_offsets
@@ -59,8 +59,8 @@ class LevelBeyondStrides:
     """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
     of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
     laps that turn round, the unit that a miss brings in, whether what a miss costs is known, the share of misses over growing
-    working sets, the set of the only nearer level, where its policy is known, and the line, where a prefetcher of pairs would
-    make another one of it (0: else)."""
+    working sets, the set of the only nearer level, where its policy is known, the line, where a prefetcher of pairs would make
+    another one of it (0: else), and whether a miss may bring in several lines."""
 
     probe: LevelProbe
     lines: LineProbe
@@ -76,6 +76,7 @@ class LevelBeyondStrides:
     misses: tuple[tuple[int, float], ...] = ()
     before: NearerSet | None = None
     line_bytes: int = 0
+    may_be_pairs: bool = False
 
 
 def findings_by_eviction(
@@ -125,7 +126,9 @@ def findings_by_eviction(
         count = None
     if count is not None and hides_another_level(level.misses, sets.ways, count * sets.ways * line):
         count = None
-    if count is None and (exact or level.number == 0):
+    # misses of two sets that bring in each other's lines look like those of one, but as no policy's
+    is_of_two = level.may_be_pairs and policy["policy"].status != "ok"
+    if count is None and (exact or level.number == 0 or is_of_two):
         return findings, frozenset()  # sets of a first cache may be uneven
     found = {**findings, **policy}
     found["ways"] = measured_finding("ways", sets.ways, WAYS_METHOD, evidence)
@@ -276,7 +279,7 @@ def _policy(
         every = pattern_offsets(lines.lap([*more.more, *lines.filler], seed).pattern).tolist()
         rate, half = misses / len(more.more), 1.96 * lines.deviation(len(every)) / len(more.more)
         observations.append(([offset for offset in every if offset in more.more], rate, rate - half, rate + half))
-    possible = likely_policies(sets.ways, observations)
+    possible = policies_by_cyclic_laps(sets.ways, observations)
     if len(possible) == 1:
         found = {"policy": policy_from_rates(sets.ways, observations, level.probe.asked.cited())}
     return found, possible

@@ -14,6 +14,7 @@ from clmembench.model import Finding
 SIZE_METHOD = "largest working set without misses"
 LINE_METHOD = "places at odd strides"
 SETS_METHOD = "places that fit at strides of powers of two"
+ODD_METHOD = f"{SIZE_METHOD}; as many lines fit at odd strides"
 USUAL_METHOD = f"{SIZE_METHOD}, a power of two, or three times one, to half a percent; most miss soon after"
 UNKNOWN_UNIT, UNKNOWN_CAPACITY = UnitSize(None), CapacityBound(0, None)  # before they were looked for
 # Thresholds
@@ -107,7 +108,7 @@ class LevelGeometry:
             return measured_finding("size_bytes", high, method, evidence, low, high)
         close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
         if self.tags_agree() and close and (self.is_steep() or self.first):
-            return measured_finding("size_bytes", high, f"{SIZE_METHOD}; as many lines fit at odd strides", evidence, low, high)
+            return measured_finding("size_bytes", high, ODD_METHOD, evidence, low, high)
         usual = self.usual_size()
         if (
             close

@@ -74,19 +74,28 @@ class LineProbe:
     def misses(self, lines: Sequence[int], seed: int) -> Inquiry[float | None]:
         """How many accesses miss in a lap over these lines and the filler, less what translation costs; None: not known."""
         every = [*lines, *self.filler]
-        probes = [self.lap(every, seed)]
+        answer = yield from self.asked.one(self.lap(every, seed))
+        translated: float | None = 0.0
         if len(every) > self.free_lines:
             most = max(self.held_lines // CONTROL_DIVISOR, self.saturating_pages)
             if most > self.held_lines and most < len(every):
                 return None  # as many as the cache holds do not show what a miss of the TLB costs
             few = every if len(every) <= most else [every[i * len(every) // most] for i in range(most)]
-            probes.append(self.lap(self.spread(few), seed))
-        answers = yield from self.asked.all(probes)
-        values = [answer.value for answer in answers if answer.value is not None]
-        if len(values) < len(probes):
+            translated = yield from self._translated(self.spread(few), seed)
+        if answer.value is None or translated is None:
             return None
-        translated = max(0.0, values[1] - self.base) if len(values) > 1 else 0.0
-        return len(every) * (values[0] - self.hit - translated) / (self.miss - self.hit)
+        return len(every) * (answer.value - self.hit - translated) / (self.miss - self.hit)
+
+    def _translated(self, control: Sequence[int], seed: int) -> Inquiry[float | None]:
+        """What translation adds to an access of such a control; None: no answer. Where it seems to add anything a second order
+        is asked: a control that was disturbed would hide misses."""
+        costs: list[float] = []
+        for order in (seed, seed + MAX_ORDERS_OF_TEST):
+            value = (yield from self.asked.one(self.lap(control, order))).value
+            costs += [max(0.0, value - self.base)] if value is not None else []
+            if not costs or costs[0] <= LAP_NOISE_SIGMAS * self.noise * self.base:
+                break
+        return min(costs, default=None)
 
     def deviation(self, count: int) -> float:
         """The standard deviation of `misses` of so many lines."""

@@ -34,7 +34,8 @@ ORDERS = 2  # of each lap, of which the faster counts: disturbances only add
 MIN_CONTRAST = 0.08  # of the accesses, that miss more of laps over whole units
 MAX_APART_SHARE, MIN_TOGETHER_SHARE = 0.35, 0.65  # of the misses of laps over whole units, that laps over halves have more
 
-Halves = Literal["lines", "one", "open", "unasked"]  # lines of their own; of one line; not settled; without an answer
+# lines of their own; of one line; not settled; so at one number of lines and not at another; without an answer
+Halves = Literal["lines", "one", "open", "mixed", "unasked"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,11 @@ class LineUnit:
     doubt: str = ""
     note: str = ""
     at_some_misses: bool = False
+
+    def may_be_pairs(self, nearer_line: int | None) -> bool:
+        """True if a miss brings in several lines, or may, as under FIFO. `nearer_line`: as of `without_doubted_line`."""
+        unit = self.doubted[1]
+        return bool(self.pair_bytes or self.doubt) or (unit > 2 * MIN_HALF_BYTES and nearer_line not in (None, unit))
 
     def noted(self, line: Finding) -> Finding:
         """A line that strides told, with what says that it is one, or that nothing does."""
@@ -106,18 +112,25 @@ def settle_line_unit(
     if unit < 2 * MIN_HALF_BYTES or not fitting_bytes:
         return LineUnit(filled)
     halves = yield from _halves(probe, unit, fitting_bytes, most_bytes)
-    if halves == "open" or (filled.beside and halves != "lines"):
+    if halves in ("open", "mixed") or (filled.beside and halves != "lines"):
         return LineUnit(UnitSize(None, why, unit // 2), doubted=(unit // 2, unit), doubt=why)
     if halves != "lines":
         return LineUnit(filled, doubted=(unit // 2, unit), note=ONE_LINE if halves == "one" else NOT_MEASURED)
     line = yield from shortest_line(probe, unit // 2, fitting_bytes, most_bytes)
+    if line is None:
+        return LineUnit(UnitSize(None, why), pair_bytes=unit, doubted=(MIN_HALF_BYTES // 2, unit), doubt=why)
     sector = filled.nbytes if filled.beside else line
     return LineUnit(UnitSize(sector), line, unit, at_some_misses=filled.nbytes is None or bool(filled.beside and filled.reason))
 
 
-def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Inquiry[int]:
-    """A line, or a half, or a half of that, whose halves are not lines."""
-    while line >= 2 * MIN_HALF_BYTES and (yield from _halves(probe, line, fitting_bytes, most_bytes)) == "lines":
+def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Inquiry[int | None]:
+    """A line, or a half, or a half of that, whose halves are not lines; None where more lines say otherwise than fewer do."""
+    while line >= 2 * MIN_HALF_BYTES:
+        halves = yield from _halves(probe, line, fitting_bytes, most_bytes)
+        if halves == "mixed":
+            return None
+        if halves != "lines":
+            break
         line //= 2
     return line
 
@@ -147,8 +160,9 @@ def without_doubted_line(findings: dict[str, Finding], unit: LineUnit, nearer_li
 
 def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -> Inquiry[Halves]:
     """Whether the halves of a unit are lines of their own."""
-    contrast = probe.contrast
-    least = max(MIN_CONTRAST * (contrast.miss - contrast.hit), 2 * LAP_NOISE_SIGMAS * contrast.noise * math.sqrt(2))
+    contrast, fewer = probe.contrast, set[Halves]()
+    noise = 2 * LAP_NOISE_SIGMAS * contrast.noise * math.sqrt(2)
+    least = max(MIN_CONTRAST * (contrast.miss - contrast.hit), noise)
     for number, scale in enumerate(SCALES):
         count = max(2, int(FILLED_SHARE * scale * fitting_bytes) // unit)  # of three units in a row each
         if 3 * count * unit > most_bytes:
@@ -158,9 +172,13 @@ def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -
             return "open" if number else "unasked"
         # a nearer cache serves as many accesses of few and of halves, and fewer of the whole: less than hits is no miss
         missed = laps.whole - max(laps.few, contrast.hit)
+        if missed < noise:
+            continue
+        share = (laps.halves - laps.few) / missed
+        halves: Halves = "lines" if share <= MAX_APART_SHARE else "one" if share >= MIN_TOGETHER_SHARE else "open"
         if missed >= least:
-            share = (laps.halves - laps.few) / missed
-            return "lines" if share <= MAX_APART_SHARE else "one" if share >= MIN_TOGETHER_SHARE else "open"
+            return "mixed" if fewer - {halves, "open"} else halves
+        fewer.add(halves)
     return "open"
 
 
