@@ -115,9 +115,8 @@ def _prepare_cpu_core(device: Device) -> Slope:
     the core's own caches hold."""
     info = device.info
     if info.array_bytes is None and info.cache_bytes < MIN_CPU_CACHE_BYTES:
-        raise Skip(
-            f"the last cache is said to have {info.cache_bytes} B, maybe a core's own: run -b l2_map with --size half of it"
-        )
+        size = f"{info.cache_bytes} B"
+        raise Skip(f"the last cache is said to have {size}, which may be a core's own: run -b l2_map with --size half of it")
     spacing = line_bytes(info)
     nodes = max(STEPS_PER_BLOCK, (info.array_bytes or min(info.cache_bytes // 2, MAX_CPU_SET_BYTES)) // spacing)
     chase = Chase.built(device, nodes, spacing, SEED + device.seed)
