@@ -207,6 +207,20 @@ def test_one_device_of_several_is_left_out_by_name(described):
     assert claim.startswith("three (D 2:2) is left out: its driver claims to allocate at most 0 B")
 
 
+def test_a_query_that_fails_once_costs_nothing(described, monkeypatch):
+    answers = iter([error(-5, "OUT_OF_RESOURCES"), FAKE_DEVICE_INFO])
+
+    def describe(*_):
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(info, "describe", describe)
+    found = described(Handle("D", devices=[device("one")]))
+    assert [one for one, _ in found.devices] == [FAKE_DEVICE_INFO] and not found.left_out
+
+
 @pytest.mark.parametrize("name", ["max_alloc_bytes", "global_mem_bytes", "compute_units", "max_work_group"])
 def test_nothing_can_be_measured_on_nothing(name):
     assert not unusable_claim(replace(FAKE_DEVICE_INFO, **{name: 1}))

@@ -84,7 +84,7 @@ def _described(simulators: bool) -> Installed:
             continue
         for d, device in enumerate(devices):
             try:
-                info = describe(device, f"{p}:{d}", d)
+                info = _retried_description(device, f"{p}:{d}", d)
                 reason = unusable_claim(info)
             except _BAD_ANSWERS as error:
                 reason = f"its driver does not describe it: {_first_line(error)}"
@@ -95,6 +95,14 @@ def _described(simulators: bool) -> Installed:
                 found.append((info, device))
     # the same driver can be registered twice, under two loaders' folders
     return Installed(listed(found), left_out)
+
+
+def _retried_description(device: Any, selector: str, ordinal: int) -> DeviceInfo:
+    """A device's claims, asked for once more where a query fails, as those of a driver that is busy or just starting may."""
+    try:
+        return describe(device, selector, ordinal)
+    except cl.Error:
+        return describe(device, selector, ordinal)
 
 
 def _first_line(error: Exception) -> str:
