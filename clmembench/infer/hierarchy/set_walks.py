@@ -17,6 +17,7 @@ MAX_VISITS = 4  # of each line in a lap: short laps differ most between policies
 POOL_ACCESSES = 20_000  # of the walks in all, times candidates, from among which those are chosen in which policies differ
 MIN_POOL, MAX_POOL = 6, 48  # walks among which is chosen
 PROTECTED_DIVISORS = (3, 4, 6)  # of the ways: so many lines of a stream are protected, which LRU surely keeps
+CONTROL_ORDERS = 3  # of the walks where the level cannot matter
 MAX_AGED_WAYS = 24  # sets of more ways, and TLBs, are not known to have any of the hundreds of age-based policies
 
 
@@ -48,10 +49,8 @@ class SetWalks:
         chase, asked = self.probe.chase, self.probe.asked
         answers = yield from asked.all([Probe(pattern, chase.space) for pattern in patterns])
         less: list[float | None] = [0.0] * len(answers)
-        if chase.control_bytes:  # the same walks where this level cannot matter
-            controls = [self._on_other_lines(pattern) for pattern in patterns]
-            few = [next(c for c in controls if (c.order, c.visits) == (own.order, own.visits)) for own in controls]
-            less = [a.value for a in (yield from asked.all([Probe(control, chase.space) for control in few]))]
+        if chase.control_bytes:
+            less = yield from self._costs_of_controls(patterns)
         elif self.translated:
             base = self.of_set.nearer or self.probe.contrast.hit
             controls = [self.of_set.lines.control(pattern) for pattern in patterns]
@@ -64,6 +63,22 @@ class SetWalks:
             deviation = max(spread, MIN_RELATIVE_LAP_NOISE * answer.value)
             self.laps.append(MeasuredLap(self.of_set.lines.numbers(pattern), answer.value - control, deviation))
         return len(known)
+
+    def _costs_of_controls(self, patterns: Sequence[Pattern]) -> Inquiry[list[float | None]]:
+        """What each of these walks costs where this level cannot matter: the least of a few of its kind, of which one may be
+        disturbed, which only adds and would move all walks alike."""
+        controls = [self._on_other_lines(pattern) for pattern in patterns]
+        costs: dict[tuple[str, int], float | None] = {}
+        for own in controls:
+            kind = own.order, own.visits
+            if kind in costs:
+                continue
+            alike = [one for one in controls if (one.order, one.visits) == kind]
+            if own.order != "segments":  # whose seed says how many lines are protected
+                alike = [replace(own, seed=own.seed + n) for n in range(CONTROL_ORDERS)]
+            answers = yield from self.probe.asked.all([Probe(one, self.probe.chase.space) for one in alike])
+            costs[kind] = min((answer.value for answer in answers if answer.value is not None), default=None)
+        return [costs[own.order, own.visits] for own in controls]
 
     def _on_other_lines(self, pattern: Pattern) -> Pattern:
         """The same walk over lines that a TLB translates at once."""
