@@ -32,6 +32,7 @@ from clmembench.infer.hierarchy.tlb_confirmation import (
     count_without_prefetchers,
     entries_and_sets,
     page_is_confirmed,
+    shorter_page,
     without_nearer_sets,
 )
 from clmembench.infer.hierarchy.tlb_cost import (
@@ -54,6 +55,7 @@ KIB, MIB = 1 << 10, 1 << 20
 PAGE_STRIDES_BYTES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places that far apart are tried, until a TLB overflows
 FIRST_PAGES = 4  # from there on their number grows
 PAGE_LINES = 2  # of each page, whose two orders are compared
+MIN_MORE_PLACES_RATIO = 1.5  # times as many places fit half as far apart, of pages half as long that fill sets alike
 MAX_GAP_SHARE = 1 / 32  # of the pages that fit, to the first number that does not: beyond it nothing tells the entries
 MOVED_BYTES = 64 * KIB  # by which lines of a last page may be moved beyond the limit
 MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
@@ -144,7 +146,19 @@ def _first_level(pages: PageProbe, seen: Overflow) -> Inquiry[TlbGeometry | None
             return None
         seen = whole
     level = yield from _level_at(pages, seen, page, paged)
-    return level if level is not None and (yield from page_is_confirmed(pages.asked, pages.chase, level)) else None
+    while level is not None:
+        # pairs that overflow a further level too are told apart by that one's pages, which may be larger
+        shorter = yield from shorter_page(pages, level)
+        if not shorter and (yield from page_is_confirmed(pages.asked, pages.chase, level)):
+            break
+        before, page = level.pages.fits, UnitSize(shorter or (level.page.nbytes or 0) // 2)
+        pages = replace(pages, chase=replace(pages.chase, page_bytes=page.nbytes or 0))
+        whole = yield from first_overflow(pages, page.nbytes or 0, FIRST_PAGES, 0.0)
+        paged = pages.asked.cited()
+        level = None if whole is None else (yield from _level_at(pages, whole, page, paged))
+        if level is not None and not shorter and level.pages.fits < MIN_MORE_PLACES_RATIO * before:
+            return None  # fewer than twice as many at half the distance: something else than pages did not fit
+    return level
 
 
 def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry | None]:
@@ -291,7 +305,7 @@ def _compared_with_other_pages(pages: PageProbe, cost: PageCost, page: int, tlb:
         return replace(tlb, ramp=ramp, alike=True)
     sources = replace(tlb.sources, sets=pages.asked.cited())
     found = yield from sets_page_by_page(pages, page, cost, tlb.first_page, tlb.pages.fits)
-    if found is None:
+    if found is None or (alike and found.large != found.ways):  # of unequal sets others overflow first from other pages on
         return replace(tlb, ramp=None, alike=alike, sources=sources)
     evidence = pages.asked.cited()
     held = replace(tlb.pages, fits=found.entries, over=found.entries + 1, hidden=0.0)

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from clmembench.infer.hierarchy.capacity_search import find_capacity
 from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.page_probe import PageProbe
+from clmembench.infer.hierarchy.page_probe import RISE_SIGMAS, PageProbe
 from clmembench.infer.hierarchy.page_scan import MAX_PAGES
 from clmembench.infer.hierarchy.page_size import MIN_PAIR_ORDERS
 from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, LevelProbe, ProbeCache
 from clmembench.infer.hierarchy.strides import SetGeometry, StrideLimits, sets_and_ways
+from clmembench.infer.hierarchy.tlb_first_pages import starting_at
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
 from clmembench.model import Inquiry
 
@@ -21,7 +22,8 @@ MIN_PAGE_BYTES = 4096  # no device has smaller pages
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed
 MAX_NEARER_ENTRIES_RATIO = 1.1  # times the pages of a nearer level: what fits beyond is this one's
 OVERFLOW_QUARTERS = 5  # quarters of the pages that fit: most of them miss, whatever is replaced
-SCATTERED_PLACES_PER_PAGE = 37  # places in a page, at none of which shorter pages of any power of two begin all alike
+MAX_SHARED_MISSES = 0.25  # of places that share pages, by which these are of one page each
+MAX_SCATTERED_PLACES = 37  # in a page, an odd number, at none of which shorter pages of any power of two begin all alike
 APART_BYTES = 1344  # of two lines of a page of which no prefetcher brings one with the other: Intel's go 20 lines ahead
 APART_RATIOS = (2, 3, 4, 6, 8, 12, 16, 32, 64)  # times the pages that do not fit: the first at which no cache holds some lines
 MIN_APART_ORDERS, MAX_APART_ORDERS = 4, 12  # of the laps that are compared
@@ -83,13 +85,27 @@ def page_is_confirmed(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry) -
         return True
     page, line = tlb.page.nbytes, max(1, chase.shift_bytes)
     count = max(held.fits + 2, OVERFLOW_QUARTERS * held.fits // 4)
-    apart = max(page // SCATTERED_PLACES_PER_PAGE // line, 2 * chase.page_lines)
+    slots = min(MAX_SCATTERED_PLACES, (count - 1) | 1)  # no more than there are places, which then lie all over their pages
+    apart = max(page // slots // line, 2 * chase.page_lines)
     for seed in range(MIN_PAIR_ORDERS):  # a single lap may be disturbed
         plain = yield from chase.mean(asked, count, page, seed)
         scattered = yield from replace(chase, shift_bytes=apart * line).mean(asked, count, page, seed)
         if plain is None or scattered is None or scattered - tlb.contrast.hit >= (plain - tlb.contrast.hit) / 2:
             return True
     return False
+
+
+def shorter_page(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[int]:
+    """Half of the page if places half a page apart, of which two would share a page, overflow the level although it has room
+    for so many pages; else 0."""
+    page = tlb.page.nbytes or 0
+    if page < 2 * MIN_PAGE_BYTES or tlb.stride_bytes != page or tlb.pages.fits < 2:
+        return 0
+    half, hit = page // 2, tlb.contrast.hit
+    pages = starting_at(replace(pages, chase=replace(pages.chase, page_bytes=half)), 2 * tlb.first_page, half)
+    most = MAX_SHARED_MISSES * (tlb.contrast.miss - hit)
+    mean = yield from pages.precise(tlb.pages.fits * 3 // 2, half, most / 2 / RISE_SIGMAS)
+    return half if mean is not None and mean.rises(hit, most) else 0
 
 
 def count_without_prefetchers(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Inquiry[int]:

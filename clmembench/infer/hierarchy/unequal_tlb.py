@@ -25,6 +25,7 @@ MAX_LOOKS = 64  # at pages behind, about, whether one fits
 MISS_SIGMAS = 3.5  # of the noise: by which misses are more or fewer than that
 MAX_SEEDS_OF_TEST, MAX_SEEDS_OF_WAYS = 20, 24  # orders of a test's laps, and of those that tell the ways
 MISSES_NOISE = 0.4  # of those, in misses
+MAX_EXCESS_SHARE = 0.03  # of the pages that fit, by which more may seem to miss than there are
 ODD_MISSES, MAX_OFF_MISSES = 1.5, 1.0  # misses of one set more or fewer than of the others; that a set's may be off by
 
 
@@ -79,17 +80,23 @@ def sets_page_by_page(pages: PageProbe, page_bytes: int, cost: PageCost, first: 
         left = yield from test.hits([*seen.fitting, *seen.over], seen.least_ways / 2)
         if left is None or left > seen.least_ways / 2:
             continue
-        if (yield from _none_has_room(test, seen, range(page + 1, room))):
+        if left < -max(seen.least_ways / 2, MAX_EXCESS_SHARE * len(seen.fitting)):
+            return None  # more misses than pages: one costs more here, as while some are still hits in one of the orders
+        if (yield from _all_sets_are_seen(test, seen, range(page + 1, room))):
             return (yield from _as_sets(test, seen))
     return None
 
 
-def _none_has_room(test: _Test, seen: _Pages, further: range) -> Inquiry[bool]:
-    """True if none of the pages behind fits beside those that do: a set that these do not use at all would have room."""
+def _all_sets_are_seen(test: _Test, seen: _Pages, further: range) -> Inquiry[bool]:
+    """True if none of the pages behind fits beside those that do, as of a set that these do not use at all, and none makes
+    more miss than itself where each set has a page too many."""
     entries = len(seen.fitting)
-    for page in further[: entries : max(1, entries // MAX_LOOKS)]:
+    for page in further[: entries : max(1, entries // MAX_LOOKS) | 1]:
         alone = yield from test.more_misses(seen.fitting, [], page, seen.limit)
         if alone is None or alone < seen.limit:
+            return False
+        beside = yield from test.more_misses(seen.fitting, seen.over, page, (1 + alone) / 2)
+        if beside is None or beside > (1 + alone) / 2:
             return False
     return True
 
