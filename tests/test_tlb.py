@@ -1,20 +1,32 @@
 """Address translation by two orders of the same lines: levels, pages, entries and sets of simulated TLBs."""
 
 from collections import OrderedDict
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from clmembench.infer.hierarchy import tlb
 from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
 from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.page_probe import PageCountLimits, mean_of_orders
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeCache
+from clmembench.infer.hierarchy.page_probe import PageCost, PageCountLimits, PageProbe, mean_of_orders
+from clmembench.infer.hierarchy.policy_probe import probe_policy
+from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
 from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb import measure_tlbs, measure_translation
 from clmembench.infer.hierarchy.tlb_confirmation import APART_BYTES
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
-from clmembench.infer.hierarchy.tlb_level import PAIRS_STOOD, _entry_count, entries_of_halves, infer_tlb_level
+from clmembench.infer.hierarchy.tlb_level import (
+    PAIRS_STOOD,
+    _entry_count,
+    _entry_findings,
+    entries_of_halves,
+    infer_tlb_level,
+    penalty_findings,
+)
 from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
+from clmembench.infer.hierarchy.unequal_tlb import sets_page_by_page
 from clmembench.infer.replacement.cyclic_misses import cyclic_misses
 from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates
 from clmembench.model import Answer, Pattern
@@ -169,9 +181,9 @@ def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002, page=2 * MIB, n
     def ask():
         levels = []
         layout, found = yield from measure_translation(asked, chase, PageCountLimits(GIB, noise))
-        for number, tlb in enumerate(found):
+        for number, one in enumerate(found):
             before = levels[-1] if levels else None
-            levels.append((yield from infer_tlb_level(asked, layout, number, tlb, 1.5, before)))
+            levels.append((yield from infer_tlb_level(asked, layout, number, one, 1.5, before)))
         return levels
 
     def answers(probes):
@@ -328,3 +340,76 @@ def test_a_tlb_is_measured_without_what_a_prefetcher_brings():
 @pytest.mark.parametrize("pairs", [PairPrefetch(1, 0.5), PairPrefetch(0, 1.0)])
 def test_single_lines_beside_lines_that_a_prefetcher_brings_show_no_tlb(pairs):
     assert translation_of((), pairs=pairs, page_lines=1) == []
+
+
+def test_one_disturbed_lap_over_other_lines_decides_no_policy():
+    """Of the walks over 40 pages, those over lines side by side are subtracted: the first of each kind takes 3 half as long
+    again."""
+    path = Path((Cache(plain(32, 6, 128), 128, 3.0),), 68.0, (Tlb(plain(1, 40, 4 * KIB), 4 * KIB, 8.0, "FIFO"),))
+    machine = Machine("test", {"global": path}, Noise(lap_relative=0.0014), 1)
+    chase, disturbed = ChaseLayout(control_bytes=256, shift_bytes=256, page_lines=2), set()
+
+    def answer(probe):
+        found = machine.answer(probe)
+        kind = probe.pattern.order, probe.pattern.visits
+        if probe.pattern.stride_bytes != 256 or probe.pattern.visits < 2 or kind in disturbed:
+            return found
+        disturbed.add(kind)
+        return replace(found, value=1.49 * found.value, low=1.48 * found.value, high=1.5 * found.value)
+
+    of_set = SetOfLevel(40, SetLines(42, 4 * KIB, 256), 64, policies=frozenset({"LRU", "FIFO", "NRU"}))
+    probe = LevelProbe(ProbeCache(), chase, HitMissModel(0.0, 8.0, 0.02))
+    found = replay(probe_policy(probe, of_set), lambda probes: [answer(probe) for probe in probes])
+    assert disturbed and found["policy"].value == "FIFO"
+
+
+@pytest.mark.parametrize("page", [128 * KIB, 256 * KIB])
+def test_pages_that_pairs_tell_too_large_are_counted_at_half_of_them(page, monkeypatch):
+    """As pairs do that overflow a further level of larger pages, whose misses cost more."""
+    monkeypatch.setattr(tlb, "page_size", told(UnitSize(page)))
+    path = Path((Cache(plain(64, 16, 128), 128, 30.0),), 500.0, (Tlb(plain(4, 6, 64 * KIB), 64 * KIB, 14.0),))
+    machine = Machine("test", {"global": path}, Noise(lap_relative=0.002), 1, one_arena=True)
+    chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024,))
+    asking = measure_tlbs(ProbeCache(), chase, PageCountLimits(GIB, 0.002))
+    (found,) = replay(asking, lambda probes: [machine.answer(probe) for probe in probes])
+    assert (found.page.nbytes, found.pages.fits) == (64 * KIB, 24)
+
+
+def test_more_misses_than_pages_tell_no_sets():
+    """Single misses cost 1.07 times as much as is expected of them: sets of 16 ways seem to have 17, and 15 to be all."""
+    path = Path((Cache(plain(64, 16, 128), 128, 30.0),), 500.0, (Tlb(plain(16, 16, 64 * KIB), 64 * KIB, 60.0),))
+    machine = Machine("test", {"global": path}, Noise(lap_relative=0.0005), 1, one_arena=True)
+    chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024,), page_bytes=64 * KIB)
+    pages = PageProbe(ProbeCache(), chase, PageCountLimits(GIB, 0.0005))
+    asking = sets_page_by_page(pages, 64 * KIB, PageCost(0.0, 60.0 / 1.07), 0, 256)
+    assert replay(asking, lambda probes: [machine.answer(probe) for probe in probes]) is None
+
+
+def test_sets_that_are_alike_from_every_first_page_are_equal(monkeypatch):
+    monkeypatch.setattr(tlb, "is_alike_from_other_pages", told(True))
+    monkeypatch.setattr(tlb, "sets_page_by_page", told(SetWays(15, 17, 18)))
+    held, page = CapacityBound(256, 257, 17.6, 1.0), 4 * KIB
+    level = TlbGeometry(HitMissModel(8.0, 42.0, 0.1), held, page, (34.0, 34.0), UnitSize(page), None, None)
+    pages = PageProbe(ProbeCache(), ChaseLayout(page_lines=2), PageCountLimits(GIB, 0.002))
+    found = replay(tlb._compared_with_other_pages(pages, PageCost(8.0, 42.0), page, level), lambda _: [])
+    assert found.by_pages is None and found.alike
+
+
+def told(answer):
+    """An inquiry that asks nothing."""
+
+    def asking(*_):
+        yield from ()
+        return answer
+
+    return asking
+
+
+@pytest.mark.parametrize(("hidden", "least"), [(2.0, 120.0), (27.0, None)])
+def test_a_level_among_whose_hits_a_nearer_ones_misses_may_hide_has_no_bounds(hidden, least):
+    """As 36 entries whose misses cost 13, before 256 of 92, at a noise of 2."""
+    held, page = CapacityBound(122, 139, 24.0, hidden), 2 * MIB
+    level = TlbGeometry(HitMissModel(0.0, 96.0, 2.0), held, page, (96.2, 95.7), UnitSize(page), None, None, noise=2.0)
+    entries = _entry_findings(level, _entry_count(level, 0))
+    assert [one.low for one in entries.values()] == [least, None if least is None else least * page]
+    assert (penalty_findings(level, 1.5)["penalty_cycles"].low is None) == (least is None)

@@ -9,6 +9,9 @@ from clmembench.infer.hierarchy.probing import CapacityBound, HitMissModel
 from clmembench.infer.hierarchy.strides import SetGeometry, is_consistent
 from clmembench.infer.hierarchy.tlb_ramp import RampFit, SetWays
 
+# Thresholds and limits, each with its reason
+MAX_HIDDEN_SHARE = 0.1  # of what a miss costs: a nearer level's misses cost as much at least, as a rule
+
 
 @dataclass(frozen=True, slots=True)
 class TlbEvidence:
@@ -47,6 +50,11 @@ class TlbGeometry:
     def decided(self) -> SetWays | None:
         """The sets, where how misses grow, bits or single pages tell them."""
         return self.by_pages or self.by_bits or (self.ramp.sets if self.ramp is not None else None)
+
+    @property
+    def may_follow_another(self) -> bool:
+        """True if a nearer level may have overflowed before, unseen: so much of what a miss costs hid among pages that fit."""
+        return self.pages.hidden > MAX_HIDDEN_SHARE * self.pages.fits
 
 
 def sets_agree(tlb: TlbGeometry) -> bool:

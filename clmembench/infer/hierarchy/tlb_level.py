@@ -138,7 +138,7 @@ def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:
             "entries": measured_finding("entries", count.entries, count.method, counted),
             "reach_bytes": measured_finding("reach_bytes", count.entries * page, count.method, counted),
         }
-    low = None if count.low is None else count.low * tlb.stride_bytes
+    low = None if count.low is None or tlb.may_follow_another else count.low * tlb.stride_bytes
     least = low / page if low is not None and page else None
     return {
         "entries": undetermined_finding("entries", count.reason, count.method, counted, least, None),
@@ -242,7 +242,8 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
         elif not whole:
             reason = "it differs at several times as many pages as fit, or is within the noise"
             # where they differ, or without a page, a level behind may be part of all of them
-            alike = tlb.page.nbytes is not None and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
+            known = tlb.page.nbytes is not None and not tlb.may_follow_another
+            alike = known and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
             least = scale * max(0.0, low * (1 - HIDDEN_SHARE) - spread) if alike else 0.0
             found[name] = undetermined_finding(name, reason, method, evidence, least or None, None)
         else:
