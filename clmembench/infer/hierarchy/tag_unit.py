@@ -33,7 +33,7 @@ def find_tag_unit(
     why = "the strides that would decide it are beyond the limit of memory"
     while size <= OTHER_LINE_BYTES and odd * capacity <= most_bytes:
         stride = odd * size
-        found = yield from _capacity_at_odd_stride(_translated_less(probe, stride, unit), stride, capacity)
+        found = yield from _capacity_at_odd_stride(_translated_less(probe, stride, unit), stride, capacity, odd)
         if found.over is None or not found.fits:
             busy = "" if found.calm else ", and the core was never left alone for long enough to tell of more"
             return UnitSize(None, f"{found.fits} places {stride} B apart still fit{busy}"), found
@@ -65,7 +65,8 @@ def _smallest_unit(probe: LevelProbe, size: int, capacity: int, fits: int, odd: 
     # uneven sets only lower a count: the largest is nearest to how many lines there are
     shares = [fits * 2 * size / capacity]
     for other in (one for one in ODD_MULTIPLES if one > odd):
-        found = yield from _capacity_at_odd_stride(_translated_less(probe, other * size, size), other * size, capacity)
+        less = _translated_less(probe, other * size, size)
+        found = yield from _capacity_at_odd_stride(less, other * size, capacity, odd)
         shares.append(found.fits * 2 * size / capacity)
     most = max(shares)
     # others that take lines at any time make what fits side by side less than what the odd strides are held against
@@ -89,13 +90,12 @@ def _misses_beyond(probe: LevelProbe, fitting: int, stride: int) -> Inquiry[floa
     return max(0.0, share) if share is not None else 0.0
 
 
-def _capacity_at_odd_stride(probe: LevelProbe, stride: int, capacity: int) -> Inquiry[CapacityBound]:
+def _capacity_at_odd_stride(probe: LevelProbe, stride: int, capacity: int, most: int) -> Inquiry[CapacityBound]:
     """How many places at an odd stride fit. Translation is paid more often at longer strides, so a hit costs as much as in a
-    lap that surely fits there."""
+    lap that surely fits there. `most`: times as many places as the capacity has room for, that may fit."""
     contrast, least = probe.contrast, max(1, capacity // stride)
     base = yield from probe.mean(max(1, 2 * least // 3), stride)
     more = base - contrast.hit if base is not None and base > contrast.hit + 2 * LAP_NOISE_SIGMAS * contrast.noise else 0.0
     here = replace(probe, contrast=replace(contrast, hit=contrast.hit + more, miss=contrast.miss + more))
-    odd = stride // (stride & -stride)
-    guesses = [least, odd * least // 2, odd * least]
-    return (yield from find_capacity(here, stride, (odd + 1) * least, guesses, MAX_COUNT_RELATIVE_DIFFERENCE / 4))
+    guesses = [least, most * least // 2, most * least]
+    return (yield from find_capacity(here, stride, (most + 1) * least, guesses, MAX_COUNT_RELATIVE_DIFFERENCE / 4))
