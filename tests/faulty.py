@@ -17,6 +17,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("clmembench", "cl_kernels", "platforms")
 BUSY = re.compile(r"clmembench: warning: other (?:programs|virtual machines) (?:use|take) [0-9]+% of the CPU")
+# FAULTY_MEANWHILE=FILE,RUN: by the time that a command has the device's lock, another run has made RUN what FILE is
+MEANWHILE = """
+
+if "FAULTY_MEANWHILE" in os.environ:
+    import shutil
+
+    _held_at_once = held
+
+    def held(*infos: DeviceInfo) -> object:
+        shutil.copy(*os.environ["FAULTY_MEANWHILE"].split(","))
+        return _held_at_once(*infos)
+"""
 MARK = "FAULT_MARK"  # an environment variable that all processes of one run have in common, and no others
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it in background jobs, and what they start inherits it
@@ -29,6 +41,8 @@ def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None =
         shutil.copytree(ROOT / part, folder / part)
     if fake:
         shutil.copy(ROOT / "tests" / "faulty_device.py", folder / "clmembench" / "runtimes" / "opencl" / "__init__.py")
+        with (folder / "clmembench" / "host" / "device_lock.py").open("a") as lock:
+            lock.write(MEANWHILE)
     for name, text in (kernels or {}).items():
         (folder / "cl_kernels" / f"{name}.cl").write_text(text)
     return folder

@@ -4,15 +4,12 @@ FAULTY_DEVICE=KIND:GROUPS in the environment makes launches of that many work-gr
 commas between, are as many faults. (A name that a run's header does not keep, so that a run can go on without the fault.)
 KIND:GROUPS:BENCHMARK is a fault of the samples of one benchmark alone: launch, launch_wait or launch_dispatch, which the device
 tells from each other by the commands of a sample. What hangs makes the file FAULTY_AT first, where that is named.
-
-FAULTY_MEANWHILE=FILE,RUN: by the time that a command has the device's lock, another run has made RUN what FILE is.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +19,6 @@ from typing import Literal
 
 import numpy as np
 
-from clmembench.host import device_lock
 from clmembench.model import (
     BuildError,
     Clock,
@@ -211,13 +207,3 @@ class Faulty(Runtime):
 
 
 RUNTIME = Faulty()
-
-
-if "FAULTY_MEANWHILE" in os.environ:
-    _held = device_lock.held
-
-    def _held_late(info: DeviceInfo) -> object:
-        shutil.copy(*os.environ["FAULTY_MEANWHILE"].split(","))
-        return _held(info)
-
-    device_lock.held = _held_late

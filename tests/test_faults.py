@@ -522,7 +522,7 @@ def test_a_closed_pipe_is_no_error(fake, tmp_path, stored, command):
         code, said = ended(fake, tmp_path, *args, stdout=writer)
     finally:
         os.close(writer)
-    assert code == 0 and "clmembench:" not in said
+    assert code == 0 and "cannot write" not in said and "rror" not in said
     if command == "run":
         assert outcomes(tmp_path) == {1: ("ok", "")}
 
@@ -585,10 +585,11 @@ def test_the_storm_sees_what_is_lost_and_left(fake, tmp_path):
     trial._look()
     assert trial.found["lost"] == ["of 3 lines [2] changed or went"]
     (tmp_path / "tmp" / "forgotten").touch()
-    with (tmp_path / "tmp" / "clmembench-fau17.lock").open() as lock:
+    held = min((tmp_path / "tmp").glob("clmembench-*.lock"))
+    with held.open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         trial._left()
-    assert sorted(trial.found["left"]) == ["lock clmembench-fau17.lock is held", "temporary file forgotten"]
+    assert sorted(trial.found["left"]) == [f"lock {held.name} is held", "temporary file forgotten"]
     with Command(fake, trial.args("--overwrite"), tmp_path, {"FAULTY_OPEN": "hang"}) as command:
         assert within(LIMIT_S, command.workers)
         alive = command.alive()

@@ -26,7 +26,7 @@ from typing import IO, Any
 
 from clmembench.host import fresh_interpreter
 from clmembench.measure.own_process import end_with_parent
-from clmembench.measure.process_end import describe_end, last_words
+from clmembench.measure.process_end import TO_START, describe_end, last_words
 from clmembench.model import DeviceInfo, Driver
 from clmembench.runtimes import runtime
 from clmembench.runtimes.hardware import listing_order
@@ -50,7 +50,16 @@ class Listing:
 def listed(name: str) -> Listing:
     """Every device of that runtime. Raises ImportError where its library does not load, and ValueError for a time limit that is
     none."""
-    limit_s, began = _limit_s(), time.monotonic()
+    limit_s = _limit_s()
+    try:
+        return _ask(name, limit_s)
+    except OSError as error:
+        return Listing((), (f"no process could be started to list devices: {error.strerror}: {TO_START}",))
+
+
+def _ask(name: str, limit_s: float) -> Listing:
+    """What all drivers together list, or each alone where that fails. Raises OSError where no process can be started."""
+    began = time.monotonic()
 
     def left_s() -> float:
         return max(0.0, began + limit_s - time.monotonic())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import signal
 
+TO_START = "free memory, or space for temporary files"  # remedy where the system starts no process
+
 # remarks that follow a cause: notes of compilers and drivers, and frames of a stack
 _REMARK = re.compile(r"(note|hint|help|remark|info|warning|please|stack dump|aborted|#?\d+[.: ]|\W*$)", re.IGNORECASE)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 
 from clmembench.host import fresh_interpreter
 from clmembench.measure.job import Job, ProbeResult, job_line
-from clmembench.measure.process_end import describe_end, last_words
+from clmembench.measure.process_end import TO_START, describe_end, last_words
 from clmembench.measure.worker import probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
@@ -82,7 +82,7 @@ class WorkerProcess:
         try:
             self._start(job)
         except OSError as error:
-            reason = f"no process could be started: {error.strerror}: free memory, or space for temporary files"
+            reason = f"no process could be started: {error.strerror}: {TO_START}"
             raise WorkerError(reason, Cause.PROCESS_NOT_STARTED) from error
         self._buffer = b""
         self._ready = False
