@@ -12,7 +12,7 @@ import pytest
 import clmembench
 from clmembench import benchmarks
 from clmembench.benchmarks import external
-from clmembench.benchmarks.external import ExternalError
+from clmembench.benchmarks.foreign_code import ExternalError
 from clmembench.measure.job import Job, job_line, parse_job
 from clmembench.model import Metric
 from clmembench.results import jsonl

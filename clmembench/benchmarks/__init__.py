@@ -118,16 +118,17 @@ def benchmark(
 def discovered() -> Mapping[str, Benchmark]:
     """Every benchmark by name, ordered by suite, then by module and definition: those of this package, of folders that were
     added (see `add_folders`), and of installed packages that offer theirs."""
-    return _ordered(external.folders())
+    return _ordered(external.folders(), external.withdrawn())
 
 
 @cache
-def _ordered(folders: Sequence[str]) -> Mapping[str, Benchmark]:
-    """Every benchmark, with these folders loaded."""
+def _ordered(folders: Sequence[str], withdrawn: frozenset[str]) -> Mapping[str, Benchmark]:
+    """Every benchmark but those that are withdrawn, with these folders loaded."""
     mine = {**packaged(), **external.of_folders()}
     order = {suite: place for place, suite in enumerate(SUITES)}
     known = {**mine, **_installed()[0]} | mine
-    return {b.name: b for b in sorted(known.values(), key=lambda b: (order.get(b.suite, len(order)), b.suite))}
+    usable = [benchmark for name, benchmark in known.items() if name not in withdrawn]
+    return {b.name: b for b in sorted(usable, key=lambda b: (order.get(b.suite, len(order)), b.suite))}
 
 
 @cache

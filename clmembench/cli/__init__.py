@@ -101,7 +101,7 @@ def main() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
-    sys.stdout = _through_closed_pipes(sys.stdout)
+    sys.stdout = _own_output(sys.stdout)
     sanitize.write_anywhere(sys.stdout)
     sanitize.write_anywhere(sys.stderr)
     try:
@@ -109,6 +109,14 @@ def main() -> None:
             app()
         finally:
             sys.stdout.flush()  # while an error can still be reported
+            sys.stdout = sys.stderr  # what other code prints when the interpreter ends is no output either
+    except ValueError as error:
+        from clmembench.benchmarks.foreign_code import ExternalError
+
+        if not isinstance(error, ExternalError):
+            raise
+        exit_codes.say(str(error))
+        sys.exit(exit_codes.USAGE)
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
@@ -132,17 +140,21 @@ class _Output(io.FileIO):
             return memoryview(data).nbytes
 
 
-def _through_closed_pipes(stream: TextIO) -> TextIO:
-    """The stream on top of an _Output; the stream itself where it has no file descriptor, as under a test."""
+def _own_output(stream: TextIO) -> TextIO:
+    """The stream on top of an _Output, which alone writes to standard output from here on: what drivers and foreign benchmarks
+    print from C goes to standard error. The stream itself where it has no file descriptor, as under a test."""
     try:
-        raw = _Output(stream.fileno(), "w", closefd=False)
+        stream.flush()
+        raw = _Output(os.dup(stream.fileno()), "w")
+        os.dup2(sys.stderr.fileno(), stream.fileno())
     except (OSError, ValueError, AttributeError):
         return stream
-    stream.flush()
     raw.beneath = stream  # or its destruction would close the file
-    return io.TextIOWrapper(
+    own = io.TextIOWrapper(
         io.BufferedWriter(raw), encoding=stream.encoding, errors=stream.errors, line_buffering=stream.isatty()
     )
+    sys.__stdout__ = own  # type: ignore[misc]  # of which the width of the terminal is asked
+    return own
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)

@@ -158,9 +158,33 @@ def _chosen(info: DeviceInfo, selection: Selection) -> Sequence[Benchmark]:
     """The benchmarks of a selection. Raises ValueError where there are none, or an axis has no such values."""
     from clmembench.plan.selection import check_axes, selected_benchmarks
 
-    chosen = selected_benchmarks(selection)
+    chosen = [
+        benchmark
+        for benchmark in selected_benchmarks(selection)
+        if not benchmark.origin or _is_usable(benchmark, info, selection)
+    ]
+    if not chosen:
+        raise ValueError("nothing to measure: no benchmark of this selection can be used")
     check_axes(chosen, info, selection)
     return chosen
+
+
+def _is_usable(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> bool:
+    """Whether a benchmark of another origin says its points. One that does not is withdrawn with a warning, so that the others
+    of a suite are measured. Raises ValueError where the user named it."""
+    from clmembench.benchmarks import external
+    from clmembench.benchmarks.foreign_code import ExternalError
+    from clmembench.plan import sweep
+
+    try:
+        next(sweep.explore(benchmark, info, replace(selection, axes={})), None)
+    except ExternalError as error:
+        if benchmark.name in selection.globs:
+            raise
+        exit_codes.say(f"warning: {error}: it is left out")
+        external.withdraw(benchmark.name)
+        return False
+    return True
 
 
 def _check_points(info: DeviceInfo, selection: Selection, chosen: Sequence[Benchmark]) -> None:

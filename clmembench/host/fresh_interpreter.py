@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +35,14 @@ def environment(given: Mapping[str, str]) -> dict[str, str]:
     named = [str(Path(entry).absolute()) for entry in given.get("PYTHONPATH", "").split(os.pathsep) if entry]
     kept = {name: value for name, value in given.items() if name != "PYTHONPATH"}
     return {**kept, "PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(named)} if named else {})}
+
+
+def die_with_parent() -> None:
+    """Have the system end this process when its parent dies; only Linux can."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+
 from clmembench.measure.job import Job
 from clmembench.measure.worker import Session
 from clmembench.measure.worker_process import WorkerError
@@ -17,7 +20,7 @@ class InProcessWorker:
         if job.place != Place() or job.process > 0:
             raise WorkerError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
         try:
-            self._session = Session(job)
+            self._session = Session(job, own_process=False)
         except (DeviceError, BuildError) as error:
             reason = f"the device cannot be opened: {error}"
             raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
@@ -25,7 +28,8 @@ class InProcessWorker:
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point; there is no time limit."""
-        return self._session.record(point.params, point.role)
+        with contextlib.redirect_stdout(sys.stderr):  # what a benchmark prints is no output of the command
+            return self._session.record(point.params, point.role)
 
     def end(self) -> None:
         """There is nothing to end: the session frees what the device holds."""

@@ -29,6 +29,7 @@ class Job:
     origin: str = ""
     quantum_ns: float = 1.0
     folders: tuple[str, ...] = field(default_factory=external.folders)  # of benchmarks of the user's own
+    left_out: tuple[str, ...] = field(default_factory=external.left_out)  # packages' entry points that cannot be imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,9 @@ def job_line(job: Job) -> str:
     nobody asked for.
     """
     raw = dataclasses.asdict(job)
-    if not raw["folders"]:
-        del raw["folders"]
+    for name in ("folders", "left_out"):
+        if not raw[name]:
+            del raw[name]
     for budget in (raw["budget"], raw["trial"]):
         if not budget["energy"]:
             del budget["energy"]
@@ -70,5 +72,6 @@ def parse_job(raw: dict[str, Any]) -> Job:
         trial=Budget(**raw.pop("trial")),
         features=frozenset(raw.pop("features")),
         folders=tuple(raw.pop("folders", ())),
+        left_out=tuple(raw.pop("left_out", ())),
         **raw,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import sys
 from pathlib import Path
 from typing import TextIO
+
+from clmembench.host.fresh_interpreter import die_with_parent
 
 
 def thread_ids() -> set[int]:
@@ -31,9 +32,7 @@ def pin_threads(cpus: tuple[int, ...], workers: set[int]) -> None:
 def end_with_parent() -> None:
     """Have the system end this process when its parent dies; only Linux can."""
     if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        die_with_parent()
         # a parent that died before this call sends nothing any more, but nobody holds the other end of standard input
         other_end = select.poll()
         other_end.register(0, 0)
@@ -41,13 +40,26 @@ def end_with_parent() -> None:
             sys.exit("the parent has ended")
 
 
-def detach(answers: TextIO) -> None:
+def open_pipes() -> tuple[TextIO, TextIO]:
+    """The questions and the answers of this process, which were its standard input and output: there it has nothing to read
+    and standard error, since drivers print, and a benchmark may read."""
+    questions, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    _redirect(os.devnull, 0)
+    os.dup2(2, 1)
+    return questions, answers
+
+
+def detach(*pipes: TextIO) -> None:
     """In a copy of this process that a benchmark forked: it reads no more questions and gives no answers, which are the first
     one's, and keeps no pipe open by which the parent would see that one end."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, answers.fileno()):
-        os.dup2(nothing, descriptor)
-    os.close(nothing)
+    _redirect(os.devnull, *(pipe.fileno() for pipe in pipes))
+
+
+def _redirect(path: str, *descriptors: int) -> None:
+    opened = os.open(path, os.O_RDWR)
+    for descriptor in descriptors:
+        os.dup2(opened, descriptor)
+    os.close(opened)
 
 
 def end_if_forked(pid: int) -> None:

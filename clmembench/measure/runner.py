@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
+from clmembench.benchmarks.foreign_code import ExternalError
 from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.repeats import Repeats
@@ -103,6 +104,9 @@ def run_plan(
                 points = next(plan) if answers is None else plan.send(answers)
             except StopIteration:
                 break
+            except ExternalError as error:  # of code that is none of ours; what it has measured is kept
+                yield replace(_unplanned_record(benchmark), index=count, reason=str(error))
+                break
             answers = []
             for index, point, process in _in_measuring_order(points, count, selection.seed):
                 record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
@@ -115,6 +119,11 @@ def run_plan(
                     yield record
                 answers.append(record)
             count += len(points)
+
+
+def _unplanned_record(benchmark: Benchmark) -> Record:
+    """The record of a benchmark whose own code fails when it is asked for its points."""
+    return Record(benchmark.name, benchmark.version, {}, Place(), 0, "failed", cause=Cause.INTERNAL_ERROR)
 
 
 def _attempts(

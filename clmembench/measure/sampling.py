@@ -137,7 +137,7 @@ def _reported_series(told: Reported) -> SampledPoint:
 def _first_checked_work(prepared: Work | Slope | Overlap) -> Work:
     """The Work that is checked before anything is timed."""
     if isinstance(prepared, Slope):
-        return prepared.work(prepared.start)
+        return prepared.at(prepared.start)
     return prepared.works(1)[-1] if isinstance(prepared, Overlap) else prepared
 
 

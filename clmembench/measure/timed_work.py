@@ -131,7 +131,7 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
 def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float) -> list[TimedWork]:
     """Double the amount until the ends lie QUANTA steps and `slope_ns` apart, or the slope's own limit is reached."""
     amount, wanted = slope.start, max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, budget.slope_ns)
-    near, far = TimedWork(slope.work(amount)), TimedWork(slope.work(3 * amount))
+    near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(3 * amount))
     near.sample(device), far.sample(device)  # warm: compiled, pages touched
     while True:
         took = [(near.ns(near.sample(device)), far.ns(far.sample(device))) for _ in range(2)]
@@ -145,7 +145,7 @@ def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
         if larger <= amount:
             return [near, far]
         amount = larger
-        near, far = TimedWork(slope.work(amount)), TimedWork(slope.work(3 * amount))
+        near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(3 * amount))
 
 
 def overlap_works(device: Device, overlap: Overlap) -> list[TimedWork]:

@@ -13,31 +13,36 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from clmembench.benchmarks import add_folders, named
-from clmembench.benchmarks.external import ExternalError
+from clmembench.benchmarks import add_folders, external, named
+from clmembench.benchmarks.foreign_code import ExternalError, described
 from clmembench.gates.point import MIN_REPORTED_DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.host.point_sensors import PointSensors, open_sensors
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.measure.job import Job, parse_job
-from clmembench.measure.own_process import detach, end_if_forked, end_with_parent, pin_threads, thread_ids
+from clmembench.measure.own_process import detach, end_if_forked, end_with_parent, open_pipes, pin_threads, thread_ids
 from clmembench.model import (
     BuildError,
     Call,
     Cause,
     ClockReading,
+    DeclarationError,
     Device,
     DeviceError,
+    Metric,
+    Overlap,
     Prepared,
     Record,
     Reported,
     Skip,
+    Slope,
     Work,
+    declared,
 )
 from clmembench.results import limits
 from clmembench.results.record_lines import encode_record
@@ -54,7 +59,8 @@ class Session:
     """An open device and the state that all points measured on it share. Raises DeviceError or BuildError where it cannot be
     opened."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, own_process: bool = True) -> None:
+        self._own_process = own_process
         # probed features replace those that the driver claims
         claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
         info = job.place.seen(claimed)
@@ -92,6 +98,7 @@ class Session:
         try:
             prepared = benchmark.prepare(self.device, **params)
             end_if_forked(self._pid)  # a copy that the benchmark left behind would measure beside this one
+            _check_prepared(prepared, [metric for metric in benchmark.metrics if metric.applies(params)])
             # points of a plan that asks for hundreds are too short for sensors
             sensors = self._sensors if benchmark.peer_of or not benchmark.adaptive else None
             measured, reading, why = self._steady(prepared, role, sensors)
@@ -121,8 +128,11 @@ class Session:
             record = dataclasses.replace(record, reason=reason, cause=Cause.OUT_OF_MEMORY)
         except AssertionError as error:
             record = dataclasses.replace(record, status="wrong", reason=str(error), cause=Cause.WRONG_RESULT)
-        except Exception as error:  # a bug in a benchmark must not cost the run
-            reason = f"internal error in {benchmark.name}: {type(error).__name__}: {error}"
+        except BaseException as error:  # a bug in a benchmark must not cost the run
+            if isinstance(error, KeyboardInterrupt) and not self._own_process:  # Ctrl-C, which a worker process never gets
+                raise
+            origin = f" ({benchmark.origin})" if benchmark.origin else ""
+            reason = f"internal error in {benchmark.name}{origin}: {described(error)}"
             record = dataclasses.replace(record, reason=reason, log=traceback.format_exc(), cause=Cause.INTERNAL_ERROR)
         seconds = round(time.monotonic() - begun, 3)
         used = beside.load or cpu_load.between(load, cpu_load.read(), os.cpu_count() or 0)
@@ -180,6 +190,18 @@ def _storable_record(record: Record) -> Record:
     return record
 
 
+def _check_prepared(prepared: object, metrics: Sequence[Metric]) -> None:
+    """Raises DeclarationError where a benchmark returns something that none of its metrics can be of."""
+    declared.kind("what its function returns", prepared, Prepared)
+    for metric in metrics:
+        wanted = {"slope": Slope, "slope_rate": Slope, "overlap": Overlap}.get(metric.form, Work)
+        if isinstance(prepared, wanted | Reported):
+            return
+    if metrics:
+        forms, given = ", ".join(dict.fromkeys(metric.form for metric in metrics)), type(prepared).__name__
+        raise DeclarationError(f"its function returns a {given}, of which a metric of form {forms} has no value")
+
+
 def _is_host_call(prepared: Prepared) -> bool:
     return isinstance(prepared, Work) and bool(prepared.commands) and all(isinstance(c, Call) for c in prepared.commands)
 
@@ -194,15 +216,14 @@ def probe_device(device: Device) -> dict[str, Any]:
 
 def serve() -> None:
     """Read the job, then points until the input ends; answer each with one line."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # drivers print to standard output, which must not mix with the answers
     end_with_parent()
-    job = parse_job(json.loads(sys.stdin.readline()))
+    questions, answers = open_pipes()
+    job = parse_job(json.loads(questions.readline()))
     if job.place.cpus and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job.place.cpus)  # before the driver makes its threads, which inherit it
 
     own_pid = os.getpid()
-    os.register_at_fork(after_in_child=lambda: detach(answers))
+    os.register_at_fork(after_in_child=lambda: detach(questions, answers))
 
     def answer(text: str) -> None:
         end_if_forked(own_pid)
@@ -213,18 +234,19 @@ def serve() -> None:
         if not job.benchmark:
             answer(json.dumps(probe_device(runtime(job.runtime).open(job.device))))
             return
+        external.trust(job.left_out)
         add_folders(job.folders)
+        named(job.benchmark)  # its modules are imported before the first point is timed and before the clock settles
         session = Session(job)
     except (DeviceError, BuildError, ExternalError) as error:
         answer(json.dumps({"error": str(error), "log": getattr(error, "log", "")}))
         return
-    named(job.benchmark)  # its modules are imported before the first point is timed and before the clock settles
     session.settle()
     answer(json.dumps({"ready": True}))
     gc.disable()  # not within a sample; between points instead
     gc.collect()
     gc.freeze()  # objects that exist now stay, and need not be scanned after each point
-    for line in sys.stdin:
+    for line in questions:
         point = json.loads(line)
         number = f"{point['number']} " if "number" in point else ""  # a parent of an older version has none
         record = session.record(point["params"], point["role"])

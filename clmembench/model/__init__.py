@@ -21,6 +21,7 @@ from clmembench.model.chase import (
     Space,
 )
 from clmembench.model.context import Context, EnergyReading
+from clmembench.model.declared import DeclarationError
 from clmembench.model.device import (
     MAX_TIME_NS,
     Device,
@@ -97,6 +98,7 @@ __all__ = [
     "Clock",
     "Command",
     "Copy",
+    "DeclarationError",
     "DeviceError",
     "Fact",
     "Fill",

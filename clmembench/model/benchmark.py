@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
+from clmembench.model import declared
+from clmembench.model.declared import DeclarationError
 from clmembench.model.device import DeviceInfo, Place
 from clmembench.model.headline import Headline
 from clmembench.model.quantity import Quantity
@@ -40,6 +42,22 @@ class Metric:
     cycles: bool = False  # also worth showing in cycles of the measured core clock
     only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the parameter values it speaks of; empty: all
     part: Part | None = None
+
+    def __post_init__(self) -> None:
+        """Raises DeclarationError for what no metric can be."""
+        declared.text("Metric.name", self.name, may_be_empty=False)
+        of = f"Metric {self.name[:40]!r}: "
+        declared.text(f"{of}unit", self.unit)
+        declared.one_of(f"{of}amount", self.amount, ("nbytes", "flops", "ops"))
+        declared.one_of(f"{of}form", self.form, get_args(Form))
+        declared.one_of(f"{of}better", self.better, ("higher", "lower"))
+        if declared.number(f"{of}scale", self.scale) <= 0:
+            raise DeclarationError(f"{of}scale is {self.scale}, not above 0")
+        declared.text(f"{of}peak", self.peak or "")
+        declared.text(f"{of}times", self.times)
+        declared.one_of(f"{of}cycles", self.cycles, (False, True))
+        declared.one_of(f"{of}part", self.part, (None, *get_args(Part)))
+        object.__setattr__(self, "only", declared.choices(f"{of}only", self.only))
 
     def applies(self, params: Mapping[str, Value]) -> bool:
         """True if a point with these parameters has this metric."""
@@ -98,6 +116,31 @@ class Benchmark:
     source: str = ""
     version: int = 1
     origin: str = ""  # the package or file that it comes from, where it is none of ours
+
+    def __post_init__(self) -> None:
+        """Raises DeclarationError for what no benchmark can be."""
+        if not declared.several("metrics", self.metrics, (Metric,)):
+            raise DeclarationError("it has no metric: the first argument of @benchmark is one, such as BANDWIDTH")
+        names = [(metric.name, sorted(metric.only.items())) for metric in self.metrics]
+        twice = next((name for name, only in names if names.count((name, only)) > 1), None)
+        if twice is not None:
+            raise DeclarationError(f"two of its metrics are named {twice}")
+        for name, axis in (*self.axes.items(), *(self.quick or {}).items()):
+            if not isinstance(axis, Axis):
+                raise DeclarationError(f"{name} is {axis!r:.40}, which is no axis: write {name}=axis(...)")
+        for name in {*(self.quick or {}), *filter(None, [self.figure_axis])} - {*self.axes}:
+            raise DeclarationError(f"quick or figure_axis names {name}, which is none of its axes")
+        for part in ("name", "suite", "source"):
+            declared.text(part, getattr(self, part), may_be_empty=False)
+        declared.text("peer_of", self.peer_of or "")
+        declared.whole("version", self.version)
+        declared.number("min_time_s", self.min_time_s)
+        declared.number("max_time_s", self.max_time_s)
+        declared.several("needs", tuple(self.needs), (str,))
+        declared.several("headlines", self.headlines, (Headline,))
+        declared.several("quantities", self.quantities, (Quantity,))
+        for part in ("where", "default_subset", "scaling", "scaling_also", "single_unit", "processes", "is_available"):
+            declared.function_or_none(part, getattr(self, part))
 
 
 @dataclass(frozen=True, slots=True)

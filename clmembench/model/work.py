@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, cast, get_args
 
 import numpy.typing as npt
+
+from clmembench.model import declared
+from clmembench.model.declared import DeclarationError
 
 Value = str | int | float | bool
 Fact = Value | None  # what a host or a sensor says of itself; None: it does not
@@ -135,6 +138,11 @@ class Read:
     count: int
     unit: str
 
+    def __post_init__(self) -> None:
+        _set(self, count=declared.whole("Read.count", self.count, least=1))
+        declared.text("Read.dtype", self.dtype)
+        declared.text("Read.unit", self.unit)
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -165,6 +173,23 @@ class Work:
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Value] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Take NumPy's numbers as Python's, and lists as tuples. Raises DeclarationError for what no Work can be."""
+        units = self.expected_units
+        _set(
+            self,
+            **_amounts("Work", self),
+            commands=declared.several("Work.commands", self.commands, get_args(Command)),
+            before=declared.several("Work.before", self.before, get_args(Command)),
+            expected_units=None if units is None else declared.whole("Work.expected_units", units),
+            concurrent_units=declared.whole("Work.concurrent_units", self.concurrent_units),
+            outputs=tuple(_output(output) for output in declared.several("Work.outputs", self.outputs)),
+        )
+        for name, read in declared.by_name("Work.reads", self.reads).items():
+            declared.kind(f"Work.reads[{name!r}]", read, Read)
+        declared.function_or_none("Work.check", self.check)
+        declared.one_of("Work.clock", self.clock, get_args(Clock))
+
     def amount(self, name: str) -> int:
         """One pass's `nbytes`, `flops` or `ops`."""
         return int(getattr(self, name))
@@ -190,6 +215,20 @@ class Slope:
     start: int = 64
     most: int = 1 << 40
 
+    def __post_init__(self) -> None:
+        declared.function("Slope.work", self.work)
+        _set(
+            self,
+            start=declared.whole("Slope.start", self.start, least=1),
+            most=declared.whole("Slope.most", self.most, least=1),
+        )
+
+    def at(self, n: int) -> Work:
+        """The Work of n operations. Raises DeclarationError where that is none."""
+        found = self.work(n)
+        declared.kind(f"Slope.work({n})", found, Work)
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Reported:
@@ -208,6 +247,15 @@ class Reported:
     notes: tuple[str, ...] = ()
     facts: Mapping[str, Value] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        times = declared.several("Reported.samples_ns", self.samples_ns)
+        _set(
+            self,
+            **_amounts("Reported", self),
+            samples_ns=tuple(declared.whole(f"Reported.samples_ns[{n}]", ns) for n, ns in enumerate(times)),
+            averaged=declared.whole("Reported.averaged", self.averaged),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
@@ -220,9 +268,16 @@ class Overlap:
     other: Callable[[int], Work]
     most: int = 1 << 14
 
+    def __post_init__(self) -> None:
+        declared.kind("Overlap.one", self.one, Work)
+        declared.function("Overlap.other", self.other)
+        _set(self, most=declared.whole("Overlap.most", self.most, least=1))
+
     def works(self, n: int) -> tuple[Work, Work, Work]:
-        """The one, the other, and both: what was enqueued first may keep the other waiting, and is then in the time of both."""
+        """The one, the other, and both: what was enqueued first may keep the other waiting, and is then in the time of both.
+        Raises DeclarationError where the other is no Work."""
         one, other = self.one, self.other(n)
+        declared.kind(f"Overlap.other({n})", other, Work)
 
         def check() -> None:
             for work in (one, other):
@@ -233,3 +288,25 @@ class Overlap:
 
 
 Prepared = Work | Slope | Overlap | Reported
+
+
+def _set(value: object, **fields: Any) -> None:
+    """Set fields of a frozen dataclass while it is made."""
+    for name, content in fields.items():
+        object.__setattr__(value, name, content)
+
+
+def _amounts(of: str, given: Work | Reported) -> dict[str, Any]:
+    """The fields that a Work and reported times have in common, checked."""
+    notes = declared.several(f"{of}.notes", given.notes)
+    return {
+        **{name: declared.whole(f"{of}.{name}", getattr(given, name)) for name in ("nbytes", "flops", "ops")},
+        "notes": tuple(declared.text(f"{of}.notes[{n}]", note) for n, note in enumerate(notes)),
+        "facts": declared.scalars(f"{of}.facts", given.facts),
+    }
+
+
+def _output(output: object) -> tuple[Buffer, int]:
+    if not isinstance(output, tuple | list) or len(output) != 2:
+        raise DeclarationError("Work.outputs has pairs: a buffer, and the bytes of it to poison")
+    return output[0], declared.whole("Work.outputs: bytes", output[1])
