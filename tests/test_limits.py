@@ -267,12 +267,20 @@ def test_traces_are_limited_in_all(monkeypatch):
 
 # ---- headers --------------------------------------------------------------------------------------------------------------
 
+
+def _with_scale_of_0(metric):
+    """A metric as no benchmark can declare it, but a file may hold it."""
+    bad = replace(metric)
+    object.__setattr__(bad, "scale", 0.0)
+    return bad
+
+
 BAD_HEADERS = {
     "no metric": header(cards={"stream": replace(STREAM, metrics=())}),
     "many metrics": header(cards={"stream": replace(STREAM, metrics=STREAM.metrics * (limits.MAX_METRICS + 1))}),
     "many benchmarks": header(cards={str(n): STREAM for n in range(11)}),
     "a long name": header(device("x" * (limits.MAX_NAME_LETTERS + 1))),
-    "a scale of 0": header(cards={"stream": replace(STREAM, metrics=(replace(STREAM.metrics[0], scale=0.0),))}),
+    "a scale of 0": header(cards={"stream": replace(STREAM, metrics=(_with_scale_of_0(STREAM.metrics[0]),))}),
     "a huge scale": header(cards={"stream": replace(STREAM, metrics=(replace(STREAM.metrics[0], scale=1e300),))}),
     "less than nothing": header(device(global_mem_bytes=-1)),
     "more than 64 bits": header(device(cache_bytes=2**64)),
