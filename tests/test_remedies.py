@@ -22,7 +22,7 @@ from tests.commands import ROOT
 
 MIB = 1 << 20
 REMEDY = re.compile(r"[:;,] (?:or )?(?:use|raise|lower|run|see|add|leave out|name|give|say|choose)\b.*")
-FOREIGN = {"--force-reinstall", "--csv", "--json"}  # of pip and BabelStream, and of ours too
+FOREIGN = {"--force-reinstall", "--csv", "--json", "--json-file"}  # of pip, BabelStream and clpeak, and of ours too
 
 
 def remedies() -> dict[str, str]:

@@ -55,7 +55,7 @@ def test_any_values_of_an_axis_are_taken_or_refused_in_one_line(name, some):
 @given(names, st.lists(st.integers(1, 2**40), min_size=1, max_size=5))
 def test_numbers_written_are_numbers_read(name, numbers):
     for text in (f"{name}=[{','.join(map(str, numbers))}]", f" {name} = {', '.join(map(str, numbers))} "):
-        assert parse_axes([text], []) == {name: tuple(numbers)}
+        assert parse_axes([text], []) == {name: tuple(dict.fromkeys(numbers))}  # each value once
 
 
 @pytest.mark.parametrize("value", ["9" * 20, "-" + "9" * 20, "9" * 5000])
