@@ -59,6 +59,7 @@ def test_an_established_variant_is_named_or_described(name, ways):
     assert probes < 40
 
 
+@pytest.mark.slow
 def test_variants_are_named_by_some_laps():
     values = [policy_of(aged_set(name, 8, 5), 8)[0].value for name in ESTABLISHED_AGE_POLICIES]
     assert sum(value is not None for value in values) >= 3

@@ -106,7 +106,9 @@ def test_a_command_that_reads_imports_nothing_from_the_folder_of_the_runs(fake, 
     assert used(planted) == []
 
 
-@pytest.mark.parametrize("path", ["{tree}:", ":{tree}", "{tree}::/nowhere"])
+@pytest.mark.parametrize(
+    "path", [":{tree}", *(pytest.param(path, marks=pytest.mark.slow) for path in ("{tree}:", "{tree}::/nowhere"))]
+)
 def test_a_path_of_modules_with_an_empty_entry_does_not_name_the_current_folder(fake, tmp_path, planted, path):
     for name in ("sitecustomize", "usercustomize"):  # which Python imports before anything of this package
         (planted / f"{name}.py").unlink()
@@ -117,7 +119,12 @@ def test_a_path_of_modules_with_an_empty_entry_does_not_name_the_current_folder(
     assert used(planted) == []
 
 
-@pytest.mark.parametrize("python_path", [None, "", os.pathsep, f"{os.pathsep}/nowhere", f"/nowhere{os.pathsep}"])
+FURTHER = ("", os.pathsep, f"{os.pathsep}/nowhere")
+
+
+@pytest.mark.parametrize(
+    "python_path", [None, f"/nowhere{os.pathsep}", *(pytest.param(path, marks=pytest.mark.slow) for path in FURTHER)]
+)
 def test_an_empty_entry_of_the_paths_is_not_the_current_folder(planted, monkeypatch, python_path):
     monkeypatch.chdir(planted)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)

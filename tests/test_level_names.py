@@ -98,6 +98,7 @@ def test_two_latencies_of_accesses_that_must_hit_are_one_level(slow_hit):
     assert second.findings["latency_cycles"].value == pytest.approx(248, rel=0.02)
 
 
+@pytest.mark.slow
 def test_arrays_that_all_miss_the_first_cache_do_not_name_it():
     """All arrays are larger than the first cache, and each access is to another line: the fastest level is the second."""
     levels = levels_of((SMALL, LARGE), [(size, 64, 2, 2) for size in (64 * KIB, 128 * KIB, 512 * KIB)])

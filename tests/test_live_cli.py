@@ -186,6 +186,7 @@ def test_options_of_a_measurement_without_live_are_refused():
     assert done.stderr.strip() == "clmembench: --b-axis is an option of --live: add --live, and leave out results files"
 
 
+@pytest.mark.slow
 def test_the_exit_code_does_not_depend_on_who_reads_the_text(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "clmembench", "compare", "--live", *POINT, "--budget", "1ms", "-o", str(tmp_path / "r")]

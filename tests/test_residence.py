@@ -190,6 +190,7 @@ def test_of_caches_that_keep_some_lines_there_is_a_lower_bound() -> None:
     assert 4 * MIB <= found.low <= 6 * MIB and found.high == np.inf
 
 
+@pytest.mark.slow
 def test_short_lines_that_nothing_told_are_all_scanned() -> None:
     """A scan every 64 B over lines of 32 B leaves every second one out: the size counted double."""
     first, second = Cache(plain(16, 8, 128), 128, 5.0, sector_bytes=32), Cache(hashed(1024, 8, 32), 32, 25.0, "random")

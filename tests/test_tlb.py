@@ -218,7 +218,7 @@ def test_unequal_sets_are_found_wherever_arrays_begin(sets, text, seed):
     assert [found[name].value for name in ("ways", "sets", "entries")] == [text, len(sets.ways), sum(sets.ways)]
 
 
-@pytest.mark.parametrize("nearer_page", [64 * KIB, 512 * KIB])
+@pytest.mark.parametrize("nearer_page", [64 * KIB, pytest.param(512 * KIB, marks=pytest.mark.slow)])
 def test_a_second_tlb_of_larger_pages_has_its_own(nearer_page):
     found = tlb_levels(plain(8, 4, 2 * MIB), 1, nearer=True, policy="FIFO", page=2 * MIB, nearer_page=nearer_page)
     assert [level["page_bytes"].value for level in found] == [nearer_page, 2 * MIB]
