@@ -3,9 +3,12 @@
 import os
 import sys
 
+from clmembench.host import scarcity  # before anything is scarce
+
 
 def main() -> None:
-    """The entry point of both. Loading takes a moment, in which Ctrl-C ends it as it does later on: without a traceback."""
+    """The entry point of both. Loading takes a moment, in which Ctrl-C ends it as later on, without a traceback. So does
+    a host that has no more memory, files or processes, whenever that is."""
     try:
         _leave_current_folder()
         from clmembench import cli
@@ -14,13 +17,23 @@ def main() -> None:
     except KeyboardInterrupt:
         print("clmembench: interrupted", file=sys.stderr)
         sys.exit(130)
+    except (MemoryError, ImportError, OSError, RuntimeError) as error:
+        reason = scarcity.told(error)
+        if reason is None:
+            raise
+        error.__traceback__ = None  # its frames hold what there was no memory for
+        print(f"clmembench: {reason}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _leave_current_folder() -> None:
     """Import nothing from the folder that the user is in, unless PYTHONPATH names it: an empty entry there, as a path that was
     put together from nothing has, means that folder, in which a file of any name may lie."""
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    here = os.path.abspath("")  # noqa: PTH100 - modules that are not loaded yet might come from there
+    try:
+        here = os.path.abspath("")  # noqa: PTH100 - modules that are not loaded yet might come from there
+    except FileNotFoundError:  # deleted: nothing can come from there
+        here = ""
     if "" in named and here not in named:
         sys.path[:] = [entry for entry in sys.path if entry not in ("", here)]
     from clmembench.host.fresh_interpreter import ROOT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import io
 import os
 import sys
@@ -101,7 +100,7 @@ def main() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed: the next file to be opened would take its place
             setattr(sys, name, Path(os.devnull).open("r+"))  # noqa: SIM115 - lives as long as the process
-    sys.stdout = _own_output(sys.stdout)
+    own = sys.stdout = _own_output(sys.stdout)
     sanitize.write_anywhere(sys.stdout)
     sanitize.write_anywhere(sys.stderr)
     try:
@@ -117,12 +116,14 @@ def main() -> None:
             raise
         exit_codes.say(str(error))
         sys.exit(exit_codes.USAGE)
-    except OSError as error:
-        if error.filename is not None or error.errno not in _FULL:
-            raise
-        _drop_output()
+    except _OutputError as error:
+        _drop(own)
         print(f"clmembench: cannot write to standard output: {error.strerror}", file=sys.stderr)
         sys.exit(exit_codes.INTERNAL)
+
+
+class _OutputError(OSError):
+    """Standard output takes no more."""
 
 
 class _Output(io.FileIO):
@@ -138,6 +139,8 @@ class _Output(io.FileIO):
             with contextlib.suppress(OSError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             return memoryview(data).nbytes
+        except OSError as error:
+            raise _OutputError(error.errno, error.strerror) from error
 
 
 def _own_output(stream: TextIO) -> TextIO:
@@ -157,9 +160,6 @@ def _own_output(stream: TextIO) -> TextIO:
     return own
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-
-def _drop_output() -> None:
+def _drop(output: TextIO) -> None:
     """Let the interpreter's last flush succeed, which would otherwise print an error of its own."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())

@@ -26,7 +26,7 @@ from typing import IO, Any
 
 from clmembench.host import fresh_interpreter
 from clmembench.measure.own_process import end_with_parent
-from clmembench.measure.process_end import TO_START, describe_end, last_words
+from clmembench.measure.process_end import describe_end, last_words, not_started
 from clmembench.model import DeviceInfo, Driver
 from clmembench.runtimes import runtime
 from clmembench.runtimes.hardware import listing_order
@@ -54,7 +54,7 @@ def listed(name: str) -> Listing:
     try:
         return _ask(name, limit_s)
     except OSError as error:
-        return Listing((), (f"no process could be started to list devices: {error.strerror}: {TO_START}",))
+        return Listing((), (not_started(error, "to list devices"),))
 
 
 def _ask(name: str, limit_s: float) -> Listing:

@@ -5,10 +5,16 @@ from __future__ import annotations
 import re
 import signal
 
-TO_START = "free memory, or space for temporary files"  # remedy where the system starts no process
+from clmembench.host import scarcity
 
 # remarks that follow a cause: notes of compilers and drivers, and frames of a stack
 _REMARK = re.compile(r"(note|hint|help|remark|info|warning|please|stack dump|aborted|#?\d+[.: ]|\W*$)", re.IGNORECASE)
+
+
+def not_started(error: OSError, purpose: str = "") -> str:
+    """Why the system starts no process, and the remedy."""
+    reason = scarcity.told(error) or f"{error.strerror}: free memory, or space for temporary files"
+    return f"no process could be started{' ' if purpose else ''}{purpose}: {reason}"
 
 
 def describe_end(code: int) -> str:

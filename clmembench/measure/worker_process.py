@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from clmembench.host import fresh_interpreter
+from clmembench.host import fresh_interpreter, scarcity
 from clmembench.measure.job import Job, ProbeResult, job_line
-from clmembench.measure.process_end import TO_START, describe_end, last_words
+from clmembench.measure.process_end import describe_end, last_words, not_started
 from clmembench.measure.worker import probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
@@ -82,8 +82,7 @@ class WorkerProcess:
         try:
             self._start(job)
         except OSError as error:
-            reason = f"no process could be started: {error.strerror}: {TO_START}"
-            raise WorkerError(reason, Cause.PROCESS_NOT_STARTED) from error
+            raise WorkerError(not_started(error), Cause.PROCESS_NOT_STARTED) from error
         self._buffer = b""
         self._ready = False
         self._asked = 0  # points so far
@@ -270,7 +269,7 @@ class WorkerProcess:
         return f"its process {describe_end(code)}{why}"
 
     def _death_cause(self, log: str) -> str:
-        cause = runtime(self.job.runtime).death_cause(self.job.device, log, self._variables)
+        cause = runtime(self.job.runtime).death_cause(self.job.device, log, self._variables) or scarcity.told_in(log)
         return f": {cause}" if cause else ""
 
     def _log(self) -> str:

@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import active_children, get_context, parent_process, resource_tracker
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from clmembench.benchmarks import discovered
@@ -113,21 +114,37 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
         yield from map(one, paths)
         return
     before = set(active_children())
-    with fresh_interpreter.inherited():
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
     try:
-        with fresh_interpreter.inherited(), _ctrl_c_held():
-            found = pool.map(one, paths, chunksize=4)
+        pool, found = _shared_out(one, paths, workers)
+    except (OSError, RuntimeError):  # no /dev/shm to write to, or no more files, processes or threads
+        _kill_new(before)
+        pool, found = None, map(one, paths)
+    try:
         yield from found
     except BaseException as error:  # a worker died, Ctrl-C, or a file that is none: what the others are at is wanted no more
-        for worker in set(active_children()) - before:
-            worker.kill()
+        _kill_new(before)
         if isinstance(error, BrokenProcessPool):
             why = "perhaps because the host ran out of memory: report fewer runs at once"
             raise WorkerError(f"a process that read the runs was ended from outside, {why}") from error
         raise
     finally:
-        pool.shutdown(cancel_futures=True)
+        if pool is not None:
+            pool.shutdown(cancel_futures=True)
+
+
+def _shared_out(
+    one: Callable[[Path], Digest], paths: Sequence[Path], workers: int
+) -> tuple[ProcessPoolExecutor | None, Iterator[Digest]]:
+    """The processes and what they will answer. Raises OSError and RuntimeError where the host does not give that many."""
+    with fresh_interpreter.inherited(), _ctrl_c_held():
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
+        return pool, pool.map(one, paths, chunksize=4)
+
+
+def _kill_new(before: Set[BaseProcess]) -> None:
+    """End the processes that were started since."""
+    for worker in set(active_children()) - before:
+        worker.kill()
 
 
 @contextmanager

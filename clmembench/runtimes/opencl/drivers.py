@@ -50,10 +50,9 @@ def unloadable() -> list[str]:
         try:
             ctypes.CDLL(driver.library)
         except OSError as error:
-            broken.append(
-                f"the driver {driver.name} does not load: {error}: install what is missing (in a container, start it with the "
-                "host's driver)"
-            )
+            no_memory = "failed to map segment" in str(error)  # the loader's words
+            remedy = "free memory" if no_memory else "install what is missing (in a container, start it with the host's driver)"
+            broken.append(f"the driver {driver.name} does not load: {error}: {remedy}")
     if not wrong and not broken:
         wrong = [f"{name}={value} has no device" for name, value in named.items()]
     return broken + [f"{words}: name a folder of .icd files or a driver's library, or unset it" for words in wrong]

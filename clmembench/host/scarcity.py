@@ -1,0 +1,68 @@
+"""Errors that mean that this host gives a process no more of something, told in a line with what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+
+_MEMORY = "out of memory: free some, raise the limit (ulimit -v; in a container, its own), or work on less at once"
+_TASKS = "no room for another process or thread: raise the limits (ulimit -u and -v; in a container, its own), or end others"
+_FILES = "too many open files: raise the limit (ulimit -n)"
+_NO_MEMORY = re.compile(  # the words of the loader, of Python, of C++ and of LLVM
+    r"failed to map segment|cannot allocate memory|\bMemoryError\b|\bbad_alloc\b|out of memory|memory allocation .*failed",
+    re.IGNORECASE,
+)
+
+
+def told(error: BaseException) -> str | None:
+    """What the host lacks, and the remedy; None for any other error, which is one of the program."""
+    if isinstance(error, MemoryError):
+        return _MEMORY
+    if isinstance(error, ImportError):
+        return told_in(str(error)) or None
+    if isinstance(error, RuntimeError):
+        return _TASKS if "can't start new thread" in str(error) else None
+    return _of_system(error) if isinstance(error, OSError) else None
+
+
+def told_in(text: str) -> str:
+    """The same of what a library or an ended process said: only want of memory is known by words; "" for anything else."""
+    return _MEMORY if _NO_MEMORY.search(text) else ""
+
+
+def limited_memory() -> str:
+    """The limit that is set on this process's memory, which drivers report as an error of another kind; "" without one."""
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return ""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    return f"a process may have {limit / 2**20:.0f} MiB of memory here, which may be why: raise the limit (ulimit -v)"
+
+
+def _of_system(error: OSError) -> str | None:
+    if error.errno == errno.ENOMEM:
+        return _MEMORY
+    if error.errno == errno.EAGAIN:
+        return _TASKS
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return _FILES
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS):
+        where = f"write {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else "write a temporary file"
+        return f"cannot {where}: {error.strerror}: free space there (df -h), or set TMPDIR to a folder that can be written"
+    if error.errno == errno.ENOENT and "temporary directory" in str(error.strerror):
+        return f"{error.strerror}: set TMPDIR to a folder that can be written"
+    if error.errno == errno.ENOENT and error.filename is None and not _current_folder_exists():
+        return "the current folder has been deleted: change to one that exists"
+    return None
+
+
+def _current_folder_exists() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109 - asked of the system alone
+    except OSError:
+        return False
+    return True
