@@ -3,7 +3,7 @@
 Every run is a real `clmembench run` of a few points, with real worker processes, on a device that fails on request or on PoCL.
 A harmed run is resumed by --resume. Prints a table of faults. The exit code is 1 when a record was lost, a command did not end
 in time, printed "Traceback", left a process, a lock or a temporary file, or ended with a wrong exit code or file.
-Usage: python scripts/fault_storm.py [--runs 500] [--pocl 60] [--seed 1] [--jobs 1] [--only N] [--fault TEXT]
+Usage: python scripts/fault_storm.py [--runs 500] [--pocl 60] [--seed 1] [--jobs 1] [--only N] [--fault REGEX]
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import collections
 import dataclasses
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -25,10 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.results import jsonl
 from scripts.storm_faults import RUN_FAULTS
 from scripts.storm_process_faults import PROCESS_FAULTS, report_args, report_environment
+from scripts.storm_surroundings import POCL_ONLY, SURROUNDINGS
 from scripts.storm_trial import COLUMNS, OK, Stage, Trial
 from tests.faulty import BAD_LAUNCH, mountable, tree
 
-FAULTS: Mapping[str, Callable[[Trial], None]] = {**RUN_FAULTS, **PROCESS_FAULTS}
+FAULTS: Mapping[str, Callable[[Trial], None]] = {**RUN_FAULTS, **PROCESS_FAULTS, **SURROUNDINGS}
 # faults that PoCL cannot be made to have, or that do not concern it
 FAKE_ONLY = {"refusal", "device out of memory", "device lost", "deaf to TERM", "report or its worker killed"}
 REPORT_RUNS = 14  # above 12 runs, processes read them
@@ -84,7 +86,7 @@ def _plain_trial(stage: Stage, folder: Path) -> Trial:
 def trial_of(number: int, seed: int, stage: Stage, folder: Path, faults: list[str]) -> tuple[str, Trial]:
     """One trial, determined by seed and number but for the moments, which the host's load shifts."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311
-    fault = rng.choice([name for name in faults if stage.name == "fake" or name not in FAKE_ONLY])
+    fault = rng.choice([name for name in faults if name not in (FAKE_ONLY if stage.on_pocl else POCL_ONLY)])
     groups = rng.sample([1, 2, 4, 6, 8, 9, 10], rng.randint(2, 4))
     trial = Trial(number, stage, folder / f"run-{number}", rng, groups, rng.choice([1, 1, 2]))
     try:
@@ -120,11 +122,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, help="runs at once")
     parser.add_argument("--only", type=int, help="this run alone, as of the same seed and --pocl")
-    parser.add_argument("--fault", default="", help="only faults with this text in their names")
+    parser.add_argument("--fault", default="", help="only faults with this regular expression in their names")
     asked = parser.parse_args()
-    faults = [name for name in FAULTS if asked.fault in name and (name != "no temporary folder" or mountable())]
+    faults = [name for name in FAULTS if re.search(asked.fault, name) and (name != "no temporary folder" or mountable())]
     if set(faults) <= FAKE_ONLY:
         asked.pocl = 0
+    if set(faults) <= POCL_ONLY:
+        asked.pocl = asked.runs
     again = f" --fault '{asked.fault}'" if asked.fault else ""
     print(f"seed {asked.seed}; to repeat run N: --seed {asked.seed} --pocl {asked.pocl}{again} --only N", flush=True)
     numbers = range(asked.runs) if asked.only is None else [asked.only]

@@ -61,6 +61,8 @@ class Trial:
     groups: list[int] = field(default_factory=list)
     processes: int = 1
     reference: str = ""  # a peer program that is measured on the points of 1024 groups
+    plug_in: tuple[str, ...] = ()  # options that name it
+    theirs: bool = False  # whether its benchmark is measured, too
     environment: dict[str, str] = field(default_factory=dict)  # of all its commands, in addition to the stage's
     overwritten: bool = False  # whether another run may replace the file of one that has ended
     to_finish: bool = True  # whether there is a run to resume
@@ -76,8 +78,8 @@ class Trial:
         groups = ",".join(map(str, self.groups))
         plan = ("-b", "launch", "-a", f"groups=[{groups}]", "--processes", str(self.processes), "--timeout", self.stage.timeout)
         if "--resume" in more:
-            return ("run", *more, str(self.file))
-        beside = ("--reference",) if self.reference else ()
+            return ("run", *more, str(self.file), *self.plug_in)
+        beside = (*self.plug_in, *(("-b", "theirs") if self.theirs else ()), *(("--reference",) if self.reference else ()))
         return ("run", "-d", "0", *plan, *beside, "-o", str(self.file), *more)
 
     def command(self, *args: str, environment: Mapping[str, str] | None = None, **rest: object) -> Command:
@@ -159,16 +161,17 @@ class Trial:
         except jsonl.ResultsError as error:
             self.found["other"].append(str(error))
             return
-        points = collections.Counter((r.benchmark, r.params["groups"], r.process) for r in run.records)
+        points = collections.Counter((r.benchmark, r.params.get("groups"), r.process) for r in run.records)
         wanted = self.wanted()
         if points != wanted or run.notes:
             self.found["other"].append(f"{wanted - points} are missing, {points - wanted} too many; notes {run.notes}")
 
-    def wanted(self) -> collections.Counter[tuple[str, Value, int]]:
+    def wanted(self) -> collections.Counter[tuple[str, Value | None, int]]:
         """Every point of the plan, which a whole run has once."""
-        ours: list[tuple[str, Value]] = [("launch", groups) for groups in self.groups]
-        theirs: list[tuple[str, Value]] = [(f"{self.reference}_launch", 1024)] if self.reference else []
-        return collections.Counter((name, groups, p) for name, groups in ours + theirs for p in range(self.processes))
+        points: list[tuple[str, Value | None]] = [("launch", groups) for groups in self.groups]
+        points += [(f"{self.reference}_launch", 1024)] if self.reference else []
+        points += [("theirs", None)] if self.theirs else []
+        return collections.Counter((name, groups, p) for name, groups in points for p in range(self.processes))
 
     def _watch(self, done: threading.Event) -> None:
         while not done.wait(0.01):

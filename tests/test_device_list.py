@@ -1,7 +1,6 @@
 """Drivers that crash, hang or say nonsense while devices are listed cost their own devices, and are named."""
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,61 +18,13 @@ from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.runtimes.opencl import drivers, info
 from clmembench.runtimes.opencl.info import cl
 from tests.commands import cli
+from tests.faulty_drivers import DRIVER, FAULTS, LAYER, compiled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="drivers are ELF libraries, which a loader of Linux loads")
 
-# the least of a driver: the loader asks it for its platforms, at which it fails
-DRIVER = r"""
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-int clIcdGetPlatformIDsKHR(unsigned n, void **platforms, unsigned *count) {
-    fprintf(stderr, "error: the device file is gone\nnote: see the manual\n");
-    printf("[]\n"); fflush(stdout);
-    FAULT;
-    return -1001;
-}
-int clGetPlatformInfo(void *platform, unsigned name, size_t size, void *value, size_t *length) { return -30; }
-void *clGetExtensionFunctionAddress(const char *name) {
-    return strcmp(name, "clIcdGetPlatformIDsKHR") ? 0 : (void *)clIcdGetPlatformIDsKHR;
-}
-"""
-FAULTS = {"aborts": "abort()", "exits": "_exit(0)", "hangs": "for (;;) pause()"}
-# a layer between the loader and every driver: devices have the name in LAYER_NAME
-LAYER = r"""
-#include <stdlib.h>
-#include <string.h>
-typedef int (*query)(void *, unsigned, size_t, void *, size_t *);
-static void *table[256];
-static query next;
-static int device_info(void *device, unsigned name, size_t size, void *value, size_t *length) {
-    const char *text = getenv("LAYER_NAME");
-    if (name != 0x102B || !text) return next(device, name, size, value, length);
-    if (length) *length = strlen(text) + 1;
-    if (value) { if (size < strlen(text) + 1) return -30; strcpy(value, text); }
-    return 0;
-}
-int clGetLayerInfo(unsigned name, size_t size, void *value, size_t *length) {
-    if (value) *(unsigned *)value = 100;
-    if (length) *length = sizeof(unsigned);
-    return 0;
-}
-int clInitLayer(unsigned n, void **target, unsigned *count, void ***layer) {
-    memcpy(table, target, n * sizeof *table);
-    next = (query)target[3];
-    table[3] = (void *)device_info;
-    *count = n; *layer = table;
-    return 0;
-}
-"""
-
-
 def library(path, source, *defines):
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
+    if compiled(path, source, *defines) is None:
         pytest.skip("no C compiler here to make a driver with")
-    subprocess.run([compiler, "-shared", "-fPIC", *defines, "-o", path, "-xc", "-"], input=source, text=True, check=True)
     return path
 
 

@@ -1,0 +1,202 @@
+"""Faults of the storm in what surrounds a run: drivers, what a device claims, PoCL's cache folder, a busy host, plug-ins.
+
+Part of fault_storm.py: python scripts/fault_storm.py --fault 'driver|claims|cache|busy|plug-in'
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from clmembench.results import jsonl
+from scripts.storm_trial import FAILED, NO_DEVICE, OK, USAGE, Trial
+from tests import faulty_drivers
+from tests.faulty import Command, whole_lines, within
+
+DRIVER_FAULTS = {**faulty_drivers.FAULTS, "crashes": "*(volatile int *)16 = 1"}
+DRIVER_LIMIT = {"CLMEMBENCH_DRIVER_TIMEOUT": "15"}  # a driver that hangs costs that many seconds
+# of clGetDeviceInfo: numbers from the type and the compute units to the local memory, and texts such as name and extensions
+NUMBERS = (0x1000, 0x1002, 0x1004, 0x100C, 0x1010, 0x1016, 0x101D, 0x101E, 0x101F, 0x1020, 0x1022, 0x1023, 0x1025, 0x1035)
+TEXTS = (0x102B, 0x102C, 0x102D, 0x102F, 0x1030)
+PLUG_IN = """
+import os, subprocess, sys, time
+from clmembench.benchmarks import BANDWIDTH, axis, benchmark
+from clmembench.model import Fill, Work
+
+PLACE, _, FAULT = os.environ.get("PLUG_IN_FAULT", "").partition(" ")
+if PLACE == "import":
+    exec(FAULT)
+
+@benchmark(BANDWIDTH, suite="launch", source="this project", n=axis(1))
+def theirs(device, n):
+    '''Does nothing, well.'''
+    if PLACE == "function":
+        exec(FAULT)
+    return Work(commands=(Fill(device.alloc(64), 64),), nbytes=64)
+"""
+# what a plug-in does, and whether it can still be measured
+PLUG_IN_FAULTS: Mapping[str, bool] = {
+    "import os.fork()": False,
+    "import time.sleep(1000)": False,
+    "import sys.exit('no GPU')": False,
+    "import os._exit(0)": False,
+    "import os.abort()": False,
+    "import raise KeyboardInterrupt": False,
+    "import subprocess.Popen(['sleep', '1000'])": True,
+    "import print('words'); os.write(1, b'raw')": True,
+    "function os.fork() or time.sleep(1000)": True,
+    "function subprocess.Popen(['sleep', '1000'])": True,
+    "function subprocess.Popen(['sleep', '1000'], start_new_session=True)": True,
+    "function os.fork()": True,
+    "function time.sleep(1000)": True,
+    "function sys.exit(3)": True,
+    "function os._exit(0)": True,
+    "function os.abort()": True,
+    "function print('words' * 100_000); os.write(1, b'raw')": True,
+    "function os.close(0); os.close(1); os.close(2)": True,
+}
+IMPORT_LIMIT_S = 6  # instead of the 30 s that a user's plug-in has
+
+
+def _harmed(
+    trial: Trial, *allowed: int, environment: Mapping[str, str] | None = None, before: Sequence[str] = ()
+) -> int | None:
+    """A run with a fault around it, or the resume of one that was torn. Returns its exit code."""
+    resumed = trial.rng.random() < 0.5
+    if resumed:
+        with trial.running():
+            pass
+        content = trial.file.read_bytes()
+        trial.cut(trial.rng.randrange(content.index(b"\n") + 1, len(content) + 1))
+    first = ("--resume",) if resumed else ()
+    with trial.running(*first, environment=environment or {}, before=tuple(before)) as command:
+        pass
+    trial.harmed(command, OK, FAILED, *allowed)
+    check_reasons(trial, command)
+    return command.process.returncode
+
+
+def check_reasons(trial: Trial, command: Command) -> None:
+    """One line says why nothing was measured; each record that failed has a reason of one line."""
+    code = command.process.returncode
+    said = [line for line in command.said().splitlines() if line and not line.startswith("clmembench: warning: ")]
+    if code not in (OK, FAILED) and len(said) != 1:
+        trial.found["other"].append(f"exit code {code} is not said in one line: {command.said()[-2000:]}")
+    for record in jsonl.read(trial.file).records if whole_lines(trial.file) else ():
+        if record.status not in ("ok", "suspect") and (not record.reason or "\n" in record.reason):
+            trial.found["other"].append(f"{record.status}, and the reason is {record.reason!r}")
+
+
+# ---- drivers and devices --------------------------------------------------------------------------------------------
+
+
+@cache
+def _library(folder: Path, name: str, source: str, *defines: str) -> Path:
+    found = faulty_drivers.compiled(folder / f"{name}.so", source, *defines)
+    if found is None:
+        raise FileNotFoundError("no C compiler here to make a driver with")
+    return found
+
+
+def _bad_driver(trial: Trial) -> None:
+    """One or two drivers beside PoCL that fail while devices are listed: PoCL is measured."""
+    vendors = trial.folder / "vendors"
+    vendors.mkdir(parents=True)
+    for name in trial.rng.sample(sorted(DRIVER_FAULTS), trial.rng.choice([1, 1, 2])):
+        library = _library(trial.stage.tree, name, faulty_drivers.DRIVER, f"-DFAULT={DRIVER_FAULTS[name]}")
+        (vendors / f"{name}.icd").write_text(f"{library}\n")
+    code = _harmed(trial, environment={"OCL_ICD_VENDORS": str(vendors), **DRIVER_LIMIT})
+    if code == NO_DEVICE:
+        trial.found["other"].append("a bad driver hides PoCL")
+
+
+def _failing_query(trial: Trial) -> None:
+    """A device one of whose queries fails, always or at random, or whose claim is the least or greatest number."""
+    kind = trial.rng.choice(["FAILS", "ODDS", "CLAIM"])
+    layer = {"OPENCL_LAYERS": str(_library(trial.stage.tree, "layer", faulty_drivers.LAYER))}
+    if kind == "CLAIM":
+        layer |= {"LAYER_CLAIM": str(trial.rng.choice(NUMBERS)), "LAYER_BYTE": str(trial.rng.choice([0, 0xFF]))}
+    else:
+        layer[f"LAYER_{kind}"] = str(trial.rng.choice([*NUMBERS, *TEXTS] if kind == "FAILS" else [1, 3, 10]))
+    code = _harmed(trial, NO_DEVICE, USAGE, environment=layer)
+    if kind == "CLAIM" and code in (OK, FAILED):
+        trial.environment |= layer  # a run goes on with the claims that it began with
+
+
+# ---- the host -------------------------------------------------------------------------------------------------------
+
+
+def _bad_cache(trial: Trial) -> None:
+    """PoCL's cache folder is a file, within one, or where none can be made; or a file takes its place during the run."""
+    trial.folder.mkdir(parents=True)
+    (file := trial.folder / "file").touch()
+    if trial.rng.random() < 0.3:
+        _cache_lost(trial, file)
+        return
+    place = trial.rng.choice([file, file / "below", Path("/proc/cache"), Path("/dev/null")])
+    if trial.rng.random() < 0.5:
+        variables, before = {"POCL_CACHE_DIR": str(place)}, ()
+    else:
+        variables, before = {"XDG_CACHE_HOME": str(place)}, ("env", "-u", "POCL_CACHE_DIR")
+    if _harmed(trial, NO_DEVICE, environment=variables, before=before) != NO_DEVICE:
+        trial.found["other"].append(f"measured with the cache folder {variables}")
+
+
+def _cache_lost(trial: Trial, file: Path) -> None:
+    """A file takes the place of the cache folder while a run goes on."""
+    (folder := trial.folder / "cache").mkdir()
+    with trial.running(environment={"POCL_CACHE_DIR": str(folder)}) as command:
+        trial.moment()
+        within(trial.rng.choice([0.0, 20.0]), lambda: trial.file.exists() or command.process.poll() is not None)
+        folder.rename(trial.folder / "moved")
+        file.rename(folder)
+    trial.harmed(command, OK, FAILED, NO_DEVICE)
+    check_reasons(trial, command)
+
+
+def _busy_host(trial: Trial) -> None:
+    """Every core, or more than there are, has another program on it."""
+    loops = (os.cpu_count() or 1) * trial.rng.choice([1, 1, 2])
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
+    try:
+        _harmed(trial)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+# ---- plug-ins -------------------------------------------------------------------------------------------------------
+
+
+def _bad_plug_in(trial: Trial) -> None:
+    """A plug-in of --path, or of an installed package, that forks, hangs, ends its process or prints."""
+    fault, usable = trial.rng.choice(sorted(PLUG_IN_FAULTS.items()))
+    installed = trial.rng.random() < 0.4
+    site = trial.folder / "site"
+    (info := site / "storm_plug_in-1.dist-info").mkdir(parents=True)
+    (site / "storm_plug_in.py").write_text(PLUG_IN)
+    if installed:
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: storm-plug-in\nVersion: 1\n")
+        (info / "entry_points.txt").write_text("[clmembench.benchmarks]\nstorm_plug_in = storm_plug_in\n")
+        trial.environment["PYTHONPATH"] = f"{site}{os.pathsep}{trial.stage.tree}"
+    else:
+        trial.plug_in = ("--path", str(site / "storm_plug_in.py"))
+    trial.theirs = usable or not installed  # an installed one that cannot be imported is left out
+    code = _harmed(trial, USAGE, environment={"PLUG_IN_FAULT": fault})
+    if (usable or installed) and code == USAGE:
+        trial.found["other"].append(f"a plug-in with the fault {fault!r} refuses the run")
+
+
+SURROUNDINGS: Mapping[str, Callable[[Trial], None]] = {
+    "driver that fails at listing": _bad_driver,
+    "claims that fail or lie": _failing_query,
+    "cache folder of PoCL": _bad_cache,
+    "busy host": _busy_host,
+    "plug-in that forks, hangs or prints": _bad_plug_in,
+}
+POCL_ONLY = {"driver that fails at listing", "claims that fail or lie", "cache folder of PoCL"}
