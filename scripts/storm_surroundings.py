@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -62,18 +62,20 @@ PLUG_IN_FAULTS: Mapping[str, bool] = {
 IMPORT_LIMIT_S = 6  # instead of the 30 s that a user's plug-in has
 
 
-def _harmed(
-    trial: Trial, *allowed: int, environment: Mapping[str, str] | None = None, before: Sequence[str] = ()
-) -> int | None:
-    """A run with a fault around it, or the resume of one that was torn. Returns its exit code."""
-    resumed = trial.rng.random() < 0.5
-    if resumed:
-        with trial.running():
-            pass
-        content = trial.file.read_bytes()
-        trial.cut(trial.rng.randrange(content.index(b"\n") + 1, len(content) + 1))
-    first = ("--resume",) if resumed else ()
-    with trial.running(*first, environment=environment or {}, before=tuple(before)) as command:
+def _begun(trial: Trial) -> tuple[str, ...]:
+    """In half of the trials a run without a fault, whose file is then torn. Returns the option to go on with it."""
+    if trial.rng.random() < 0.5:
+        return ()
+    with trial.running():
+        pass
+    content = trial.file.read_bytes()
+    trial.cut(trial.rng.randrange(content.index(b"\n") + 1, len(content) + 1))
+    return ("--resume",)
+
+
+def _harmed(trial: Trial, begun: tuple[str, ...], *allowed: int, **rest: object) -> int | None:
+    """A run with a fault around it, or the rest of one. Returns its exit code."""
+    with trial.running(*begun, **rest) as command:
         pass
     trial.harmed(command, OK, FAILED, *allowed)
     check_reasons(trial, command)
@@ -106,12 +108,14 @@ def _bad_driver(trial: Trial) -> None:
     """One or two drivers beside PoCL that fail while devices are listed: PoCL is measured."""
     vendors = trial.folder / "vendors"
     vendors.mkdir(parents=True)
+    trial.environment |= {"OCL_ICD_VENDORS": str(vendors), **DRIVER_LIMIT}
+    begun = _begun(trial)
     for name in trial.rng.sample(sorted(DRIVER_FAULTS), trial.rng.choice([1, 1, 2])):
         library = _library(trial.stage.tree, name, faulty_drivers.DRIVER, f"-DFAULT={DRIVER_FAULTS[name]}")
         (vendors / f"{name}.icd").write_text(f"{library}\n")
-    code = _harmed(trial, environment={"OCL_ICD_VENDORS": str(vendors), **DRIVER_LIMIT})
-    if code == NO_DEVICE:
-        trial.found["other"].append("a bad driver hides PoCL")
+    _harmed(trial, begun)
+    for path in vendors.iterdir() if trial.rng.random() < 0.8 else ():
+        path.unlink()  # the driver is unregistered, as the message says
 
 
 def _failing_query(trial: Trial) -> None:
@@ -122,7 +126,7 @@ def _failing_query(trial: Trial) -> None:
         layer |= {"LAYER_CLAIM": str(trial.rng.choice(NUMBERS)), "LAYER_BYTE": str(trial.rng.choice([0, 0xFF]))}
     else:
         layer[f"LAYER_{kind}"] = str(trial.rng.choice([*NUMBERS, *TEXTS] if kind == "FAILS" else [1, 3, 10]))
-    code = _harmed(trial, NO_DEVICE, USAGE, environment=layer)
+    code = _harmed(trial, _begun(trial), NO_DEVICE, USAGE, environment=layer)
     if kind == "CLAIM" and code in (OK, FAILED):
         trial.environment |= layer  # a run goes on with the claims that it began with
 
@@ -142,7 +146,7 @@ def _bad_cache(trial: Trial) -> None:
         variables, before = {"POCL_CACHE_DIR": str(place)}, ()
     else:
         variables, before = {"XDG_CACHE_HOME": str(place)}, ("env", "-u", "POCL_CACHE_DIR")
-    if _harmed(trial, NO_DEVICE, environment=variables, before=before) != NO_DEVICE:
+    if _harmed(trial, _begun(trial), NO_DEVICE, environment=variables, before=before) != NO_DEVICE:
         trial.found["other"].append(f"measured with the cache folder {variables}")
 
 
@@ -163,7 +167,7 @@ def _busy_host(trial: Trial) -> None:
     loops = (os.cpu_count() or 1) * trial.rng.choice([1, 1, 2])
     others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(loops)]
     try:
-        _harmed(trial)
+        _harmed(trial, _begun(trial))
     finally:
         for other in others:
             other.kill()
@@ -187,7 +191,7 @@ def _bad_plug_in(trial: Trial) -> None:
     else:
         trial.plug_in = ("--path", str(site / "storm_plug_in.py"))
     trial.theirs = usable or not installed  # an installed one that cannot be imported is left out
-    code = _harmed(trial, USAGE, environment={"PLUG_IN_FAULT": fault})
+    code = _harmed(trial, _begun(trial), USAGE, environment={"PLUG_IN_FAULT": fault})
     if (usable or installed) and code == USAGE:
         trial.found["other"].append(f"a plug-in with the fault {fault!r} refuses the run")
 

@@ -1,4 +1,4 @@
-"""OpenCL drivers that fail while devices are listed, and a layer that makes a real driver's claims fail: C, compiled when used."""
+"""OpenCL drivers that fail while devices are listed, and a layer that makes claims of a real driver fail."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from tests.faulty_drivers import DRIVER, FAULTS, LAYER, compiled
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="drivers are ELF libraries, which a loader of Linux loads")
 
+
 def library(path, source, *defines):
     if compiled(path, source, *defines) is None:
         pytest.skip("no C compiler here to make a driver with")
