@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.results import jsonl
 from scripts.storm_faults import RUN_FAULTS
 from scripts.storm_process_faults import PROCESS_FAULTS, report_args, report_environment
-from scripts.storm_surroundings import POCL_ONLY, SURROUNDINGS
+from scripts.storm_surroundings import POCL_ONLY, SURROUNDINGS, impatient
 from scripts.storm_trial import COLUMNS, OK, Stage, Trial
 from tests.faulty import BAD_LAUNCH, mountable, tree
 
@@ -38,10 +38,10 @@ REPORT_RUNS = 14  # above 12 runs, processes read them
 
 def stages(folder: Path, pocl: bool) -> list[Stage]:
     """The stages of runs, each tried by a run without a fault."""
-    fake = _try_stage(Stage("fake", tree(folder / "fake"), "3s", 60.0, {}), folder)
+    fake = _try_stage(Stage("fake", impatient(tree(folder / "fake")), "3s", 60.0, {}), folder)
     made = [_report_stage(fake, folder)]
     if pocl:
-        bad = tree(folder / "pocl", fake=False, kernels={"launch": BAD_LAUNCH})
+        bad = impatient(tree(folder / "pocl", fake=False, kernels={"launch": BAD_LAUNCH}))
         cache = folder / "cache"
         cache.mkdir()
         made.append(_try_stage(Stage("PoCL", bad, "10s", 120.0, {"POCL_CACHE_DIR": str(cache)}), folder))

@@ -129,6 +129,16 @@ class Trial:
         if code not in allowed and code is not None:
             self.found["other"].append(f"exit code {code}, not of {allowed}: {command.said()[-600:]}")
 
+    def check_reasons(self, command: Command) -> None:
+        """One line says why nothing was measured; each record that failed has a reason of one line."""
+        code = command.process.returncode
+        said = [line for line in command.said().splitlines() if line and not line.startswith("clmembench: warning: ")]
+        if code not in (OK, FAILED) and len(said) != 1:
+            self.found["other"].append(f"exit code {code} is not said in one line: {command.said()[-2000:]}")
+        for record in jsonl.read(self.file).records if whole_lines(self.file) else ():
+            if record.status not in ("ok", "suspect") and (not record.reason or "\n" in record.reason):
+                self.found["other"].append(f"{record.status}, and the reason is {record.reason!r}")
+
     def moment(self, part: float = 1.0) -> None:
         """Let a random part of the time pass that a run takes."""
         time.sleep(self.rng.uniform(0.1, part * self.stage.whole_s))

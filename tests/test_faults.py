@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -584,6 +585,9 @@ def test_the_storm_sees_what_is_lost_and_left(fake, tmp_path):
     trial.file.write_bytes(whole.replace(b'"status":"ok"', b'"status":"OK"', 1))
     trial._look()
     assert trial.found["lost"] == ["of 3 lines [2] changed or went"]
+    refused = SimpleNamespace(process=SimpleNamespace(returncode=2), said=lambda: "one\ntwo\n")
+    trial.check_reasons(refused)
+    assert trial.found.pop("other") == ["exit code 2 is not said in one line: one\ntwo\n"]
     (tmp_path / "tmp" / "forgotten").touch()
     held = min((tmp_path / "tmp").glob("clmembench-*.lock"))
     with held.open() as lock:

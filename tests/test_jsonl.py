@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clmembench.analysis.derive import derive
 from clmembench.model import Cause, ClockReading, Metric, Place, Record, Series, Trace
-from clmembench.results.jsonl import SCHEMA, ResultsError, Writer, decode_record, encode, read
+from clmembench.results.jsonl import SCHEMA, ResultsError, Writer, decode_record, encode, mismatch, read
 from tests.builders import CHASE, STREAM, clock, device, header, record, series, slope
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -108,6 +108,15 @@ def test_header_and_records_come_back(tmp_path):
     some = (A_RECORD, ANOTHER, slope({"array_bytes": 4096}, [10.0] * 6, core_clock=clock(2.0)))
     back = read(written(tmp_path / "deep" / "er" / "r.jsonl", *some, head=head))
     assert (back.header, back.records, back.notes) == (head, some, ())
+
+
+@pytest.mark.parametrize(
+    ("variable", "same"),
+    [("POCL_CACHE_DIR", True), ("CUDA_CACHE_PATH", True), ("POCL_DEVICES", False), ("OCL_ICD_VENDORS", False)],
+)
+def test_a_run_goes_on_with_another_cache_folder_as_its_error_says(variable, same):
+    then, now = header(environment={variable: "/full"}), header(environment={variable: "/other"})
+    assert (mismatch(then, now) is None) == (mismatch(then, header(environment={})) is None) == same
 
 
 def test_each_record_is_on_disk_before_the_next(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -204,14 +205,16 @@ def missing_identity(then: Header) -> tuple[str, ...]:
 
 REVISION, INPUTS = "revision of clmembench", "content of the input files"
 _HOST_IDENTITY = ("cpu", "logical_cpus", "usable_cpus", "memory_bytes")
+# variables by which no value changes: our own set options, which the header has in fields of their own; and where compiled
+# kernels are kept, since another place is the remedy for one that fails during a run
+_OF_NO_VALUE = re.compile(r"CLMEMBENCH_\w+|POCL_CACHE_DIR|CUDA_CACHE_PATH")
 _IDENTITY: Mapping[str, Callable[[Header], object]] = {
     "version": lambda h: h.tool_version,
     "device": lambda h: f"{h.device.name} ({', '.join(filter(None, (h.device.platform, h.device.id, h.device.pci)))})",
     "driver": lambda h: h.device.driver,
     "number of compute units": lambda h: h.device.compute_units,
     "host": lambda h: ", ".join(str(h.host.get(name)) for name in _HOST_IDENTITY),
-    # our own variables set options, which the header has in fields of their own
-    "environment": lambda h: {name: value for name, value in h.environment.items() if not name.startswith("CLMEMBENCH_")},
+    "environment": lambda h: {name: value for name, value in h.environment.items() if not _OF_NO_VALUE.fullmatch(name)},
     REVISION: lambda h: h.source_revision,
     "set of package versions": lambda h: ", ".join(f"{name} {version}" for name, version in sorted(h.packages.items())),
     "suite": lambda h: h.suite,
