@@ -12,10 +12,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from clmembench.results import jsonl
 from scripts.storm_trial import FAILED, NO_DEVICE, OK, USAGE, Trial
 from tests import faulty_drivers
-from tests.faulty import Command, whole_lines, within
+from tests.faulty import within
 
 DRIVER_FAULTS = {**faulty_drivers.FAULTS, "crashes": "*(volatile int *)16 = 1"}
 DRIVER_LIMIT = {"CLMEMBENCH_DRIVER_TIMEOUT": "15"}  # a driver that hangs costs that many seconds
