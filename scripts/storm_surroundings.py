@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from scripts.storm_trial import FAILED, NO_DEVICE, OK, USAGE, Trial
 from tests import faulty_drivers
@@ -21,6 +22,7 @@ DRIVER_LIMIT = {"CLMEMBENCH_DRIVER_TIMEOUT": "15"}  # a driver that hangs costs 
 # of clGetDeviceInfo: numbers from the type and the compute units to the local memory, and texts such as name and extensions
 NUMBERS = (0x1000, 0x1002, 0x1004, 0x100C, 0x1010, 0x1016, 0x101D, 0x101E, 0x101F, 0x1020, 0x1022, 0x1023, 0x1025, 0x1035)
 TEXTS = (0x102B, 0x102C, 0x102D, 0x102F, 0x1030)
+_COMPILING = Lock()  # trials at once need the same library
 PLUG_IN = """
 import os, subprocess, sys, time
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
@@ -88,8 +90,13 @@ def _harmed(trial: Trial, begun: tuple[str, ...], *allowed: int, **rest: object)
 # ---- drivers and devices --------------------------------------------------------------------------------------------
 
 
-@cache
 def _library(folder: Path, name: str, source: str, *defines: str) -> Path:
+    with _COMPILING:
+        return _compiled(folder, name, source, *defines)
+
+
+@cache
+def _compiled(folder: Path, name: str, source: str, *defines: str) -> Path:
     found = faulty_drivers.compiled(folder / f"{name}.so", source, *defines)
     if found is None:
         raise FileNotFoundError("no C compiler here to make a driver with")
