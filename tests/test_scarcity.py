@@ -113,9 +113,12 @@ def test_an_ended_process_that_lacked_memory_is_told_so(log):
     assert not scarcity.told_in("clBuildProgram failed: 3 errors")
 
 
-def test_the_limit_of_memory_is_named_only_where_there_is_one(monkeypatch):
+def test_limits_are_named_only_where_there_are_some(monkeypatch):
     resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (400_000 * 1024, resource.RLIM_INFINITY))
-    assert "391 MiB" in scarcity.limited_memory()
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
-    assert not scarcity.limited_memory()
+    given = {resource.RLIMIT_AS: 400_000 * 1024}
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (given.get(kind, resource.RLIM_INFINITY), resource.RLIM_INFINITY))
+    assert "390.6 MiB of memory" in scarcity.limits() and "ulimit -f" not in scarcity.limits()
+    given[resource.RLIMIT_FSIZE] = 1024
+    assert "a file may have 1 KiB" in scarcity.limits() and "ulimit -f" in scarcity.limits()
+    given.clear()
+    assert not scarcity.limits()

@@ -37,9 +37,9 @@ def listed(selector: str | None = None) -> Sequence[DeviceInfo]:
         remedy = scarcity.told_in(str(error)) or remedy
         exit_codes.stop(f"{'dpctl' if sycl else 'pyopencl'} does not load ({error}): {remedy}", exit_codes.NO_DEVICE)
     if not found and left_out:
-        limit = filter(None, [scarcity.limited_memory()])
         exit_codes.stop(
-            f"no {'SYCL' if sycl else 'OpenCL'} device can be used: {'; '.join([*left_out, *limit])}", exit_codes.NO_DEVICE
+            f"no {'SYCL' if sycl else 'OpenCL'} device can be used: {'; '.join(left_out)}{scarcity.limits()}",
+            exit_codes.NO_DEVICE,
         )
     if not found:
         exit_codes.stop(exit_codes.NO_SYCL if sycl else exit_codes.NO_OPENCL, exit_codes.NO_DEVICE)

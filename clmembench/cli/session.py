@@ -15,6 +15,7 @@ from clmembench.cli.outlook import Outlook
 from clmembench.cli.progress import conclusion, progress
 from clmembench.cli.run_names import RunNames
 from clmembench.cli.waiting import Waits
+from clmembench.host import scarcity
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -164,7 +165,7 @@ def measure_to_file(
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
     except worker_process.WorkerError as error:
-        exit_codes.stop(f"{info.name} cannot be used: {error}{error.last_words()}", exit_codes.NO_DEVICE)
+        exit_codes.stop(f"{info.name} cannot be used: {error}{error.last_words()}{scarcity.limits()}", exit_codes.NO_DEVICE)
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     except KeyboardInterrupt:

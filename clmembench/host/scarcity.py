@@ -6,6 +6,8 @@ import errno
 import os
 import re
 
+from clmembench.units import format_bytes
+
 _MEMORY = "out of memory: free some, raise the limit (ulimit -v; in a container, its own), or work on less at once"
 _TASKS = "no room for another process or thread: raise the limits (ulimit -u and -v; in a container, its own), or end others"
 _FILES = "too many open files: raise the limit (ulimit -n)"
@@ -31,16 +33,23 @@ def told_in(text: str) -> str:
     return _MEMORY if _NO_MEMORY.search(text) else ""
 
 
-def limited_memory() -> str:
-    """The limit that is set on this process's memory, which drivers report as an error of another kind; "" without one."""
+def limits() -> str:
+    """The limits that are set on this process's memory and files, which drivers report as errors of another kind, to follow a
+    message; "" where there are none."""
     try:
         import resource  # not on Windows
     except ImportError:
         return ""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return ""
-    return f"a process may have {limit / 2**20:.0f} MiB of memory here, which may be why: raise the limit (ulimit -v)"
+    asked = (
+        ("a process may have {} of memory here", "-v", resource.RLIMIT_AS),
+        ("a file may have {} here", "-f", resource.RLIMIT_FSIZE),
+    )
+    found = [(words, option, resource.getrlimit(kind)[0]) for words, option, kind in asked]
+    return "".join(
+        f"; {words.format(format_bytes(limit))}, which may be why: raise the limit (ulimit {option})"
+        for words, option, limit in found
+        if limit != resource.RLIM_INFINITY
+    )
 
 
 def _of_system(error: OSError) -> str | None:
