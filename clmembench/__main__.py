@@ -3,14 +3,13 @@
 import os
 import sys
 
-from clmembench.host import scarcity  # before anything is scarce
-
 
 def main() -> None:
     """The entry point of both. Loading takes a moment, in which Ctrl-C ends it as later on, without a traceback. So does
     a host that has no more memory, files or processes, whenever that is."""
     try:
         _leave_current_folder()
+        from clmembench.host import scarcity  # isort: skip  # before anything is scarce
         from clmembench import cli
 
         cli.main()

@@ -117,7 +117,7 @@ def test_limits_are_named_only_where_there_are_some(monkeypatch):
     resource = pytest.importorskip("resource")
     given = {resource.RLIMIT_AS: 400_000 * 1024}
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (given.get(kind, resource.RLIM_INFINITY), resource.RLIM_INFINITY))
-    assert "390.6 MiB of memory" in scarcity.limits() and "ulimit -f" not in scarcity.limits()
+    assert "390.625 MiB of memory" in scarcity.limits() and "ulimit -f" not in scarcity.limits()
     given[resource.RLIMIT_FSIZE] = 1024
     assert "a file may have 1 KiB" in scarcity.limits() and "ulimit -f" in scarcity.limits()
     given.clear()
