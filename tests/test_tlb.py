@@ -15,7 +15,7 @@ from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMi
 from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
 from clmembench.infer.hierarchy.strides import SetGeometry
 from clmembench.infer.hierarchy.tlb import measure_tlbs, measure_translation
-from clmembench.infer.hierarchy.tlb_confirmation import APART_BYTES
+from clmembench.infer.hierarchy.tlb_confirmation import APART_BYTES, shorter_page
 from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
 from clmembench.infer.hierarchy.tlb_level import (
     PAIRS_STOOD,
@@ -373,6 +373,18 @@ def test_pages_that_pairs_tell_too_large_are_counted_at_half_of_them(page, monke
     asking = measure_tlbs(ProbeCache(), chase, PageCountLimits(GIB, 0.002))
     (found,) = replay(asking, lambda probes: [machine.answer(probe) for probe in probes])
     assert (found.page.nbytes, found.pages.fits) == (64 * KIB, 24)
+
+
+@pytest.mark.parametrize(("true", "fits", "shorter"), [(64 * KIB, 32, 0), (64 * KIB, 59, 0), (32 * KIB, 32, 32 * KIB)])
+def test_a_page_is_halved_only_where_its_count_is_sure(true, fits, shorter):
+    """Places half a page apart overflow a level that was taken for larger than it is, whatever its page."""
+    path = Path((Cache(plain(64, 16, 128), 128, 30.0),), 500.0, (Tlb(plain(1, 32, true), true, 60.0),))
+    machine = Machine("test", {"global": path}, Noise(lap_relative=0.0005), 1, one_arena=True)
+    chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024,), page_bytes=64 * KIB)
+    pages = PageProbe(ProbeCache(), chase, PageCountLimits(GIB, 0.0005))
+    counted = CapacityBound(fits, fits + 1, 40.0, 1.0)
+    level = TlbGeometry(HitMissModel(0.0, 60.0, 0.1), counted, 64 * KIB, (60.0, 60.0), UnitSize(64 * KIB), None, None)
+    assert replay(shorter_page(pages, level), lambda probes: [machine.answer(probe) for probe in probes]) == shorter
 
 
 def test_more_misses_than_pages_tell_no_sets():

@@ -101,11 +101,15 @@ def shorter_page(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[int]:
     page = tlb.page.nbytes or 0
     if page < 2 * MIN_PAGE_BYTES or tlb.stride_bytes != page or tlb.pages.fits < 2:
         return 0
-    half, hit = page // 2, tlb.contrast.hit
-    pages = starting_at(replace(pages, chase=replace(pages.chase, page_bytes=half)), 2 * tlb.first_page, half)
+    half, hit, fits = page // 2, tlb.contrast.hit, tlb.pages.fits
     most = MAX_SHARED_MISSES * (tlb.contrast.miss - hit)
-    mean = yield from pages.precise(tlb.pages.fits * 3 // 2, half, most / 2 / RISE_SIGMAS)
-    return half if mean is not None and mean.rises(hit, most) else 0
+    rise = []
+    # the pages that fit must do so here too, or they were miscounted, and nothing follows from what half as long ones do
+    for first, stride, count in ((tlb.first_page, page, fits), (2 * tlb.first_page, half, fits * 3 // 2)):
+        at = starting_at(replace(pages, chase=replace(pages.chase, page_bytes=stride)), first, stride)
+        mean = yield from at.precise(count, stride, most / 2 / RISE_SIGMAS)
+        rise.append(None if mean is None else mean.rises(hit, most))
+    return half if rise == [False, True] else 0
 
 
 def count_without_prefetchers(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Inquiry[int]:
