@@ -15,7 +15,7 @@ from threading import Lock
 
 from scripts.storm_trial import FAILED, NO_DEVICE, OK, USAGE, Trial
 from tests import faulty_drivers
-from tests.faulty import within
+from tests.faulty import Command, within
 
 DRIVER_FAULTS = {**faulty_drivers.FAULTS, "crashes": "*(volatile int *)16 = 1"}
 DRIVER_LIMIT = {"CLMEMBENCH_DRIVER_TIMEOUT": "15"}  # a driver that hangs costs that many seconds
@@ -78,13 +78,13 @@ def _begun(trial: Trial) -> tuple[str, ...]:
     return ("--resume",)
 
 
-def _harmed(trial: Trial, begun: tuple[str, ...], *allowed: int, **rest: object) -> int | None:
-    """A run with a fault around it, or the rest of one. Returns its exit code."""
+def _harmed(trial: Trial, begun: tuple[str, ...], *allowed: int, **rest: object) -> Command:
+    """A run with a fault around it, or the rest of one."""
     with trial.running(*begun, **rest) as command:
         pass
     trial.harmed(command, OK, FAILED, *allowed)
     trial.check_reasons(command)
-    return command.process.returncode
+    return command
 
 
 # ---- drivers and devices --------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def _failing_query(trial: Trial) -> None:
         layer |= {"LAYER_CLAIM": str(trial.rng.choice(NUMBERS)), "LAYER_BYTE": str(trial.rng.choice([0, 0xFF]))}
     else:
         layer[f"LAYER_{kind}"] = str(trial.rng.choice([*NUMBERS, *TEXTS] if kind == "FAILS" else [1, 3, 10]))
-    code = _harmed(trial, _begun(trial), NO_DEVICE, USAGE, environment=layer)
+    code = _harmed(trial, _begun(trial), NO_DEVICE, USAGE, environment=layer).process.returncode
     if kind == "CLAIM" and code in (OK, FAILED):
         trial.environment |= layer  # a run goes on with the claims that it began with
 
@@ -145,8 +145,9 @@ def _bad_cache(trial: Trial) -> None:
         variables, before = {"POCL_CACHE_DIR": str(place)}, ()
     else:
         variables, before = {"XDG_CACHE_HOME": str(place)}, ("env", "-u", "POCL_CACHE_DIR")
-    if _harmed(trial, _begun(trial), NO_DEVICE, environment=variables, before=before) != NO_DEVICE:
-        trial.found["other"].append(f"measured with the cache folder {variables}")
+    command = _harmed(trial, _begun(trial), NO_DEVICE, environment=variables, before=before)
+    if command.process.returncode != NO_DEVICE or "set POCL_CACHE_DIR to" not in command.said():
+        trial.found["other"].append(f"with the cache folder {variables} it says {command.said()[-600:]}")
 
 
 def _cache_lost(trial: Trial, file: Path) -> None:
@@ -190,7 +191,7 @@ def _bad_plug_in(trial: Trial) -> None:
     else:
         trial.plug_in = ("--path", str(site / "storm_plug_in.py"))
     trial.theirs = usable or not installed  # an installed one that cannot be imported is left out
-    code = _harmed(trial, _begun(trial), USAGE, environment={"PLUG_IN_FAULT": fault})
+    code = _harmed(trial, _begun(trial), USAGE, environment={"PLUG_IN_FAULT": fault}).process.returncode
     if (usable or installed) and code == USAGE:
         trial.found["other"].append(f"a plug-in with the fault {fault!r} refuses the run")
 

@@ -9,6 +9,7 @@ import collections
 import fcntl
 import os
 import random
+import re
 import shlex
 import threading
 import time
@@ -24,6 +25,7 @@ from tests.faulty import Command, whole_lines
 OK, INTERNAL, USAGE, NO_DEVICE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_LIMIT_S = 10.0  # until the processes of an ended run are gone
 REPORT_TIME_FACTOR = 10  # times the time of a report are its limit
+NO_REASON = re.compile(r"^clmembench: warning: |: the last line is torn and was dropped$")
 COLUMNS = ("lost", "hang", "traceback", "orphan", "left", "other")
 
 
@@ -132,7 +134,7 @@ class Trial:
     def check_reasons(self, command: Command) -> None:
         """One line says why nothing was measured; each record that failed has a reason of one line."""
         code = command.process.returncode
-        said = [line for line in command.said().splitlines() if line and not line.startswith("clmembench: warning: ")]
+        said = [line for line in command.said().splitlines() if line and not NO_REASON.search(line)]
         if code not in (OK, FAILED) and len(said) != 1:
             self.found["other"].append(f"exit code {code} is not said in one line: {command.said()[-2000:]}")
         for record in jsonl.read(self.file).records if whole_lines(self.file) else ():

@@ -177,3 +177,15 @@ def test_a_worker_that_dies_of_a_damaged_kernel_names_the_cache(cache):
         worker.probe()
     assert re.search(r"its process died of SIG\w+: PoCL's cache holds a kernel", str(died.value))
     assert f"remove the folder {cache}" in str(died.value)
+
+
+def test_a_file_in_the_folders_place_is_named_where_a_kernel_cannot_be_built(cache, monkeypatch):
+    pocl = [info for info in RUNTIME.devices() if "portable" in info.platform.lower()]
+    if not pocl:
+        pytest.skip("PoCL is not installed")
+    (file := cache / "file").touch()
+    monkeypatch.setenv("POCL_CACHE_DIR", str(file))  # PoCL takes it, since it may be written, and lists its device
+    with WorkerProcess(Job("opencl", pocl[0])) as worker, pytest.raises(WorkerError) as failed:
+        worker.probe()
+    assert f"cache folder {file} cannot be made: {file} is no folder: set POCL_CACHE_DIR" in str(failed.value)
+    assert not failed.value.last_words()

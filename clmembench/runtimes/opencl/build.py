@@ -13,7 +13,7 @@ import pyopencl as cl
 from clmembench.model import BuildError, Kernel, Value
 from clmembench.runtimes.build_errors import first_error
 from clmembench.runtimes.opencl.build_log import nvidia_facts
-from clmembench.runtimes.opencl.pocl_cache import cache_folder
+from clmembench.runtimes.opencl.pocl_cache import cache_folder, unusable_reason
 
 _QUERIES = {
     "private_bytes": cl.kernel_work_group_info.PRIVATE_MEM_SIZE,
@@ -36,17 +36,21 @@ class OpenCLKernel:
 
 
 def build_program(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Kernel]:
-    """Every kernel of the source, by name. Raises BuildError: the first error, and the log."""
+    """Every kernel of the source, by name. Raises BuildError: the first error, and the log; or PoCL's cache folder, which its
+    errors do not name."""
     try:
         program = _program(context, source, options)
         kernels = {k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options)) for k in program.all_kernels()}
-    except cl.RuntimeError as error:
-        log = str(error)
-        raise BuildError(first_error(log), log) from error
     except cl.Error as error:
-        raise BuildError(str(error).splitlines()[0], str(error)) from error
+        log = str(error)
+        if _is_pocl(context) and (reason := unusable_reason()):
+            raise BuildError(reason, "") from error
+        if isinstance(error, cl.RuntimeError):
+            raise BuildError(first_error(log), log) from error
+        raise BuildError(log.splitlines()[0], log) from error
     if not kernels:  # seen where a file of the driver's cache was cut short
-        raise BuildError(f"the driver built a program without kernels: remove its cache of programs{_cache_hint(context)}", "")
+        hint = f", {cache_folder()}" if _is_pocl(context) else ""
+        raise BuildError(f"the driver built a program without kernels: remove its cache of programs{hint}", "")
     return kernels
 
 
@@ -61,9 +65,8 @@ def compile_program(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[
     return {**facts, **_logged(context, device, kernel)}
 
 
-def _cache_hint(context: Any) -> str:
-    is_pocl = any("portable" in device.platform.name.lower() for device in context.devices)
-    return f", {cache_folder()}" if is_pocl else ""
+def _is_pocl(context: Any) -> bool:
+    return any("portable" in device.platform.name.lower() for device in context.devices)
 
 
 def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
