@@ -29,6 +29,7 @@ from clmembench.benchmarks import BANDWIDTH, axis, benchmark
 from clmembench.model import Fill, Work
 
 PLACE, _, FAULT = os.environ.get("PLUG_IN_FAULT", "").partition(" ")
+FAULT = compile(FAULT, "fault", "exec")  # of a text that raises KeyboardInterrupt Python makes SIGINT at its end
 if PLACE == "import":
     exec(FAULT)
 
