@@ -1,6 +1,7 @@
 """What every test shares: temporary files, locks among them, and a user's folder for data of its own, so that a run beside the
 tests does not stop them, and what the user has tuned does not change them."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(items):
     """The longest files first; pytest-xdist would begin with those that have most tests."""
     place = {name: number for number, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: place.get(item.path.stem, len(place)))
+
+
+def pytest_collection_finish():
+    """What was collected stays to the end: Python need not look through it again and again for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

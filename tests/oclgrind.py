@@ -317,7 +317,7 @@ FAULTS = {"none": 0, "race": 1, "local_race": 2, "out_of_bounds": 3, "divergence
 COST = Metric("cost", "ns", "ops", "cost", "lower")
 
 
-@benchmark(COST, suite="planted", source="", fault=axis(*FAULTS, "wrong", "death"))
+@benchmark(COST, suite="planted", source="these tests", fault=axis(*FAULTS, "wrong", "death"))
 def planted(device: Device, fault: str) -> Work:
     """A kernel with one fault, to see that it is found."""
     if fault == "death" and isinstance(device, Checked):

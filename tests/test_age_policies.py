@@ -51,6 +51,7 @@ def test_every_variant_is_simulated_as_its_name_says(ways):
 
 @pytest.mark.parametrize("name", ESTABLISHED_AGE_POLICIES)
 @pytest.mark.parametrize("ways", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (8, 16))])
+@pytest.mark.slow
 def test_an_established_variant_is_named_or_described(name, ways):
     found, probes = policy_of(aged_set(name, ways, 3), ways)
     assert found.value in (name, None)
@@ -144,6 +145,7 @@ def test_lines_that_come_in_no_older_than_the_last_hit_are_lru():
 
 @pytest.mark.parametrize("apart", [0.0, 0.08])
 @pytest.mark.parametrize("name", ["LRU_M2", "LRU_M3"])
+@pytest.mark.slow
 def test_single_accesses_name_what_laps_leave_open(name, apart):
     """As in a GPU whose next level has a near and a far part, so that misses of lines differ."""
     device = OneSet(lambda: HitAgedLines(INSERTION_AGES[name], 4), WAY_BYTES, HIT, MISS, 0.002, 3, clock=True, apart=apart)

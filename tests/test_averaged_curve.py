@@ -23,6 +23,7 @@ BLOCK = 128 * KIB
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_frames_that_collide_by_chance_are_no_level(seed: int) -> None:
     """Few pages in the random frames of a cache of 4 ways: at one place of the buffer its end has steps that are no levels."""
     caches = (Cache(plain(64, 8, 64), 64, 3), Cache(hashed(4096, 4, 64), 64, 21, frame_bytes=4 * KIB))

@@ -70,6 +70,7 @@ def test_one_latency_rounded_up_here_and_down_there_is_one_level():
 
 @pytest.mark.parametrize("giant", [2.0**32 - 30, 2.0**32 + 5, 1e15, -3.0])
 @pytest.mark.parametrize("share", ["one", "many"])
+@pytest.mark.slow
 def test_wrapped_differences_are_of_unknown_outcome(giant, share):
     """They make no level, and change nothing that the other accesses tell."""
     traces = traces_of(rows_of((SMALL,), WARM, QUIET))

@@ -102,6 +102,7 @@ def bare(policy="LRU", line=LINE, sector=LINE):
 
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO"])
+@pytest.mark.slow
 def test_walks_over_the_lines_of_a_crowds_set_tell_its_policy(policy):
     device, crowd = bare(policy)
     lines = replay(sets_by_crowds(crowd), answers(device))[-1]
@@ -114,6 +115,7 @@ def test_walks_over_the_lines_of_a_crowds_set_tell_its_policy(policy):
 @pytest.mark.parametrize(
     ("line", "sector"), [(128, 32), (64, 64), *(pytest.param(*one, marks=pytest.mark.slow) for one in ((128, 128), (256, 64)))]
 )
+@pytest.mark.slow
 def test_lines_of_a_crowds_sets_tell_line_and_sector(line, sector):
     device, crowd = bare(line=line, sector=sector)
     sets = replay(sets_by_crowds(crowd), answers(device))

@@ -41,6 +41,7 @@ def sets_of(device, lines):
 
 @pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "random"])
 @pytest.mark.parametrize("nearer", [NEARER, HASHED_NEARER], ids=["plain", "hashed"])
+@pytest.mark.slow
 def test_lines_of_one_set_are_found_behind_any_first_cache(policy, nearer):
     device = behind(policy, nearer)
     found = found_in(device)

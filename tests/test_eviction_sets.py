@@ -152,6 +152,7 @@ def test_only_numbers_of_sets_that_caches_have_are_believed():
 
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO", "random"])
+@pytest.mark.slow
 def test_a_tlb_is_told_by_two_orders_of_the_same_lines_where_their_caches_overflow(policy):
     device = machine(
         Cache(plain(16, 4, 64), 64, 5.0, "tree-PLRU"), Cache(plain(1024, 8, 64), 64, 30.0), memory=100.0,

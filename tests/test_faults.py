@@ -268,7 +268,7 @@ def test_a_folder_that_may_only_be_read(fake, tmp_path):
 def test_a_host_without_a_folder_for_temporary_files(fake, tmp_path):
     rest = {"before": WITHOUT_TEMPORARY, "cwd": Path("/proc"), "environment": {"TMPDIR": "/proc"}}
     code, said = ended(fake, tmp_path, *launches(tmp_path, "1"), **rest)
-    assert code == 3 and "space for temporary files" in said
+    assert code == 3 and "set TMPDIR to a folder that can be written" in said
 
 
 @pytest.mark.parametrize("moved", [True, False])
@@ -323,6 +323,7 @@ def end_while_stuck(package: Path, tmp_path: Path, args: tuple[str, ...], end: i
     return kept
 
 
+@pytest.mark.slow
 def test_a_run_that_is_ended_within_an_endless_kernel_leaves_nothing_and_goes_on(fake, tmp_path):
     """A run that is ended three times, each time another way and within another point, goes on each time, and at last to its
     end."""
@@ -344,6 +345,7 @@ def test_an_endless_kernel_on_pocl_ends_with_its_run(pocl, tmp_path, end, code):
 
 
 @pytest.mark.parametrize(("end", "open"), [(signal.SIGINT, True), (signal.SIGKILL, True), (signal.SIGKILL, False)])
+@pytest.mark.slow
 def test_a_run_that_is_ended_while_its_device_is_probed(fake, tmp_path, end, open):
     with Command(
         fake, launches(tmp_path, "1"), tmp_path, {"FAULTY_OPEN": "hang", "FAULTY_AT": str(tmp_path / "at")}
@@ -438,6 +440,7 @@ def leaping(tmp_path_factory) -> Path:
     return library
 
 
+@pytest.mark.slow
 def test_a_wall_clock_that_leaps_changes_nothing(pocl, tmp_path, leaping):
     environment = {"LD_PRELOAD": str(leaping), "LEAPING_CLOCK": str(time.CLOCK_REALTIME)}
     code, said = ended(pocl, tmp_path, *launches(tmp_path, "1,2"), environment=environment)
@@ -478,6 +481,7 @@ def test_event_stamps_that_leap_are_suspect(leapt, fault, says):
 
 
 @pytest.mark.parametrize("below_zero", [False, True])
+@pytest.mark.slow
 def test_the_clock_of_pocls_event_stamps_leaps_and_the_point_is_suspect(pocl, tmp_path, leaping, below_zero):
     """That clock counts from the start of the host: back by more than that and a stamp, of 64 bits without a sign, is huge."""
     uptime_s = int(time.clock_gettime(time.CLOCK_MONOTONIC_RAW))

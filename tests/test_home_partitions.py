@@ -80,6 +80,7 @@ def measured(device: TwoPartitions) -> tuple[Residence, FarPartition | str]:
     return near, replay(measure_far_partition(level, near), answers)
 
 
+@pytest.mark.slow
 def test_both_partitions_and_both_memories() -> None:
     near, far = measured(TwoPartitions())
     assert isinstance(far, FarPartition)

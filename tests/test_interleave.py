@@ -241,6 +241,7 @@ def test_a_run_without_any_is_as_it_was(tmp_path, capsys, programs):
     assert {r.benchmark for r in jsonl.read(path).records} == {"stream"}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_goes_on_with_its_references(both, tmp_path, capsys):
     path = tmp_path / "r.jsonl"
     whole = both[0].read_text()

@@ -71,6 +71,7 @@ def test_the_policy_behind_a_first_cache_is_told_by_single_accesses_that_miss_it
     assert [found[name].value for name in NAMES] == [256 * KIB, 64, 8, 512, policy]
 
 
+@pytest.mark.slow
 def test_a_first_cache_with_lines_of_two_sectors_is_told_by_lines():
     cache = Cache(hashed(64, 8, 128), 128, 28.0, "NRU", sector_bytes=64)
     device = machine(cache, memory=60.0, tlbs=(Tlb(Sets((36,)), 4096, 10.0),))

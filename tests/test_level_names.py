@@ -141,6 +141,7 @@ def test_far_apart_accesses_to_few_lines_fit_a_known_last_cache():
 @pytest.mark.parametrize(
     ("known", "name"), [pytest.param([], "slowest seen", marks=pytest.mark.slow), (["--last-cache", "256KiB"], "DRAM")]
 )
+@pytest.mark.slow
 def test_the_command_takes_the_size_of_the_last_cache(tmp_path, known, name):
     path = tmp_path / "t.csv"
     write_csv(path, *rows_of((SMALL, LARGE), [*WARM, *((size, 64, 2, 1) for size in (256 * KIB, 2 * MIB))]))

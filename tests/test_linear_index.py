@@ -46,6 +46,7 @@ def answers(device):
 
 
 @pytest.mark.parametrize(("sets", "ways", "policy"), [(512, 4, "LRU"), (512, 4, "random"), (64, 6, "random"), (256, 8, "LRU")])
+@pytest.mark.slow
 def test_the_number_of_sets_and_their_bits_follow_from_differences(sets, ways, policy):
     device = machine(folded(sets, ways), policy)
     whole = sets * ways * LINE

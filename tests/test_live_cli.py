@@ -93,6 +93,7 @@ def test_a_build_that_computes_wrongly_is_no_speed_and_exits_with_4(tmp_path):
     assert {r.process for r in jsonl.read(tmp_path / "r-b.jsonl").records} == {0}
 
 
+@pytest.mark.slow
 def test_a_budget_that_ends_before_the_first_look_is_undecided_and_exits_with_6(tmp_path):
     done = live(*POINT, "--budget", "1ms", "-o", str(tmp_path / "r"))
     assert done.returncode == 6, done.stderr
@@ -120,6 +121,7 @@ def test_a_side_that_has_no_devices_to_name_is_a_failure_in_one_line(tmp_path, l
     assert not list(tmp_path.glob("*.jsonl"))
 
 
+@pytest.mark.slow
 def test_an_environment_reaches_only_its_side(tmp_path):
     done = live(*POINT, "--budget", "1ms", "--b-env", "POCL_MAX_PTHREAD_COUNT=1", "-o", str(tmp_path / "r"))
     assert done.returncode in (4, 6), done.stderr  # another number of compute units may be other work

@@ -63,6 +63,7 @@ def test_a_generated_matrix_is_its_seeds(name):
     assert not np.array_equal(a.values, other.values)
 
 
+@pytest.mark.slow
 def test_usual_sizes_are_those_documented():
     nx, ny, nz = matrices.SPE10_CELLS
     reservoir = matrices.generate("reservoir", 0)

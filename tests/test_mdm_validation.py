@@ -79,6 +79,7 @@ def copied(measured, tmp_path, change=lambda record: record, predictions=True) -
     return path
 
 
+@pytest.mark.slow
 def test_over_300_configurations_are_held_against_frozen_predictions(measured):
     folder, found = measured
     assert len(found["points"]) == 336 and found["state"] == "frozen" and found["left"] == {}

@@ -145,6 +145,7 @@ def problems(found: Outcome) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OURS)
+@pytest.mark.slow
 def test_no_point_of_a_benchmark_has_a_finding(outcome, name):
     found = problems(outcome(name))
     assert not found, f"{len(found)} findings in {name}, the first ones:\n" + "\n\n".join(found[:3])
@@ -157,6 +158,7 @@ def test_no_combination_of_values_has_a_finding(every_outcome, name):
     assert not found, f"{len(found)} findings in {name}, the first ones:\n" + "\n\n".join(found[:3])
 
 
+@pytest.mark.slow
 def test_benchmarks_with_further_combinations_are_named(outcome):
     """Of every other benchmark the fast points have each combination of values with each tuned one."""
     for name in set(OURS) - set(oclgrind.LARGE):
@@ -175,6 +177,7 @@ def test_benchmarks_with_further_combinations_are_named(outcome):
 
 
 @pytest.mark.parametrize("name", OURS)
+@pytest.mark.slow
 def test_every_value_of_an_axis_is_run(outcome, name):
     benchmark, points = discovered()[name], outcome(name).points
     info = replace(simulator_devices()[0][0], features=frozenset(points[0]["features"]))
@@ -210,6 +213,7 @@ def test_a_point_is_left_out_only_where_another_kind_of_device_is_asked_the_very
 
 
 @pytest.mark.parametrize("name", oclgrind.ROUNDS)
+@pytest.mark.slow
 def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(outcome, name, tmp_path):
     ran = {p["point"]: p["status"] for p in outcome(name).points if p["point"].startswith(oclgrind.ONE_GROUP)}
     assert list(ran.values()) == ["ok"] * len(oclgrind.ROUNDS[name])
@@ -219,11 +223,13 @@ def test_at_the_points_that_are_to_have_several_rounds_a_work_group_has_them(out
         assert work.commands[0].global_size[0] // work.commands[0].local_size[0] > held.work_groups, params
 
 
+@pytest.mark.slow
 def test_a_cube_that_is_transformed_has_several_rounds_of_bands(outcome):
     sizes = {p["params"]["size"] for p in outcome("mnf_transform").points[1:]}
     assert sizes and all(parse_cube_size(size).bands > 2 * oclgrind.STAGED_BANDS for size in sizes)
 
 
+@pytest.mark.slow
 def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):
     files = {path.stem: path.read_text(encoding="utf-8") for path in oclgrind.KERNELS.glob("*.cl")}
     kernels = {f"{file}.{k}" for file, text in files.items() for k in re.findall(r"^\s*kernel void (\w+)", text, re.MULTILINE)}
@@ -232,6 +238,7 @@ def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):
     assert kernels - launched == set(CANNOT)
 
 
+@pytest.mark.slow
 def test_every_race_that_is_meant_is_seen(outcome):
     seen = {meant(f) for name in OURS for p in outcome(name).points for f in findings(p)}
     assert seen - {None} == MEANT

@@ -289,6 +289,7 @@ def test_what_it_measures_are_points_of_its_benchmarks(kind, features):
         assert next(sweep.explore(selected_benchmarks(selection)[0], info, selection))
 
 
+@pytest.mark.slow
 def test_a_small_budget_leaves_lines_out_and_keeps_the_file(tmp_path, capsys):
     path = tmp_path / "new.jsonl"
     code, out, _ = call(capsys, "-d", "0", "--budget", "1s", "--processes", "1", "-o", path)

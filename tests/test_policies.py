@@ -49,6 +49,7 @@ def test_a_deterministic_policy_is_named(name, ways):
 
 
 @pytest.mark.parametrize("form", range(4))
+@pytest.mark.slow
 def test_every_form_of_nru_is_nru(form):
     lines = walk(10, 2000, 3)
     assert infer_policy(8, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["NRU"][form], 8, lines))], IDS).value == "NRU"

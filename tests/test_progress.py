@@ -67,6 +67,7 @@ def test_ctrl_c_gives_the_terminal_back_and_names_the_command_that_resumes(measu
     assert len(jsonl.read(tmp_path / "r.jsonl").records) == 2
 
 
+@pytest.mark.slow
 def test_a_run_into_a_pipe_whose_reader_left_is_measured_to_its_end(fake, tmp_path):
     locks = {"PYTHONPATH": str(fake), "CLMEMBENCH_LOCKS": str(tmp_path)}
     started = subprocess.Popen(

@@ -53,6 +53,7 @@ def answers(device: Machine):
         pytest.param(4096, 11, "random", 64, 4096, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.slow
 def test_lines_stay_for_as_many_bytes_as_a_cache_holds(sets: int, ways: int, policy: str, line: int, frame: int) -> None:
     """Whatever maps lines to sets and whatever is replaced; a line longer than the distance of loads counts as its bytes."""
     cache = Cache(hashed(sets, ways, line), line, 25.0, policy, frame_bytes=frame)
@@ -65,6 +66,7 @@ def test_lines_stay_for_as_many_bytes_as_a_cache_holds(sets: int, ways: int, pol
     assert found.evidence
 
 
+@pytest.mark.slow
 def test_where_others_use_the_core_the_outcomes_are_told_by_what_is_seen() -> None:
     """Laps show no plateau of the third cache, and a quarter of all accesses is late, hits too."""
     second, third = Cache(hashed(1024, 8), LINE, 25.0), Cache(hashed(8192, 16), LINE, 70.0, "random", frame_bytes=4096)

@@ -56,6 +56,7 @@ def ramp(seed, sets, ways, victims, page, policies=frozenset()):
 @pytest.mark.parametrize("page", [0, PAGE])
 @pytest.mark.parametrize(("victims", "policy"), [("lru", "LRU"), ("random", "random")])
 @pytest.mark.parametrize(("sets", "ways"), [(1024, 8), (512, 16), (1536, 4)])
+@pytest.mark.slow
 def test_the_growth_of_misses_tells_the_sets(page, victims, policy, sets, ways):
     found = [number_by_ramp(*ramp(seed, sets, ways, victims, page, frozenset({policy}))) for seed in range(3)]
     assert set(found) <= {sets, None} and sets in found

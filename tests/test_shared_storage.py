@@ -136,6 +136,7 @@ def test_an_idle_wait_that_evicts_gives_no_verdict():
 
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("noise", [0.02, 0.1, 0.4])
+@pytest.mark.slow
 def test_noise_makes_no_wrong_verdict(noise, seed):
     nbytes = (16 * KIB, 12 * KIB, 12 * KIB, 4 * KIB, 4 * KIB)
     hits = {**HITS, "constant": 28}

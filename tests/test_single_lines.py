@@ -55,6 +55,7 @@ def tlbs_of(machine):
         ("Apple M1, P core", (160, 16384, 160, 1), (3072, 16384, 12, 256)),
     ],
 )
+@pytest.mark.slow
 def test_a_cpus_tlbs(name, first, second):
     levels = tlbs_of(PUBLISHED[name]())
     assert tuple(levels[0].findings[one].value for one in NAMES) == first

@@ -69,6 +69,7 @@ class SlicedCache:
         return count
 
 
+@pytest.mark.slow
 def test_a_tlb_whose_penalty_is_less_than_lines_differ_by_is_found():
     device = SlicedCache()
     chase = ChaseLayout("global_cg", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(400_000,))
@@ -157,6 +158,7 @@ def tlbs_of_machine(*tlbs, caches, memory=600.0, l1_virtual=False, seed=3, noise
     return [{name: finding.value for name, finding in level.findings.items()} for level in found]
 
 
+@pytest.mark.slow
 def test_a_tlb_behind_the_first_cache_and_an_uneven_second_one_are_found():
     first, second = Tlb(plain(8, 4, 64 * KIB), 64 * KIB, 20.0), Tlb(uneven([12, *[6] * 17]), 64 * KIB, 60.0)
     caches = (Cache(plain(64, 4, 128), 128, 30.0), Cache(plain(1024, 8, 128), 128, 150.0))
@@ -213,6 +215,7 @@ def by_turns(ways):
     ],
 )
 @pytest.mark.parametrize("seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed != 1 else []) for seed in range(6)])
+@pytest.mark.slow
 def test_unequal_sets_are_found_wherever_arrays_begin(sets, text, seed):
     found = tlb_levels(sets, seed, nearer=seed % 2 == 1, noise=0.001)[-1]
     assert [found[name].value for name in ("ways", "sets", "entries")] == [text, len(sets.ways), sum(sets.ways)]
@@ -262,6 +265,7 @@ def test_fewer_entries_than_pages_that_fit_are_no_answer():
 
 @pytest.mark.parametrize("sets", [uneven([17, *[8] * 6]), pytest.param(by_turns([12, 12, *[8] * 5]), marks=pytest.mark.slow)])
 @pytest.mark.parametrize("policy", ["random", "NRU"])
+@pytest.mark.slow
 def test_unequal_sets_whose_pages_do_not_all_miss_are_not_told_as_equal(sets, policy):
     found = tlb_levels(sets, 1, nearer=True, policy=policy)[-1]
     assert found["ways"].value is None and found["entries"].value in (None, sum(sets.ways))
@@ -293,6 +297,7 @@ def test_plain_bits_choose_sets_whatever_their_policies():
     assert with_plain_bits(odd, 3) is None and with_plain_bits(odd, 2) == odd
 
 
+@pytest.mark.slow
 def test_an_end_whose_misses_cost_nothing_is_no_level_before_the_first():
     machine = random_hierarchy(47120)  # of one cache and two TLBs; noise shows an end at 15 pages
     limits = ProbeLimits(

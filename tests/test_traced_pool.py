@@ -90,10 +90,12 @@ MIXED = [((0,), False), ((5,), False), ((1, 3), False), ((1, 3), True)]
 
 
 @pytest.mark.parametrize("bits, together", [*(pytest.param(*one, marks=pytest.mark.slow) for one in MIXED), ((0, 2, 5), True)])
+@pytest.mark.slow
 def test_sets_are_counted_where_frames_choose_what_the_offset_chooses_too(bits, together):
     assert sets_of(cpu(mixed(bits, together))) == 512
 
 
+@pytest.mark.slow
 def test_nothing_is_told_of_too_few_pages():
     assert sets_of(cpu(plain(1024, 16, LINE)), most_bytes=3 * MIB) is None
 

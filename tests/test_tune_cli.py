@@ -54,6 +54,7 @@ def version(records: Path) -> int:
     return jsonl.read(records).header.benchmarks["reduction"].version
 
 
+@pytest.mark.slow
 def test_tune_says_what_it_found_of_each_point_and_keeps_every_record(tuned):
     shapes, records, done = tuned
     assert done.returncode == 0, done.stderr

@@ -386,6 +386,7 @@ def test_a_stored_run_is_shown_in_every_form_and_by_show_and_report(stored, tmp_
     assert "as table 6" in (tmp_path / "r.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_small_cube_is_measured_kept_and_told(tmp_path, capsys, monkeypatch):
     path = tmp_path / "new.jsonl"
     args = ("-d", "0", "--size", "61x7x18", "--processes", "1", "--seed", "5", "--json", "-o", path)

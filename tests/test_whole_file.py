@@ -83,6 +83,7 @@ def test_a_writer_that_is_killed_leaves_the_old_file_or_the_whole_new_one(tmp_pa
 
 @pytest.mark.parametrize("dies_before", [True, False])
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.slow
 def test_stored_configurations_outlive_a_writer_that_is_killed(tmp_path, way, step, dies_before):
     path = tmp_path / "tuning.toml"
     tuned.save(path, [ENTRY])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -173,7 +174,7 @@ def _failing_entries(names: Iterable[str]) -> Mapping[str, str]:
 
 def _read(path: Path, number: int) -> list[tuple[Benchmark, Path]]:
     """The benchmarks of a folder or file, and the file of each."""
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110 - that of Path raises where a name is too long
         raise ExternalError(f"--path {path}: there is no such folder: `clmembench new NAME -o DIR` makes a benchmark")
     chosen = _chosen_files(path)
     problem = problem_of_import(path, ()) if chosen and _loaded.needs_trial else None

@@ -106,6 +106,9 @@ def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: byte
     return made
 
 
+ENDED = "a process that read the runs was ended from outside, perhaps for lack of memory: report fewer runs at once"
+
+
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
     """Digests of all runs, in their order, by that many processes; no run is held longer than its digest takes. Raises
     ResultsError and SpecError, and WorkerError where such a process was ended from outside."""
@@ -116,6 +119,9 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
     before = set(active_children())
     try:
         pool, found = _shared_out(one, paths, workers)
+    except BrokenProcessPool as error:
+        _kill_new(before)
+        raise WorkerError(ENDED) from error
     except (OSError, RuntimeError):  # no /dev/shm to write to, or no more files, processes or threads
         _kill_new(before)
         pool, found = None, map(one, paths)
@@ -124,8 +130,7 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
     except BaseException as error:  # a worker died, Ctrl-C, or a file that is none: what the others are at is wanted no more
         _kill_new(before)
         if isinstance(error, BrokenProcessPool):
-            why = "perhaps because the host ran out of memory: report fewer runs at once"
-            raise WorkerError(f"a process that read the runs was ended from outside, {why}") from error
+            raise WorkerError(ENDED) from error
         raise
     finally:
         if pool is not None:
@@ -143,8 +148,11 @@ def _shared_out(
 
 def _kill_new(before: Set[BaseProcess]) -> None:
     """End the processes that were started since."""
-    for worker in set(active_children()) - before:
+    ended = set(active_children()) - before
+    for worker in ended:
         worker.kill()
+    for worker in ended:
+        worker.join()
 
 
 @contextmanager
