@@ -59,8 +59,8 @@ def wait(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[str]:
-    """Wait until nothing is in the way of measuring a device, for `most_s` seconds at most: what still is. `waiting` is told
-    what it is each time."""
+    """Wait for at most `most_s` seconds until no other program disturbs a measurement on the device. Returns what still
+    disturbs it. `waiting` is called with that list before each pause."""
     end = clock() + most_s
     while True:
         found = look(info).complaints(info.kind)

@@ -161,8 +161,9 @@ def _group_keys(info: DeviceInfo) -> Iterator[Hashable]:
 
 
 def _card_key(info: DeviceInfo) -> Hashable | None:
-    """What knows a card under every name; None where nothing does. A UUID that is made of the slot knows no card that stays
-    there, and a part of a GPU may have the UUID of the whole."""
+    """The key of a card under every name, from its UUID; None without one. A UUID that is made of the PCI slot is left out,
+    since another card may be in that slot. A part of a GPU may have the UUID of the whole, so the compute units are part of
+    the key."""
     uuid = driver_uuid(info)
     of_a_place = len(uuid) == 32 and sum(uuid[n : n + 2] != "00" for n in range(0, 32, 2)) <= MAX_BYTES_OF_A_PLACE
     return (info.kind, uuid, info.compute_units) if uuid and not of_a_place else None

@@ -224,7 +224,7 @@ class Slope:
         )
 
     def at(self, n: int) -> Work:
-        """The Work of n operations. Raises DeclarationError where that is none."""
+        """The Work of n operations. Raises DeclarationError where the function returns anything else."""
         found = self.work(n)
         declared.kind(f"Slope.work({n})", found, Work)
         return found

@@ -38,8 +38,8 @@ LARGE_LEVEL_OVERFLOW = 1.3  # times a large level, which the first accesses of p
 class UnitSize:
     """A size in bytes that was looked for, or None and why not; then `least` is its lower bound, 0 where there is none.
     `is_answered` is False where a probe got no answer, so that further ones are not worth asking; `is_prefetched` is True where
-    a prefetcher brings more than any line. `beside`: how far away what it brings lies, where that is not next to the size, and
-    `reason` is that it does so at some misses alone."""
+    a prefetcher fetches more than one line. `beside` is the distance in bytes of the lines that it fetches, where they are not
+    adjacent; `reason` then says that it fetches them at some misses only."""
 
     nbytes: int | None
     reason: str = ""

@@ -201,7 +201,7 @@ def _needs_each_line(probe: LevelProbe, sets: SetGeometry) -> Inquiry[bool]:
     """True if one line more than the ways overflows them only as long as none is left out: of several sets, over which a hash
     may lay them at every stride of a power of two alike, one alone would overflow."""
     if probe.counting is not None or probe.chase.control_bytes:
-        return True  # pages are told by differences of laps
+        return True  # a TLB is found by differences of laps, which this test does not have
     lines = [number * sets.way_bytes for number in range((sets.ways or 0) + 1)]
     for left_out in lines:
         text = listed([line for line in lines if line != left_out])

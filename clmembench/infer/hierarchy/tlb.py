@@ -147,7 +147,7 @@ def _first_level(pages: PageProbe, seen: Overflow) -> Inquiry[TlbGeometry | None
         seen = whole
     level = yield from _level_at(pages, seen, page, paged)
     while level is not None:
-        # pairs that overflow a further level too are told apart by that one's pages, which may be larger
+        # where pairs of accesses overflow a second TLB too, they show that TLB's page, which may be larger
         shorter = yield from shorter_page(pages, level)
         if not shorter and (yield from page_is_confirmed(pages.asked, pages.chase, level)):
             break
