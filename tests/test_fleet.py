@@ -148,8 +148,8 @@ def test_a_worker_that_dies_while_others_are_started_leaves_none_behind(monkeypa
     """As one that is killed before the last has its work: the pool does not know that one yet, and would wait for it."""
 
     class Broken(ProcessPoolExecutor):
-        def map(self, *args, **options):
-            self.submit(time.sleep, 600)
+        def submit(self, *args):
+            super().submit(time.sleep, 600)
             raise BrokenProcessPool("a worker died")
 
     monkeypatch.setattr(digests, "ProcessPoolExecutor", Broken)

@@ -133,18 +133,26 @@ def test_a_program_that_cannot_run_or_crashes_says_so(tmp_path, text, says):
 # ---- report's workers -------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def reporting(fake, tmp_path):
-    """A report of many runs, of which its workers wait for one that never comes."""
-    slow = tree(tmp_path / "slow")
+def slow_report(folder: Path, more: str = "") -> Path:
+    """The package with a report whose workers wait for a run that never comes."""
+    slow = tree(folder / "slow")
     with (slow / "clmembench" / "report" / "digests.py").open("a") as file:
-        file.write("\n\ndef sheet_of(run, sheets):\n    import time\n    time.sleep(600)\n")
-    paths = []
-    for number in range(14):
-        paths.append(str(tmp_path / f"{number}.jsonl"))
-        with Writer(Path(paths[-1]), header(device(), cards={"stream": STREAM}, run_id=f"RUN{number:023d}")) as writer:
+        file.write("\n\ndef sheet_of(run):\n    import time\n    time.sleep(600)\n" + more)
+    return slow
+
+
+def runs(folder: Path) -> list[str]:
+    """Enough run files that a report starts workers, and where to write the report."""
+    paths = [str(folder / f"{number}.jsonl") for number in range(14)]
+    for number, path in enumerate(paths):
+        with Writer(Path(path), header(device(), cards={"stream": STREAM}, run_id=f"RUN{number:023d}")) as writer:
             writer.write(record("stream", {"op": "copy"}, series([1000, 1001] * 8, nbytes=1_000_000)))
-    with Command(slow, ("report", *paths, "-o", str(tmp_path / "r.html")), tmp_path) as command:
+    return [*paths, "-o", str(folder / "r.html")]
+
+
+@pytest.fixture
+def reporting(tmp_path):
+    with Command(slow_report(tmp_path), ("report", *runs(tmp_path)), tmp_path) as command:
         assert within(200, lambda: len(workers(command)) >= 2), command.said()
         yield command
 
@@ -181,6 +189,22 @@ def test_a_worker_gets_no_ctrl_c_however_young_it_is_and_a_report_that_gets_one_
     reporting.interrupt()
     assert reporting.wait(200) == 130 and reporting.gone()
     assert "Traceback" not in reporting.said()
+
+
+INTERRUPTED_AT_ONCE = """
+
+class ProcessPoolExecutor(ProcessPoolExecutor):
+    def submit(self, *args):
+        os.kill(os.getpid(), signal.SIGINT)  # held back here: it comes at the moment at which the last worker has been started
+        return super().submit(*args)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")
+def test_a_ctrl_c_that_comes_while_workers_are_started_ends_them_too(tmp_path):
+    with Command(slow_report(tmp_path, INTERRUPTED_AT_ONCE), ("report", *runs(tmp_path)), tmp_path) as command:
+        assert command.wait(200) == 130 and command.gone()
+        assert "Traceback" not in command.said()
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU has no workers")

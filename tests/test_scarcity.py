@@ -74,15 +74,18 @@ def test_a_current_folder_that_is_gone_costs_nothing_until_it_is_needed(tmp_path
     "error",
     [OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EROFS, "Read-only"), RuntimeError("no new thread")],
 )
-@pytest.mark.parametrize("where", ["__init__", "map"])
+@pytest.mark.parametrize("where", ["__init__", "submit"])
 def test_runs_are_read_by_one_process_where_no_pool_can_be_had(tmp_path, monkeypatch, error, where):
     class Pool:
         def __init__(self, *_, **__):
             if where == "__init__":
                 raise error
 
-        def map(self, *_, **__):
+        def submit(self, *_):
             raise error
+
+        def shutdown(self):
+            return
 
     paths: list[Path] = [stored(tmp_path, n) for n in range(3)]
     monkeypatch.setattr(digests, "ProcessPoolExecutor", Pool)

@@ -6,8 +6,9 @@ import gc
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,8 +28,6 @@ from clmembench.report.parts import Part
 from clmembench.report.rows import judged_rows, point_labels, sheet_of
 from clmembench.report.verdict_cells import Cell
 from clmembench.results import jsonl
-from clmembench.specs import sheets
-from clmembench.specs.sheets import SpecSheet
 
 
 class WorkerError(Exception):
@@ -59,11 +58,11 @@ class Digest:
     headlines: Mapping[str, Cell]
 
 
-def digest(path: Path, strict: bool = False, sheets: Sequence[SpecSheet] | None = None) -> Digest:
+def digest(path: Path, strict: bool = False) -> Digest:
     """One run, read, judged and derived, in short. Raises ResultsError and SpecError."""
     run = jsonl.read(path, strict)
     cards = {name: _in_its_unit(card) for name, card in run.header.benchmarks.items()}
-    sheet = sheet_of(run, sheets)
+    sheet = sheet_of(run)
     run, table = judged_rows(replace(run, header=replace(run.header, benchmarks=cards)), sheet)
     header = run.header
     names = point_labels(table)
@@ -94,56 +93,71 @@ def _in_its_unit(card: Card) -> Card:
     return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
 
 
-def kept_digest(path: Path, strict: bool, sheets: Sequence[SpecSheet], key: bytes | None) -> Digest:
+def kept_digest(path: Path, strict: bool, key: bytes | None) -> Digest:
     """As `digest`, from the cache next to the run where it is there. Digests of files with bad lines are not cached."""
     entry = digest_cache.entry(path, key)
     found: Digest | None = entry.read(Digest) if entry is not None else None
     if found is not None:
         return replace(found, path=str(path))
-    made = digest(path, strict, sheets)
+    made = digest(path, strict)
     if entry is not None and not made.notes:
         entry.write(made)
     return made
 
 
+AT_ONCE = 4  # runs that a process is given at once
 ENDED = "a process that read the runs was ended from outside, perhaps for lack of memory: report fewer runs at once"
 
 
 def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Digest]:
     """Digests of all runs, in their order, by that many processes; no run is held longer than its digest takes. Raises
     ResultsError and SpecError, and WorkerError where such a process was ended from outside."""
-    one = partial(kept_digest, strict=strict, sheets=sheets.all_sheets(), key=digest_cache.user_key())
+    # small: what does not fit into a pipe at once keeps a process that is interrupted from ending (CPython gh-94777)
+    one = partial(kept_digest, strict=strict, key=digest_cache.user_key())
     if workers < 2:
         yield from map(one, paths)
         return
     before = set(active_children())
+    pool = None
     try:
-        pool, found = _shared_out(one, paths, workers)
-    except BrokenProcessPool as error:
-        _kill_new(before)
-        raise WorkerError(ENDED) from error
-    except (OSError, RuntimeError):  # no /dev/shm to write to, or no more files, processes or threads
-        _kill_new(before)
-        pool, found = None, map(one, paths)
-    try:
+        try:
+            pool, found = _shared_out(one, paths, workers)
+        except BrokenProcessPool:
+            raise
+        except (OSError, RuntimeError):  # no /dev/shm to write to, or no more files, processes or threads
+            _kill_new(before)
+            found = map(one, paths)
         yield from found
-    except BaseException as error:  # a worker died, Ctrl-C, or a file that is none: what the others are at is wanted no more
+    except BaseException as error:  # a worker died, Ctrl-C, or an invalid file: the results of the other workers are not needed
+        if pool is not None:
+            pool.shutdown(wait=False, cancel_futures=True)  # first: else the pool's thread fails on what has been cancelled
         _kill_new(before)
         if isinstance(error, BrokenProcessPool):
             raise WorkerError(ENDED) from error
         raise
     finally:
         if pool is not None:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown()
 
 
 def _shared_out(
     one: Callable[[Path], Digest], paths: Sequence[Path], workers: int
-) -> tuple[ProcessPoolExecutor | None, Iterator[Digest]]:
+) -> tuple[ProcessPoolExecutor, Iterator[Digest]]:
     """The processes and what they will answer. Raises OSError and RuntimeError where the host does not give that many."""
     with fresh_interpreter.inherited(), _ctrl_c_held():
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
-        return pool, pool.map(one, paths, chunksize=4)
+        answers = deque(pool.submit(_each, one, paths[first : first + AT_ONCE]) for first in range(0, len(paths), AT_ONCE))
+        return pool, _in_order(answers)
+
+
+def _each(one: Callable[[Path], Digest], paths: Sequence[Path]) -> list[Digest]:
+    return list(map(one, paths))
+
+
+def _in_order(answers: deque[Future[list[Digest]]]) -> Iterator[Digest]:
+    """All answers; unlike the pool's own `map` it cancels none, which its thread does not expect where a worker has died."""
+    while answers:
+        yield from answers.popleft().result()
 
 
 def _kill_new(before: Set[BaseProcess]) -> None:
@@ -159,12 +173,20 @@ def _kill_new(before: Set[BaseProcess]) -> None:
 def _ctrl_c_held() -> Iterator[None]:
     """While the block runs, Ctrl-C waits, and processes that it starts never get one: it is this one's to handle, and one that
     is still importing would end in a traceback."""
+    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers, and alone gets a Ctrl-C
+        yield
+        return
     resource_tracker.ensure_running()  # else it is started with the first worker, and lets Ctrl-C through from there on
+    noted: list[int] = []  # by a handler too, as a library's threads do not block what this thread does
+    handler = signal.signal(signal.SIGINT, lambda number, frame: noted.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+        if noted and callable(handler):
+            handler(signal.SIGINT, None)
 
 
 def _start_worker() -> None:
