@@ -24,10 +24,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.unsettled_levels import UNKNOWN_NUMBER_MARK
 from clmembench.model import Answer, CacheLevel, Finding, Hierarchy, Probe
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.unsettled_levels import UNKNOWN_NUMBER_MARK
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.plan import replay
 from scripts.trace_error_rate import Row, judged, outcomes, print_wrong, sentence, table, true_cache, true_tlbs, write_block
 from tests.hierarchies import random_hierarchy
 from tests.published import PUBLISHED

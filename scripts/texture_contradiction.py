@@ -12,15 +12,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.infer.classic.contradiction import overflow_traces, read_overflow_traces
-from clmembench.infer.classic.methods import ClassicReadings
-from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
-from clmembench.infer.classic.wong import read_wong, wong_chases
 from clmembench.model import Answer, Inquiry
-from clmembench.plan.hierarchy import replay
 from clmembench.report import render
-from clmembench.report.hierarchy.classic_table import classic_section
 from clmembench.report.section import table
+from clmembench.studies.hierarchy.classic.contradiction import overflow_traces, read_overflow_traces
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings
+from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
+from clmembench.studies.hierarchy.classic.wong import read_wong, wong_chases
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.views.classic_table import classic_section
 from tests.simulated import Cache, Machine, Noise, Sets, plain
 from tests.simulated import Path as Way
 

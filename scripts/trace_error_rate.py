@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-from clmembench.infer.replacement.policy_rates import ALIKE_WITH_TWO_WAYS
-from clmembench.infer.trace.level_names import MEMORY, SLOWEST
-from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses, CacheLevel, Finding
+from clmembench.studies.hierarchy.replacement.policy_rates import ALIKE_WITH_TWO_WAYS
+from clmembench.studies.traces.level_names import MEMORY, SLOWEST
+from clmembench.studies.traces.traces import infer_from_traces
 from tests.hierarchies import random_trace_set
 from tests.simulated import Cache, Path, Tlb, tlbs_of
 

@@ -15,13 +15,13 @@ import numpy as np
 from numba import njit
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.memory_divergence import (
+from clmembench.model import DeviceInfo, Point, Record, Trace
+from clmembench.studies.memory_divergence.benchmarks.memory_divergence import (
     DEPENDENT_PER_INTERVAL,
     INTERVAL_INSTRUCTIONS,
     LOAD_INSTRUCTIONS,
     STORE_INSTRUCTIONS,
 )
-from clmembench.model import DeviceInfo, Point, Record, Trace
 from tests.builders import clock, device, record, series
 
 SAMPLES = 12

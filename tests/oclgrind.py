@@ -21,9 +21,7 @@ from typing import Any, Literal
 import numpy as np
 import pyopencl as cl
 
-from clmembench.benchmarks import axis, benchmark, discovered
-from clmembench.benchmarks.chase import evict, spaces
-from clmembench.benchmarks.mnf import mnf_kernels
+from clmembench.benchmarks import axis, benchmark, discovered, spaces
 from clmembench.measure import probe
 from clmembench.measure.sampling import POISON_BYTE, check_outputs
 from clmembench.model import (
@@ -57,6 +55,8 @@ from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.device import OpenCLDevice, OpenCLKernel
 from clmembench.runtimes.opencl.info import simulator_devices
+from clmembench.studies.hierarchy.benchmarks import evict
+from clmembench.studies.mnf.benchmarks import mnf_kernels
 from tests.oclgrind_requests import request
 
 # modules whose benchmarks have the same names

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from clmembench.analysis import ab_decision
+from clmembench.studies.ab import ab_decision
 
 MAX_ROUNDS = 88  # rounds that a budget of two minutes has of a short point
 

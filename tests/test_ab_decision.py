@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from clmembench.analysis import ab_decision
+from clmembench.studies.ab import ab_decision
 from tests.paired_rounds import HOSTS, decided
 
 RUNS = 250

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from clmembench.analysis import ab_outcome
-from clmembench.analysis.ab_case import MAX_WORK_DIFFERENCE, Case, different_work
 from clmembench.benchmarks import discovered
-from clmembench.measure import ab_rounds
-from clmembench.measure.ab_rounds import Side, conclude, find_cases, run_rounds
 from clmembench.measure.job import ProbeResult
 from clmembench.model import Record
 from clmembench.plan.budget import Deadline
 from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
+from clmembench.studies.ab import ab_outcome, ab_rounds
+from clmembench.studies.ab.ab_case import MAX_WORK_DIFFERENCE, Case, different_work
+from clmembench.studies.ab.ab_rounds import Side, conclude, find_cases, run_rounds
 from tests.builders import header, record, run, series
 
 FOUND = ProbeResult(FAKE_DEVICE_INFO.features, 1.0, "test", 1.0)

@@ -8,11 +8,12 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.cli import app, exit_codes, session
 from clmembench.model import Metric
-from clmembench.plan import advise, sweep
+from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.report import rows
-from clmembench.report.sections import advice_table
 from clmembench.results import jsonl
+from clmembench.studies.guidelines import advice_table
+from clmembench.studies.guidelines import plan as advise
 from tests import builders
 from tests.builders import clock, device, header, record, slope
 

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.policy_probe import CONFIRMING_WALKS, probe_policy
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.set_lines import EXTRA_LINES, SetLines, SetOfLevel
-from clmembench.infer.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
-from clmembench.infer.replacement.aged_traces import explaining_age_policies
-from clmembench.infer.replacement.cache_set import FifoSet, LruSet
-from clmembench.infer.replacement.hit_aged_lru import INSERTION_AGES, HitAgedLruSet
-from clmembench.infer.replacement.policy_forms import age_forms, is_age_based
-from clmembench.infer.replacement.set_miss_rates import steady_miss_rate
 from clmembench.model import Answer
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
+from clmembench.studies.hierarchy.replacement.aged_traces import explaining_age_policies
+from clmembench.studies.hierarchy.replacement.cache_set import FifoSet, LruSet
+from clmembench.studies.hierarchy.replacement.hit_aged_lru import INSERTION_AGES, HitAgedLruSet
+from clmembench.studies.hierarchy.replacement.policy_forms import age_forms, is_age_based
+from clmembench.studies.hierarchy.replacement.policy_probe import CONFIRMING_WALKS, probe_policy
+from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, SetLines, SetOfLevel
+from clmembench.studies.hierarchy.replacement.set_miss_rates import steady_miss_rate
 from tests.aged_sets import HitAgedLines, OneSet, QuadAgeSet
 from tests.simulated import Cache, Machine, Noise, Path, plain
 

@@ -212,13 +212,13 @@ def test_what_would_run_data_is_seen(code, found):
         ("analysis/derive.py", "def f():\n    from clmembench.specs.sheets import find", "analysis imports specs"),
         ("report/rows.py", "from ..cli import main", "report imports cli"),
         ("specs/sheets.py", "if TYPE_CHECKING:\n    from clmembench.results.jsonl import read", "specs imports results"),
-        ("infer/plateaus.py", "from clmembench.infer import hierarchy", "infer.plateaus imports infer.hierarchy"),
-        ("infer/trace/traces.py", "from clmembench.infer.classic import x", "infer.trace imports infer.classic"),
-        ("report/sections/peer_table.py", "from clmembench.report.summary import x", "report.sections imports report.summary"),
+        ("analysis/plateaus.py", "from clmembench.infer import hierarchy", "infer.plateaus imports infer.hierarchy"),
+        ("studies/traces/traces.py", "from clmembench.infer.classic import x", "infer.trace imports infer.classic"),
+        ("studies/peers/peer_table.py", "from clmembench.report.summary import x", "report.sections imports report.summary"),
         ("units.py", "from clmembench.model import Record", "units imports model"),
         ("measure/probe.py", "def f():\n    import pyopencl.array", "measure imports pyopencl"),
         ("runtimes/opencl/device.py", "def f():\n    import dpctl", "runtimes imports dpctl"),
-        ("infer/plateaus.py", "def f():\n    import time", "infer is pure and imports time"),
+        ("analysis/plateaus.py", "def f():\n    import time", "infer is pure and imports time"),
         ("report/rows.py", "class A:\n    import pandas as pd", "report imports pandas at module level"),
     ],
 )
@@ -231,8 +231,8 @@ def test_a_breach_is_seen(where, code, breach):
     [
         ("report/rows.py", "from clmembench import __version__, units\ndef f():\n    import pandas"),
         ("report/rows.py", "from clmembench.specs import sheets"),
-        ("infer/trace/traces.py", "from clmembench.infer.trace import streams"),
-        ("infer/trace/traces.py", "from clmembench.infer.replacement import policies"),
+        ("studies/traces/traces.py", "from clmembench.infer.trace import streams"),
+        ("studies/traces/traces.py", "from clmembench.infer.replacement import policies"),
         ("runtimes/opencl/device.py", "import pyopencl"),
     ],
 )

@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.curve_steps import CurveStep, find_steps
-from clmembench.infer.hierarchy.latency_curve import WorkingSets, measure_curve
-from clmembench.infer.hierarchy.level_geometry import without_contradiction
-from clmembench.infer.hierarchy.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
-from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
-from clmembench.infer.hierarchy.size_by_turning import confirmed_size
+from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Answer, Probe
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, find_steps
+from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measure_curve
+from clmembench.studies.hierarchy.curve.size_by_turning import confirmed_size
+from clmembench.studies.hierarchy.geometry.level_geometry import without_contradiction
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 from tests.truths import hashed
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named, work_group_sizes
-from clmembench.benchmarks.chase.pchase import random_cycle
+from clmembench.benchmarks.pchase import random_cycle
 from clmembench.benchmarks.stream import input_value
 from clmembench.model import Axis, Benchmark, Launch, Local, Map, Metric, Overlap, Place, Skip, Slope, Work
 from clmembench.plan import sweep
@@ -219,7 +219,7 @@ def test_one_benchmark_is_found_by_its_name_without_the_others():
         named("no_such")
     with pytest.raises(KeyError):
         named("stream.evil")
-    code = "import sys, clmembench.benchmarks as b; b.named('launch'); print('clmembench.benchmarks.mnf.mnf' in sys.modules)"
+    code = "import sys, clmembench.benchmarks as b; b.named('launch'); print('clmembench.studies.mnf.benchmarks.mnf' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from clmembench.infer.hierarchy.cache_bits import with_sets_by_bits
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.strides import SetGeometry, StrideLimits
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.geometry.cache_bits import with_sets_by_bits
+from clmembench.studies.hierarchy.geometry.strides import SetGeometry, StrideLimits
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 LINE, HIT, MISS = 128, 47.0, 200.0

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.chase.sharing_memory import region_cells
-from clmembench.benchmarks.chase.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain
-from clmembench.benchmarks.chase.sharing_units import units_work
-from clmembench.infer.hierarchy.sharing_records import eviction_of, fit_of
 from clmembench.measure.sampling import check_outputs, sample_point
 from clmembench.model import Device, Skip
 from clmembench.model.sharing import FIT_LAPS, PATH_CODES, SAME_WALKS, WALKS
 from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
+from clmembench.studies.hierarchy.benchmarks.sharing_memory import region_cells
+from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain
+from clmembench.studies.hierarchy.benchmarks.sharing_units import units_work
+from clmembench.studies.hierarchy.sharing.sharing_records import eviction_of, fit_of
 from tests.builders import record
 
 KIB = 1 << 10

@@ -6,14 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clmembench.infer.replacement import policies
-from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses
-from clmembench.infer.trace.footprints import stream_footprint
-from clmembench.infer.trace.geometry import TraceSelection
-from clmembench.infer.trace.hypothesis import CacheHypothesis
-from clmembench.infer.trace.properties import cache_findings
-from clmembench.infer.trace.set_mappings import SetMapping
-from clmembench.infer.trace.streams import AccessStream
 from clmembench.measure import runner
 from clmembench.measure.job import ProbeResult
 from clmembench.measure.runner import MAX_PROCESS_DEATHS, run_selection
@@ -23,6 +15,14 @@ from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record, encode, read
 from clmembench.results.old_records import with_cause
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
+from clmembench.studies.hierarchy.replacement import policies
+from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses
+from clmembench.studies.traces.footprints import stream_footprint
+from clmembench.studies.traces.geometry import TraceSelection
+from clmembench.studies.traces.hypothesis import CacheHypothesis
+from clmembench.studies.traces.properties import cache_findings
+from clmembench.studies.traces.set_mappings import SetMapping
+from clmembench.studies.traces.streams import AccessStream
 from tests.builders import record
 
 GOLDEN = Path(__file__).parent / "golden"

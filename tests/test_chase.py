@@ -9,9 +9,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from clmembench.analysis import chase_latency
-from clmembench.benchmarks import discovered
-from clmembench.benchmarks.chase import spaces
+from clmembench.benchmarks import discovered, spaces
 from clmembench.measure import probe, sampling
 from clmembench.measure.job import Job
 from clmembench.measure.worker import Session
@@ -20,9 +18,10 @@ from clmembench.model.address_patterns import pattern_offsets
 from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
+from clmembench.studies.hierarchy import chase_latency
 
 KIB, MIB = 1 << 10, 1 << 20
-CHASE = import_module("clmembench.benchmarks.chase.chase")
+CHASE = import_module("clmembench.studies.hierarchy.benchmarks.chase")
 RANDOM = Pattern("random", 64, 64, seed=3)
 TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4, patience=100)
 HERE = [space for space in get_args(Space) if space != "global_cg"]  # which PTX alone can say

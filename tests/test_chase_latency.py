@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.analysis import chase_latency
 from clmembench.model import ClockReading, Pattern, Place, Probe, Record, Trace
+from clmembench.studies.hierarchy import chase_latency
 from tests.builders import clock, record, series
 
 LAP = Probe(Pattern("random", 64, 64))

@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
-from clmembench.infer.classic.wong import read_wong, wong_chases
 from clmembench.model import Answer, Pattern, Probe
 from clmembench.model.address_patterns import pattern_offsets
+from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
+from clmembench.studies.hierarchy.classic.wong import read_wong, wong_chases
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from clmembench.cli import app, live
+from clmembench.cli import app
 from clmembench.cli.command import Command
+from clmembench.studies.ab import command as live
 
 CLI = Path(live.__file__).parent
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.trace.latency_modes import clock_quantum, find_modes
-from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
+from clmembench.studies.traces.latency_modes import clock_quantum, find_modes
+from clmembench.studies.traces.traces import infer_from_traces
 from tests.test_level_names import QUIET, SMALL, WARM, rows_of, traces_of
 
 TICK_NS = 0.709  # of a clock at 1.41 GHz

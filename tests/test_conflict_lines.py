@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clmembench.infer.classic.conflict_lines import candidate_mappings, mapping_table
-from clmembench.infer.set_index import difference_basis, format_set_bits, free_parities, set_number
+from clmembench.studies.hierarchy.classic.conflict_lines import candidate_mappings, mapping_table
+from clmembench.studies.hierarchy.set_index import difference_basis, format_set_bits, free_parities, set_number
 
 FERMI = [2, 34, 67, 99, 128]  # Mei & Chu 2015, section 4.5, which counts its 129 lines from 1: 3, 35, 68, 100, 129
 

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import pytest
 
+from clmembench.analysis import plateaus
 from clmembench.analysis.derive import derive
+from clmembench.analysis.findings import measured_finding
 from clmembench.cli import app
-from clmembench.gates.consistency import across, conflicts, same_device
 from clmembench.gates.whole import judged_run
-from clmembench.infer import plateaus
-from clmembench.infer.findings import measured_finding
-from clmembench.infer.hierarchy.curve_findings import memory_level
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve
 from clmembench.model import CacheLevel, Card, Hierarchy, Metric, TlbLevel
-from clmembench.plan.hierarchy import probe_limits, replay
-from clmembench.report.hierarchy import from_runs
-from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.results import jsonl
+from clmembench.studies.hierarchy import from_runs
+from clmembench.studies.hierarchy.consistency import across, conflicts, same_device
+from clmembench.studies.hierarchy.curve.curve_findings import memory_level
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.plan import probe_limits, replay
+from clmembench.studies.hierarchy.views.section import HierarchyFindings
 from tests.builders import CHASE, clock, device, header, record, run, series, slope
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 

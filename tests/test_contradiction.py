@@ -6,17 +6,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from clmembench.infer.classic.contradiction import (
+from clmembench.model import Answer, Probe
+from clmembench.studies.hierarchy.classic.contradiction import (
     is_miss,
     overflow_traces,
     read_overflow_traces,
     resolve_contradictions,
 )
-from clmembench.infer.classic.methods import ClassicReadings
-from clmembench.infer.classic.saavedra import read_saavedra, saavedra_chases
-from clmembench.infer.classic.wong import read_wong, wong_chases
-from clmembench.model import Answer, Probe
-from clmembench.report.hierarchy.classic_table import classic_section
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings
+from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
+from clmembench.studies.hierarchy.classic.wong import read_wong, wong_chases
+from clmembench.studies.hierarchy.views.classic_table import classic_section
 from tests.simulated import Cache, Machine, Noise, Path, Sets, plain
 from tests.test_classic import asked, values
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.crowd_sets import CrowdLevel, sets_by_crowds
-from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.policy_probe import probe_policy
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
-from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_set
 from clmembench.model import Pattern, Probe
 from clmembench.model.address_patterns import crowd_counts, crowd_offsets
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.eviction.crowd_sets import CrowdLevel, sets_by_crowds
+from clmembench.studies.hierarchy.eviction.set_units import line_of_sets, sector_of_set
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.line_probe import LineProbe
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
+from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
 from tests.simulated import KIB, Cache, Machine, Noise, Path, Sets, plain
 
 LINE = 64

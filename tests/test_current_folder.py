@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.benchmarks.peers import programs
 from clmembench.host import fresh_interpreter
 from clmembench.measure.job import Job
 from clmembench.measure.worker_process import probed
 from clmembench.report import digests
 from clmembench.results.jsonl import Writer
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
+from clmembench.studies.peers.benchmarks import programs
 from tests.builders import STREAM, device, header, record, series
 from tests.faulty import ROOT, Command, tree
 

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from clmembench.infer.curve_noise import noise_of_deviations, undisturbed_values
-from clmembench.infer.hierarchy.curve_steps import find_steps, pooled_rising, relative_noise
-from clmembench.infer.hierarchy.latency_curve import ends_flat
-from clmembench.infer.plateaus import CurvePoint, find_plateaus
+from clmembench.analysis.curve_noise import noise_of_deviations, undisturbed_values
+from clmembench.analysis.plateaus import CurvePoint, find_plateaus
+from clmembench.studies.hierarchy.curve.curve_steps import find_steps, pooled_rising, relative_noise
+from clmembench.studies.hierarchy.curve.latency_curve import ends_flat
 from tests.test_plateaus import MACHINES, ramp, random_replacement, simulated
 
 Level = tuple[float, int, float]  # latency, last size on it, first size off it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.infer.hierarchy.curve_steps import find_steps
+from clmembench.studies.hierarchy.curve.curve_steps import find_steps
 
 KIB = 1 << 10
 SIZES = [int(2 * KIB * 2 ** (i / 4)) for i in range(40)]

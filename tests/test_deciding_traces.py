@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.cli import app, exit_codes
-from clmembench.infer.trace.deciding import advice_text, deciding_traces
-from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
+from clmembench.studies.traces.deciding import advice_text, deciding_traces
+from clmembench.studies.traces.traces import infer_from_traces
 from tests.hierarchy import Cache, Path, plain
 from tests.simulated import Machine, Noise, trace_rows, write_csv
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from clmembench.infer.hierarchy.dense_pool import find_dense_sets
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line
-from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.probing import ProbeCache
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.eviction.dense_pool import find_dense_sets
+from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets, find_another_line
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.line_probe import LineProbe
+from clmembench.studies.hierarchy.probes.probing import ProbeCache
 from tests.hierarchies import uneven
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 

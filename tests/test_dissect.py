@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy import random_pages
-from clmembench.infer.hierarchy.capacity_search import find_capacity
-from clmembench.infer.hierarchy.curve_steps import find_steps
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Answer, Pattern, Probe
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.curve_steps import find_steps
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes import random_pages
+from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import TRUTHS
 

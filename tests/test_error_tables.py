@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
+from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Hierarchy, TlbLevel
 from scripts.dissect_error_rate import judge_hierarchy
 from scripts.trace_error_rate import DOCS, sentence, table, write_block

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.cli import run_preview, session, topology
+from clmembench.cli import run_preview, session
 from clmembench.cli.run_request import PlannedRun
 from clmembench.host import device_lock
 from clmembench.measure import runner, worker_process
@@ -19,6 +19,7 @@ from clmembench.model import Cause, Header, Point
 from clmembench.plan import configurations, estimate, sweep
 from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks, suites
 from clmembench.results import jsonl
+from clmembench.studies.hierarchy import command as topology
 from tests.builders import device, record, series
 from tests.commands import ROOT, brief_points, cli
 

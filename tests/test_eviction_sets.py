@@ -6,19 +6,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.findings import undetermined_finding
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets, find_line_of_sets
-from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.page_probe import PageCountLimits
-from clmembench.infer.hierarchy.pool_reduction import reduce_pool
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.tlb import PAGE_LINES, measure_tlbs
-from clmembench.infer.hierarchy.turning import MAX_KNOWN_POLICY_DIFFERENCE, Turning, number_of_sets, turn_round
+from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import listed, pattern_offsets
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.turning import MAX_KNOWN_POLICY_DIFFERENCE, Turning, number_of_sets, turn_round
+from clmembench.studies.hierarchy.eviction.eviction_sets import (
+    EvictionSets,
+    find_another_line,
+    find_eviction_sets,
+    find_line_of_sets,
+)
+from clmembench.studies.hierarchy.eviction.pool_reduction import reduce_pool
+from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides, findings_by_eviction
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.line_probe import LineProbe
+from clmembench.studies.hierarchy.probes.page_probe import PageCountLimits
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.tlb.tlb import PAGE_LINES, measure_tlbs
 from tests.hierarchies import uneven
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
-from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.model import Answer, Probe
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 # cycles at working sets in MiB, as measured on an H200 through OpenCL; below 25 MiB the near part, and the L1

@@ -2,10 +2,10 @@
 
 import pytest
 
-from clmembench.infer.hierarchy.fill_unit import PAIR_DISTANCES_BYTES, find_fill_unit
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from clmembench.model import Answer
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.fill_unit import PAIR_DISTANCES_BYTES, find_fill_unit
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 
 HIT, MISS = 280.0, 510.0
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from clmembench.infer.hierarchy.fully_associative import is_fully_associative
-from clmembench.infer.hierarchy.fully_associative_tlb import is_fully_associative_tlb
-from clmembench.infer.hierarchy.page_probe import PageCost, PageCountLimits, PageProbe
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.geometry.fully_associative import is_fully_associative
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.tlb.fully_associative_tlb import is_fully_associative_tlb
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
 QUIET = Noise(lap_relative=0.001)

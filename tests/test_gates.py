@@ -253,7 +253,7 @@ def test_latency_never_falls_as_the_working_set_grows(ns, suspect):
 
 
 def test_a_level_does_not_count_what_failed_a_gate():
-    from clmembench.infer import plateaus
+    from clmembench.analysis import plateaus
 
     found = judged_run(chase(1, 1, 8, 4, 4, 15, 15, 100, 100), None)
     assert 16 * KIB not in [s.array_bytes for s in plateaus.curve_points(found.records, LATENCY, "array_bytes")]

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.infer.access.saturation import SaturatingValue
-from clmembench.infer.guidelines import NEEDED_POINTS, advice_of_guidelines
-from clmembench.infer.guidelines.local_memory import break_even_reuse
 from clmembench.model import Cause, Finding, Place
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.report import render
 from clmembench.report.section import table as only
-from clmembench.report.sections import advice_table
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
+from clmembench.studies.access.saturation import SaturatingValue
+from clmembench.studies.guidelines import advice_table
+from clmembench.studies.guidelines.all_guidelines import NEEDED_POINTS, advice_of_guidelines
+from clmembench.studies.guidelines.local_memory import break_even_reuse
 from tests.builders import walked
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
 

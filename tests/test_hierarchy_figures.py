@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import Answer, Finding, Pattern, Probe
-from clmembench.report.hierarchy.latency_figures import classic, disagreements, patterns, regions
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings
+from clmembench.studies.hierarchy.views.latency_figures import classic, disagreements, patterns, regions
 from tests.found_hierarchies import KIB, known, unknown
 from tests.test_report import HOSTILE, SVG_ATTRIBUTES, SVG_TAGS, Page, slowly
 

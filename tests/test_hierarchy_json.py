@@ -7,7 +7,7 @@ import numpy as np
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.report import render
-from clmembench.report.hierarchy import hierarchy_json
+from clmembench.studies.hierarchy.views import hierarchy_json
 
 SHARED = Finding("local_with_first_cache", "shared", None, None, "", "ok", "sets that stay", ("cache_sharing:2:0",))
 PARTS = {"value", "low", "high", "unit", "status", "method", "evidence", "reason"}

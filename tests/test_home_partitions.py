@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.home_partitions import FarPartition, measure_far_partition
-from clmembench.infer.hierarchy.probing import ProbeCache
-from clmembench.infer.hierarchy.residence import Residence, ScannedLevel, measure_residence
 from clmembench.model import Answer, Probe
 from clmembench.model.address_patterns import MIN_PAGE_BYTES, scan_offsets, timed_numbers
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.levels.home_partitions import FarPartition, measure_far_partition
+from clmembench.studies.hierarchy.levels.residence import Residence, ScannedLevel, measure_residence
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ProbeCache
 from tests.simulated import KIB
 
 LINE, SETS, WAYS = 128, 128, 16

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.cli import app, exit_codes
-from clmembench.report.hierarchy import hierarchy_json
-from clmembench.results.trace_csv import COLUMNS, TraceError, read
+from clmembench.studies.hierarchy.views import hierarchy_json
+from clmembench.studies.traces.trace_csv import COLUMNS, TraceError, read
 
 GOOD = "trace_id,array_bytes,stride_bytes,step,offset_bytes,latency\n" + "".join(
     f"a,256,64,{step},{step % 4 * 64},{200 if step < 4 else 30}\n" for step in range(12)
@@ -147,6 +147,6 @@ def test_files_as_spreadsheets_and_other_systems_write_them_are_the_same_traces(
 
 
 def test_too_large_a_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("clmembench.results.trace_csv.MAX_TRACE_FILE_BYTES", 10)
+    monkeypatch.setattr("clmembench.studies.traces.trace_csv.MAX_TRACE_FILE_BYTES", 10)
     with pytest.raises(TraceError, match="over the limit of 10: split"):
         read(written(tmp_path, GOOD))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.chase.l2_map import LINES, SPREAD_BYTES, prepare_gpu_map, random_line_offsets
 from clmembench.measure.sampling import check_outputs, sample_point
 from clmembench.model import Device, Skip
 from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
+from clmembench.studies.hierarchy.benchmarks.l2_map import LINES, SPREAD_BYTES, prepare_gpu_map, random_line_offsets
 
 KIB = 1 << 10
 TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.latency_experiment import (
+from clmembench.model import CacheLevel, Finding, Hierarchy, Probe, TlbLevel
+from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
+from clmembench.studies.hierarchy.patterns.latency_experiment import (
     HierarchyGeometry,
     known_geometry,
     lap_variants,
     pattern_laps,
     pattern_trace,
 )
-from clmembench.infer.hierarchy.latency_patterns import measure_patterns, median_of_variants, read_laps, read_trace
-from clmembench.infer.hierarchy.pattern_findings import PATTERN_NAMES, as_pattern_findings, pattern_lines
-from clmembench.infer.hierarchy.typical_latency import two_groups
-from clmembench.model import CacheLevel, Finding, Hierarchy, Probe, TlbLevel
-from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
+from clmembench.studies.hierarchy.patterns.latency_patterns import measure_patterns, median_of_variants, read_laps, read_trace
+from clmembench.studies.hierarchy.patterns.pattern_findings import PATTERN_NAMES, as_pattern_findings, pattern_lines
+from clmembench.studies.hierarchy.probes.typical_latency import two_groups
 from tests.simulated import Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.test_classic import asked
 

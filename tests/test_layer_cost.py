@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from clmembench.analysis import ab_decision, stats
-from clmembench.analysis.ab_decision import Decision, Outcome
-from clmembench.report.layer_cost import layer_sentences
+from clmembench.analysis import stats
 from clmembench.results import jsonl
+from clmembench.studies.ab import ab_decision
+from clmembench.studies.ab.ab_decision import Decision, Outcome
+from clmembench.studies.ab.overhead_sentences import layer_sentences
 from tests.commands import brief_points, cli
 from tests.test_runtimes import cpu_of
 

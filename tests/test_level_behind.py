@@ -4,21 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.curve_findings import LapTranslation, LevelLatency, without_translation
-from clmembench.infer.hierarchy.curve_steps import CurveStep, find_steps
-from clmembench.infer.hierarchy.evicted_level import (
-    LevelBeyondStrides,
-    findings_by_eviction,
-)
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_eviction_sets
-from clmembench.infer.hierarchy.fill_unit import find_fill_unit, longest_unit
-from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.pool_reduction import _members
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.set_count import hides_another_level, number_of_steep_end, with_sets_between_bounds
-from clmembench.infer.hierarchy.turning import number_of_sets
-from clmembench.plan.hierarchy import replay
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.studies.hierarchy.curve.curve_findings import LapTranslation, LevelLatency, without_translation
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, find_steps
+from clmembench.studies.hierarchy.curve.set_count import hides_another_level, number_of_steep_end, with_sets_between_bounds
+from clmembench.studies.hierarchy.curve.turning import number_of_sets
+from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets, find_eviction_sets
+from clmembench.studies.hierarchy.eviction.pool_reduction import _members
+from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides, findings_by_eviction
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.fill_unit import find_fill_unit, longest_unit
+from clmembench.studies.hierarchy.probes.line_probe import LineProbe
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
 QUIET = Noise(lap_relative=0.001)

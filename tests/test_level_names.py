@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.cli import app, exit_codes
-from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
+from clmembench.studies.traces.traces import infer_from_traces
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain, trace_rows, write_csv
 
 SMALL, LARGE = Cache(plain(16, 8, 64), 64, 20), Cache(plain(256, 16, 64), 64, 240)  # 8 KiB within 256 KiB

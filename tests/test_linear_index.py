@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.evicted_level import LevelBeyondStrides, findings_by_eviction
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
-from clmembench.infer.hierarchy.line_probe import HELD_LINES_SHARE, LineProbe
-from clmembench.infer.hierarchy.linear_index import LinearIndex, find_linear_index
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.set_index import set_number
-from clmembench.plan.hierarchy import replay
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
+from clmembench.studies.hierarchy.eviction.linear_index import LinearIndex, find_linear_index
+from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides, findings_by_eviction
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.line_probe import HELD_LINES_SHARE, LineProbe
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.set_index import set_number
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
 LINE = 128

@@ -6,7 +6,7 @@ import heapq
 
 import pytest
 
-from clmembench.perfmodel.little import Estimate, allowed_sub_groups, needed_bytes, needed_sub_groups, reachable_gb_s
+from clmembench.analysis.little import Estimate, allowed_sub_groups, needed_bytes, needed_sub_groups, reachable_gb_s
 
 
 def exact(value: float) -> Estimate:

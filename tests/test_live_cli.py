@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.analysis import ab_decision
 from clmembench.results import jsonl
+from clmembench.studies.ab import ab_decision
 from tests.commands import brief_points, cli
 from tests.faulty import ROOT
 from tests.slowed_kernels import broken, slowed

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy import llc_placement
-from clmembench.infer.hierarchy.partitions import LatencyMap
+from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Hierarchy
+from clmembench.studies.hierarchy.sharing import llc_placement
+from clmembench.studies.hierarchy.sharing.partitions import LatencyMap
 
 UNITS, LINES = 8, 64
 

@@ -12,11 +12,11 @@ from clmembench.benchmarks.local_memory import LOADS_PER_ROUND, MAX_RESIDENT_ITE
 from clmembench.model import Card, Skip
 from clmembench.plan.sweep import benchmark_card
 from clmembench.report import studies
-from clmembench.report.figures import local_curves
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
+from clmembench.studies.access import local_curves
 from tests import banked, builders
 from tests.banked import HALVES, MAXWELL, straight
 
@@ -94,7 +94,7 @@ def test_ordinary_memory_has_no_table_of_ways():
 
 
 def test_findings_name_their_records():
-    from clmembench.infer.access.banks import bank_accesses, study_banks
+    from clmembench.studies.access.banks import bank_accesses, study_banks
 
     run = simulated()
     mine, _ = shown(run, "banks")

@@ -6,16 +6,17 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+from clmembench.analysis import plateaus
 from clmembench.benchmarks import discovered, headline_bytes
-from clmembench.infer import plateaus
 from clmembench.measure.timed_work import TimedWork
 from clmembench.model import Benchmark, DeviceInfo, Launch, Place, Skip, Slope, Work
 from clmembench.model.work import Value
-from clmembench.plan import hierarchy, sweep
+from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.report.published_headlines import published_cells
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.specs.sheets import published_sheets
+from clmembench.studies.hierarchy import plan as hierarchy
 from tests.builders import device, walked
 
 MIB = 1 << 20

@@ -11,13 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clmembench.perfmodel.mdm import advice
-from clmembench.perfmodel.mdm.equations import MODELS, Hardware, Interval, Options, contention_free_cycles, interval_terms
-from clmembench.perfmodel.mdm.measured_memory import miss_ratio
-from clmembench.perfmodel.mdm.predict import predict, predictions
-from clmembench.plan import mdm as mdm_plan
 from clmembench.resources import mdm_hardware_paths
-from clmembench.specs.mdm_inputs import (
+from clmembench.studies.memory_divergence import plan as mdm_plan
+from clmembench.studies.memory_divergence.mdm_inputs import (
     HardwareQuantities,
     InputError,
     Profile,
@@ -26,7 +22,18 @@ from clmembench.specs.mdm_inputs import (
     load_hardware,
     load_profile,
 )
-from clmembench.specs.mdm_published import published_errors
+from clmembench.studies.memory_divergence.mdm_published import published_errors
+from clmembench.studies.memory_divergence.model import advice
+from clmembench.studies.memory_divergence.model.equations import (
+    MODELS,
+    Hardware,
+    Interval,
+    Options,
+    contention_free_cycles,
+    interval_terms,
+)
+from clmembench.studies.memory_divergence.model.measured_memory import miss_ratio
+from clmembench.studies.memory_divergence.model.predict import predict, predictions
 
 TABLE_1 = load_hardware("wang2019-table1")
 CHIP = Hardware(28.0, 1.4, 128.0, 1050.0, 480.0, 120.0, 220.0, 8.0)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.perfmodel.mdm.equations import MODELS
-from clmembench.plan import mdm_held_out
-from clmembench.report import mdm_held_out as report
-from clmembench.report import mdm_toml, render
-from clmembench.report.mdm_validation import inputs_of
+from clmembench.report import render
 from clmembench.report.rows import sheet_of
 from clmembench.report.section import table
-from clmembench.report.sections import mdm_tables
 from clmembench.resources import mdm_hardware_paths
 from clmembench.results import jsonl
-from clmembench.specs.mdm_inputs import load_hardware
+from clmembench.studies.memory_divergence import held_out_plan as mdm_held_out
+from clmembench.studies.memory_divergence.mdm_inputs import load_hardware
+from clmembench.studies.memory_divergence.model.equations import MODELS
+from clmembench.studies.memory_divergence.views import mdm_held_out as report
+from clmembench.studies.memory_divergence.views import mdm_tables, mdm_toml
+from clmembench.studies.memory_divergence.views.mdm_validation import inputs_of
 from tests.commands import cli
 
 RUNS = Path(__file__).parent.parent / "reports"

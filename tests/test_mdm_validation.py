@@ -15,15 +15,15 @@ from clmembench.cli import devices, exit_codes
 from clmembench.measure import runner, worker_process
 from clmembench.measure.job import ProbeResult
 from clmembench.model import Point
-from clmembench.perfmodel.mdm.knee import knee
-from clmembench.perfmodel.mdm.predict import predictions
-from clmembench.plan import mdm, mdm_frozen
 from clmembench.plan.sweep import explore
-from clmembench.report import mdm_validation
 from clmembench.report.schemas import schemas
-from clmembench.report.sections import mdm_tables
 from clmembench.results import jsonl
-from clmembench.specs.mdm_inputs import HardwareSheet, load_hardware
+from clmembench.studies.memory_divergence import mdm_frozen
+from clmembench.studies.memory_divergence import plan as mdm
+from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, load_hardware
+from clmembench.studies.memory_divergence.model.knee import knee
+from clmembench.studies.memory_divergence.model.predict import predictions
+from clmembench.studies.memory_divergence.views import mdm_tables, mdm_validation
 from tests.builders import run as built_run
 from tests.builders import walked
 from tests.commands import cli
@@ -293,7 +293,7 @@ def test_where_a_line_arrives_in_every_cycle_the_knee_is_a_lower_bound():
 
 def test_the_first_lines_of_a_round_may_lie_nearer_than_the_plateau():
     """As on an H200: one line took 121 ns, two 173, four 185, and 32 to 384 took 217 to 221."""
-    from clmembench.perfmodel.mdm.knee import knee
+    from clmembench.studies.memory_divergence.model.knee import knee
 
     def nearer(point):
         answer = GPU.answer(point)

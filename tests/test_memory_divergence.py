@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks import memory_divergence as module
-from clmembench.benchmarks.memory_divergence import LINE_BYTES, Shape, expected_intervals
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Launch, Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
+from clmembench.studies.memory_divergence.benchmarks import memory_divergence as module
+from clmembench.studies.memory_divergence.benchmarks.memory_divergence import LINE_BYTES, Shape, expected_intervals
 
 MIB = 1 << 20
 BENCHMARK, MLP = discovered()["memory_divergence"], discovered()["mlp"]

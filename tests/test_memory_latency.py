@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.curve_findings import LevelLatency
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.memory_latency import measure_memory, measure_plateau
-from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
 from clmembench.model import Answer, Probe
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.memory_latency import measure_memory, measure_plateau
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
 from tests.simulated import MIB
 
 MEMORY, WALK, PAGE = 500.0, 200.0, 4096

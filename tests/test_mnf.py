@@ -13,18 +13,18 @@ import pytest
 from scipy import ndimage
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.mnf import cubes, numpy_mnf
-from clmembench.benchmarks.mnf.cubes import CubeSize, parse_cube_size
-from clmembench.benchmarks.mnf.mnf_host import HOST_STEPS, ParallelPipeline, SerialPipeline, steps_of
-from clmembench.benchmarks.mnf.mnf_kernels import COVARIANCES, FILTERS, STAGED_PIXELS, TRANSFORMS, slice_pixels
-from clmembench.benchmarks.mnf.mnf_steps import cube_of, default_size, noise_of
-from clmembench.infer.casestudy.versions import VERSION_CHANGES
 from clmembench.measure import sampling
 from clmembench.model import Skip
-from clmembench.plan import casestudy
 from clmembench.resources import kernel_source
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
+from clmembench.studies.mnf import plan as casestudy
+from clmembench.studies.mnf.benchmarks import cubes, numpy_mnf
+from clmembench.studies.mnf.benchmarks.cubes import CubeSize, parse_cube_size
+from clmembench.studies.mnf.benchmarks.mnf_host import HOST_STEPS, ParallelPipeline, SerialPipeline, steps_of
+from clmembench.studies.mnf.benchmarks.mnf_kernels import COVARIANCES, FILTERS, STAGED_PIXELS, TRANSFORMS, slice_pixels
+from clmembench.studies.mnf.benchmarks.mnf_steps import cube_of, default_size, noise_of
+from clmembench.studies.mnf.versions import VERSION_CHANGES
 from tests.builders import record, series, walked
 
 # pixels and bands that no group, tile or slice divides; at last more bands than the transformation stages at once
@@ -229,7 +229,7 @@ def test_extreme_values_do_not_overflow(device, monkeypatch):
     # a chessboard of 0 and 255 has the largest noise there is, and its sums of products are the largest
     size = CubeSize(131, 5, 18)
     board = np.broadcast_to(255 * (np.indices((5, 131)).sum(axis=0) % 2), (18, 5, 131)).astype(np.uint8)
-    steps = import_module("clmembench.benchmarks.mnf.mnf_steps")
+    steps = import_module("clmembench.studies.mnf.benchmarks.mnf_steps")
     monkeypatch.setattr(steps, "cube_of", lambda *_: board)
     monkeypatch.setattr(steps, "noise_of", lambda s, seed, kind: numpy_mnf.filter_noise(board, kind))
     monkeypatch.setattr(
@@ -276,7 +276,7 @@ def test_one_wrong_component_in_the_last_chunk_of_pixels_is_seen(device, monkeyp
 def test_threads_share_out_every_band_and_pixel_once(monkeypatch):
     size = CubeSize(67, 31, 21)  # several chunks, blocks and threads, none of which divides it
     cube = cubes.make_cube(size, 4)
-    host = import_module("clmembench.benchmarks.mnf.mnf_host")
+    host = import_module("clmembench.studies.mnf.benchmarks.mnf_host")
     monkeypatch.setattr(host, "CHUNK_PIXELS", 500)
     monkeypatch.setattr(host, "MIN_BLOCK_VALUES", 3 * size.pixels - 1)
     monkeypatch.setattr(numpy_mnf, "available_cpus", lambda: 5)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from clmembench.cli import exit_codes, text_output
-from clmembench.perfmodel.mdm.equations import MODELS
 from clmembench.report import folding
+from clmembench.studies.memory_divergence.model.equations import MODELS
 from tests.commands import cli
 
 ROOT = Path(__file__).parent.parent

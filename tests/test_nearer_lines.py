@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.level_geometry import LINE_METHOD
-from clmembench.infer.hierarchy.nearer_lines import with_sector_of_nearer, without_paired_lines
+from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Finding
+from clmembench.studies.hierarchy.geometry.level_geometry import LINE_METHOD
+from clmembench.studies.hierarchy.geometry.nearer_lines import with_sector_of_nearer, without_paired_lines
 
 
 def level(line: Finding, sector: Finding | None = None) -> CacheLevel:

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.mnf.cubes import parse_cube_size
 from clmembench.host.cpu_topology import usable_cpus
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.info import simulator_devices
+from clmembench.studies.mnf.benchmarks.cubes import parse_cube_size
 from tests import oclgrind
 from tests.oclgrind_requests import request
 

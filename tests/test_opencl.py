@@ -28,7 +28,7 @@ from clmembench.runtimes.opencl.sample import CommandTimer
 from tests.builders import walked
 
 KIB, MIB = 1 << 10, 1 << 20
-PCHASE = import_module("clmembench.benchmarks.chase.pchase")
+PCHASE = import_module("clmembench.benchmarks.pchase")
 TRANSFER = import_module("clmembench.benchmarks.transfer")
 ATTEMPTS = 50  # at points whose work-groups are to run at the same time, on a host that others use
 TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)

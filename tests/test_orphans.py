@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.benchmarks.peers import programs
 from clmembench.host import fresh_interpreter
 from clmembench.results import jsonl
 from clmembench.results.jsonl import Writer
+from clmembench.studies.peers.benchmarks import programs
 from tests.builders import STREAM, device, header, record, series
 from tests.faulty import Command, kill, tree, within
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.infer.findings import undetermined_finding
-from clmembench.infer.hierarchy import cache_level, evicted_level
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.eviction_sets import EvictionSets
-from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve
-from clmembench.infer.hierarchy.line_probe import MIN_MISSES, LineProbe
-from clmembench.infer.hierarchy.own_latency import with_hits_of_path
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.strides import StrideLimits
+from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Answer
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
+from clmembench.studies.hierarchy.curve.own_latency import with_hits_of_path
+from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets
+from clmembench.studies.hierarchy.geometry.strides import StrideLimits
+from clmembench.studies.hierarchy.levels import cache_level, evicted_level
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
+from clmembench.studies.hierarchy.probes.line_probe import MIN_MISSES, LineProbe
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets
 
 STEP = CurveStep(187.6, 125.0, 530.0, 30 * KIB, 36 * KIB, 43 * KIB, noise=0.001)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy import paired_lines
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.fill_unit import UnitSize, find_fill_unit
-from clmembench.infer.hierarchy.paired_lines import (
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.model import Answer
+from clmembench.studies.hierarchy.geometry import paired_lines
+from clmembench.studies.hierarchy.geometry.paired_lines import (
     NOT_MEASURED,
     UNPAIRED,
     LineUnit,
@@ -16,9 +15,10 @@ from clmembench.infer.hierarchy.paired_lines import (
     settle_line_unit,
     without_doubted_line,
 )
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.model import Answer
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.fill_unit import UnitSize, find_fill_unit
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 from tests.truths import hashed

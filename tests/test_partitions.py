@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.partitions import LatencyMap, find_partitions, measured_map, partition_lines
 from clmembench.model import Series, Trace
+from clmembench.studies.hierarchy.sharing.partitions import LatencyMap, find_partitions, measured_map, partition_lines
 from tests.builders import record, slope
 
 UNITS, LINES = 132, 256

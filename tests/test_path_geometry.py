@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.memory_spaces import path_levels
-from clmembench.infer.hierarchy.path_geometry import with_geometry_of_path
-from clmembench.infer.hierarchy.probing import ProbeCache
+from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Answer, CacheLevel
 from clmembench.model.address_patterns import pattern_bytes
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.levels.memory_spaces import path_levels
+from clmembench.studies.hierarchy.levels.path_geometry import with_geometry_of_path
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ProbeCache
 from tests.found_hierarchies import known, level
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 from tests.truths import hashed

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.findings import measured_finding
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.latency_experiment import HierarchyGeometry, known_geometry, pattern_trace
-from clmembench.infer.hierarchy.pattern_findings import PATTERN_NAMES
-from clmembench.infer.hierarchy.pattern_paths import NAME, PatternLimits, translation_pattern, with_patterns
+from clmembench.analysis.findings import measured_finding
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.model.address_patterns import pattern_bytes
 from clmembench.report import finding_tables, render
-from clmembench.report.hierarchy import hierarchy_json, tree
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.patterns.latency_experiment import HierarchyGeometry, known_geometry, pattern_trace
+from clmembench.studies.hierarchy.patterns.pattern_findings import PATTERN_NAMES
+from clmembench.studies.hierarchy.patterns.pattern_paths import NAME, PatternLimits, translation_pattern, with_patterns
+from clmembench.studies.hierarchy.views import hierarchy_json, tree
 from tests.published_gpus import MORE_GPUS
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
 from tests.test_classic import asked

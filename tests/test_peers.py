@@ -14,12 +14,14 @@ from clmembench.benchmarks import discovered
 from clmembench.cli import app, exit_codes
 from clmembench.gates.whole import judged_run
 from clmembench.model import Card, Metric
-from clmembench.plan import peers, sweep
+from clmembench.plan import sweep
 from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.report import render, rows, run_warnings, summary
-from clmembench.report.sections import peer_table, peer_values
+from clmembench.report.sections import peer_values
 from clmembench.results import jsonl
 from clmembench.specs.sheets import Figure, Match, SpecSheet
+from clmembench.studies.peers import peer_table
+from clmembench.studies.peers import plan as peers
 from tests.builders import device, header, record, run, series
 
 RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak="fp64_vector_gflop_s")

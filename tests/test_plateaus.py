@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clmembench.infer.plateaus import CurvePoint, curve_points, find_plateaus, has_settled, memory_floor_bytes
+from clmembench.analysis.plateaus import CurvePoint, curve_points, find_plateaus, has_settled, memory_floor_bytes
 from tests.builders import LATENCY, clock, device, slope
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
-from clmembench.infer.replacement.policies import infer_policy, policy_and_victims
-from clmembench.infer.replacement.policy_rates import policies_by_cyclic_laps, policy_from_rates
-from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
+from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
+from clmembench.studies.hierarchy.replacement.policies import infer_policy, policy_and_victims
+from clmembench.studies.hierarchy.replacement.policy_rates import policies_by_cyclic_laps, policy_from_rates
+from clmembench.studies.hierarchy.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # Mei & Chu 2015, section 4.5
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.policy_trace import favoured_policy, policy_by_trace
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
-from clmembench.infer.replacement.cache_set import hits_of_accesses, policy_forms
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.replacement.cache_set import hits_of_accesses, policy_forms
+from clmembench.studies.hierarchy.replacement.policy_trace import favoured_policy, policy_by_trace
+from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
 from tests.simulated import Cache, Machine, Noise, Path, plain
 
 LINE, WAYS, SETS = 128, 8, 64

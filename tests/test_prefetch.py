@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.prefetch import measure_prefetch, probe_ahead
 from clmembench.model.address_patterns import pattern_offsets
+from clmembench.studies.hierarchy.probes.prefetch import measure_prefetch, probe_ahead
 from tests.simulated import Cache, Machine, Noise, Path, Tlb, plain
 from tests.test_classic import asked
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.analysis import chase_latency, quiet_windows
+from clmembench.analysis import quiet_windows
 from clmembench.model import Pattern, Probe, Record, Trace
+from clmembench.studies.hierarchy import chase_latency
 from tests.builders import clock, record, series
 
 LAP = Probe(Pattern("random", 64, 64))

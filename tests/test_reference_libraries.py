@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.peers import cuda_timing
 from clmembench.measure import sampling
 from clmembench.model import Batch, Call, DeviceError, Skip, Work
 from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
+from clmembench.studies.peers.benchmarks import cuda_timing
 from tests import fake_cupy
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -221,7 +221,7 @@ def test_the_gpus_matrix_is_compared_with_the_hosts(gpu, cupy, monkeypatch):
 
 
 def test_a_number_that_never_was_written_is_wrong():
-    from clmembench.benchmarks.peers.reference_blas import _check_elements
+    from clmembench.studies.peers.benchmarks.reference_blas import _check_elements
 
     with pytest.raises(AssertionError, match="1 rows"):
         _check_elements(np.array([[1.0], [np.nan]]), np.array([[1.0], [2.0]]))

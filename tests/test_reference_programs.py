@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.peers import programs, reference_programs
-from clmembench.benchmarks.peers.programs import OutputError
-from clmembench.benchmarks.peers.reference_programs import REPETITIONS
 from clmembench.gates.point import judged
 from clmembench.measure import sampling
 from clmembench.model import DeviceError, Reported, Skip
 from clmembench.plan.budget import Budget
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.runtimes.fake import FakeDevice
+from clmembench.studies.peers.benchmarks import programs, reference_programs
+from clmembench.studies.peers.benchmarks.programs import OutputError
+from clmembench.studies.peers.benchmarks.reference_programs import REPETITIONS
 from tests.builders import record
 
 MIB = 1 << 20

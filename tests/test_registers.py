@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.infer.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from clmembench.model import Card, Metric, Record, Value
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
-from clmembench.report.sections.private_arrays import PUBLISHED, registers_sections
 from clmembench.report.study_figures import drawn
+from clmembench.studies.access.private_arrays import PUBLISHED, registers_sections
+from clmembench.studies.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from tests.builders import clock, header, record, run, series
 
 STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)

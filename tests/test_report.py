@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from clmembench import sanitize
-from clmembench.infer import plateaus
-from clmembench.infer.classic.methods import ClassicReadings
+from clmembench.analysis import plateaus
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
 from clmembench.report import render, study_figures, terminal
 from clmembench.report.figures import style
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.finding_tables import entries
-from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.markdown_page import render_markdown
 from clmembench.report.page import render_html
 from clmembench.report.parts import parts
@@ -27,6 +25,8 @@ from clmembench.report.section import table as only
 from clmembench.report.sections import level_table
 from clmembench.report.summary import sections
 from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings
+from clmembench.studies.hierarchy.views.section import HierarchyFindings
 from tests import found_hierarchies as hierarchies
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
 from tests.commands import ROOT

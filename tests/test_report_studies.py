@@ -29,8 +29,7 @@ def test_a_benchmark_without_a_study_has_no_tables_of_its_own():
 def test_one_line_gives_a_benchmark_tables_and_a_figure(monkeypatch):
     """Whatever the registry says is what a summary and a page use."""
     from clmembench.report import study_figures
-    from clmembench.report.figures import throughput_curves
-    from clmembench.report.sections import throughput_tables
+    from clmembench.studies.access import throughput_curves, throughput_tables
 
     line = {"stream": Study(tables="throughput_tables.types", figure="throughput_curves.caches")}
     monkeypatch.setattr(studies, "STUDIES", line)

@@ -7,15 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve
-from clmembench.infer.hierarchy.probing import ProbeCache
-from clmembench.infer.hierarchy.residence import Looks, Residence, ScannedLevel, measure_residence, residence_of
-from clmembench.infer.hierarchy.scanned_levels import with_scanned_sizes, with_share_of_last
+from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Pattern, Probe
 from clmembench.model.address_patterns import probe_bytes, scan_offsets, timed_numbers
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
+from clmembench.studies.hierarchy.levels.residence import Looks, Residence, ScannedLevel, measure_residence, residence_of
+from clmembench.studies.hierarchy.levels.scanned_levels import with_scanned_sizes, with_share_of_last
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ProbeCache
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 LINE = 64

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from clmembench.analysis.roofline import COMPULSORY_BYTES
 from clmembench.benchmarks import discovered
-from clmembench.perfmodel.roofline import COMPULSORY_BYTES
 from clmembench.plan.sweep import benchmark_card
 from clmembench.report import render, terminal
 from clmembench.report.figures import roofline_chart

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 from clmembench import sanitize
 from clmembench.cli import app
 from clmembench.report import frames
-from clmembench.results import jsonl, trace_csv, tuned
+from clmembench.results import jsonl, tuned
 from clmembench.results.jsonl import ResultsError, Writer
 from clmembench.specs import sheets
+from clmembench.studies.traces import trace_csv
 from tests.builders import header, record, series
 
 ONE = record("stream", {"op": "copy"}, series([100] * 6, nbytes=1000))

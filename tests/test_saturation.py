@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from clmembench.analysis.derive import derive
+from clmembench.analysis.plateaus import CurvePoint
 from clmembench.benchmarks.datatypes import TYPE_BYTES
-from clmembench.infer.access.saturation import memory_latency, saturating_element, saturation_findings
-from clmembench.infer.plateaus import CurvePoint
 from clmembench.model import Card, Finding
-from clmembench.perfmodel.concurrency import against, needed
+from clmembench.studies.access.concurrency import against, needed
+from clmembench.studies.access.saturation import memory_latency, saturating_element, saturation_findings
 from tests.builders import BANDWIDTH, device, header, record, run, series
 
 UNITS = 100

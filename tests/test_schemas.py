@@ -8,14 +8,14 @@ from jsonschema import Draft202012Validator
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from clmembench.analysis.ab_decision import Decision, Outcome
 from clmembench.analysis.stats import Ratio
 from clmembench.cli import app
-from clmembench.infer.classic.methods import ClassicReadings
 from clmembench.model import Finding, Hierarchy
-from clmembench.report.ab_result import Setting, outcome_object
-from clmembench.report.hierarchy.hierarchy_json import hierarchy_object
 from clmembench.report.schemas import OUTPUTS, schemas
+from clmembench.studies.ab.ab_decision import Decision, Outcome
+from clmembench.studies.ab.ab_result import Setting, outcome_object
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings
+from clmembench.studies.hierarchy.views.hierarchy_json import hierarchy_object
 
 ROOT = Path(__file__).parent.parent
 FOLDER, RUNS = ROOT / "docs" / "schemas", ROOT / "reports"

@@ -5,11 +5,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve
-from clmembench.infer.hierarchy.set_count import with_sets_of_size
-from clmembench.infer.hierarchy.set_ramp import RampOfSets, number_by_ramp, with_sets_by_ramp
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
+from clmembench.studies.hierarchy.curve.set_count import with_sets_of_size
+from clmembench.studies.hierarchy.curve.set_ramp import RampOfSets, number_by_ramp, with_sets_by_ramp
 from tests.simulated import KIB
 
 LINE, PAGE = 64, 4 * KIB

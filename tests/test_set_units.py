@@ -4,12 +4,12 @@ from collections import OrderedDict
 
 import pytest
 
-from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.probing import ProbeCache
-from clmembench.infer.hierarchy.set_units import line_of_sets, sector_of_set, sector_of_sets
 from clmembench.model import Answer
 from clmembench.model.address_patterns import pattern_offsets
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.eviction.set_units import line_of_sets, sector_of_set, sector_of_sets
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.line_probe import LineProbe
+from clmembench.studies.hierarchy.probes.probing import ProbeCache
 
 NEAR, FAR, MORE_OF_MISS, LINE = 260.0, 480.0, 255.0, 128
 PLACES = [number * 37 * LINE for number in range(1, 18)]  # one line more than 16 ways

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy.cache_sharing import pairs_to_try, sharing_findings, sharing_notes
-from clmembench.infer.hierarchy.sharing_records import fit_of
 from clmembench.model import Trace
 from clmembench.model.sharing import PATH_CODES
-from clmembench.plan.sharing import CPU_REASON, LOCAL_BYTES, sharing_plan
+from clmembench.studies.hierarchy.sharing.cache_sharing import pairs_to_try, sharing_findings, sharing_notes
+from clmembench.studies.hierarchy.sharing.sharing_plan import CPU_REASON, LOCAL_BYTES, sharing_plan
+from clmembench.studies.hierarchy.sharing.sharing_records import fit_of
 from tests.builders import device, record, walked
 from tests.shared_storage import KIB, SIZES, Unit, packed, units_record
 

@@ -5,18 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.benchmarks import discovered
-from clmembench.infer.findings import measured_finding, undetermined_finding
 from clmembench.measure import runner
 from clmembench.measure.job import ProbeResult
 from clmembench.model import Hierarchy
-from clmembench.plan import hierarchy, sharing
 from clmembench.plan.selection import Selection
 from clmembench.report import finding_tables, render
-from clmembench.report.hierarchy import hierarchy_json
-from clmembench.report.hierarchy.section import HierarchyFindings, device_values, render_hierarchy
-from clmembench.report.hierarchy.tree import columns, draw_tree
 from clmembench.results import jsonl
+from clmembench.studies.hierarchy import plan as hierarchy
+from clmembench.studies.hierarchy.sharing import sharing_plan as sharing
+from clmembench.studies.hierarchy.views import hierarchy_json
+from clmembench.studies.hierarchy.views.section import HierarchyFindings, device_values, render_hierarchy
+from clmembench.studies.hierarchy.views.tree import columns, draw_tree
 from tests.builders import CHASE, device, header, run
 from tests.shared_storage import KIB, units_record
 from tests.test_shared_storage import measured, unit

@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.findings import measured_finding
-from clmembench.infer.hierarchy import dissect
-from clmembench.infer.hierarchy.curve_findings import memory_level
-from clmembench.infer.hierarchy.curve_steps import CurveStep, find_steps
-from clmembench.infer.hierarchy.dissect import ProbeLimits
-from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.latency_curve import LatencyCurve, WorkingSets, measure_curve
-from clmembench.infer.hierarchy.level_geometry import LevelGeometry
-from clmembench.infer.hierarchy.page_probe import PageCountLimits, PageProbe
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeCache
-from clmembench.infer.hierarchy.strides import SetGeometry
-from clmembench.infer.hierarchy.tlb import measure_tlbs
-from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
-from clmembench.infer.hierarchy.tlb_level import _unless_growth_differs, infer_tlb_level
+from clmembench.analysis.findings import measured_finding
 from clmembench.model import Answer
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.curve_findings import memory_level
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, find_steps
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
+from clmembench.studies.hierarchy.geometry.level_geometry import LevelGeometry
+from clmembench.studies.hierarchy.geometry.strides import SetGeometry
+from clmembench.studies.hierarchy.levels import dissect
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
+from clmembench.studies.hierarchy.probes.page_probe import PageCountLimits, PageProbe
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeCache
+from clmembench.studies.hierarchy.tlb.tlb import measure_tlbs
+from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry
+from clmembench.studies.hierarchy.tlb.tlb_level import _unless_growth_differs, infer_tlb_level
 from tests.published import PUBLISHED
 from tests.simulated import KIB, MIB
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from clmembench.infer.findings import measured_finding
-from clmembench.infer.hierarchy.level_geometry import ODD_METHOD, USUAL_METHOD
-from clmembench.infer.hierarchy.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.size_elsewhere import with_size_elsewhere
+from clmembench.analysis.findings import measured_finding
 from clmembench.model import Answer
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.geometry.level_geometry import ODD_METHOD, USUAL_METHOD
+from clmembench.studies.hierarchy.geometry.size_elsewhere import with_size_elsewhere
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.simulated import KIB
 
 SIZE, UNIT = 128 * KIB, 64

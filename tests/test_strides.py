@@ -2,10 +2,10 @@
 
 import pytest
 
-from clmembench.infer.hierarchy import strides
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.strides import StrideLimits, sets_and_ways
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.geometry import strides
+from clmembench.studies.hierarchy.geometry.strides import StrideLimits, sets_and_ways
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.simulated import Cache, Machine, Noise, Path, Sets
 
 MIB = 1 << 20

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.access import subgroup
-from clmembench.infer.effect import BoundedRatio, bounded_ratio, impact_verdict, support_verdict
+from clmembench.studies.access import subgroup
+from clmembench.studies.access.effect import BoundedRatio, bounded_ratio, impact_verdict, support_verdict
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.infer.access.subgroup_width import NO_LOCKSTEP, SubGroupWidth, measure_sub_group_width
 from clmembench.model import Card, Metric, Record
 from clmembench.report.rows import rows
-from clmembench.report.sections.private_arrays import width_sections
+from clmembench.studies.access.private_arrays import width_sections
+from clmembench.studies.access.subgroup_width import NO_LOCKSTEP, SubGroupWidth, measure_sub_group_width
 from tests.builders import clock, device, header, record, run, series
 
 COST = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.tag_unit import find_tag_unit
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.geometry.tag_unit import find_tag_unit
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
 from tests.simulated import MIB, Cache, Machine, Noise, Path, Sets, plain
 
 HIT, MISS = 4.0, 12.0

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.trace.footprints import excused_misses, stream_footprint
-from clmembench.infer.trace.latency_modes import clock_quantum
-from clmembench.infer.trace.streams import AccessStream
-from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
+from clmembench.studies.traces.footprints import excused_misses, stream_footprint
+from clmembench.studies.traces.latency_modes import clock_quantum
+from clmembench.studies.traces.streams import AccessStream
+from clmembench.studies.traces.traces import infer_from_traces
 from tests.hierarchy import Cache, Path, plain
 from tests.simulated import Machine, Noise, trace_rows
 

@@ -20,10 +20,10 @@ from clmembench.plan.sweep import explore
 from clmembench.report import studies, study_figures
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
-from clmembench.report.sections.throughput_tables import element_bytes
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
+from clmembench.studies.access.throughput_tables import element_bytes
 from tests.builders import CHASE, clock, device, header, record, run, series, slope, walked
 from tests.test_saturation import CARDS, NBYTES, UNITS, copies
 

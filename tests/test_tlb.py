@@ -6,18 +6,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.infer.hierarchy import tlb
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.fill_unit import UnitSize
-from clmembench.infer.hierarchy.page_probe import PageCost, PageCountLimits, PageProbe, mean_of_orders
-from clmembench.infer.hierarchy.policy_probe import probe_policy
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
-from clmembench.infer.hierarchy.set_lines import SetLines, SetOfLevel
-from clmembench.infer.hierarchy.strides import SetGeometry
-from clmembench.infer.hierarchy.tlb import measure_tlbs, measure_translation
-from clmembench.infer.hierarchy.tlb_confirmation import APART_BYTES, shorter_page
-from clmembench.infer.hierarchy.tlb_geometry import TlbGeometry
-from clmembench.infer.hierarchy.tlb_level import (
+from clmembench.model import Answer, Pattern
+from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
+from clmembench.studies.hierarchy.geometry.strides import SetGeometry
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
+from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe, mean_of_orders
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.replacement.cyclic_misses import cyclic_misses
+from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
+from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
+from clmembench.studies.hierarchy.replacement.set_miss_rates import sampled_miss_rates
+from clmembench.studies.hierarchy.tlb import tlb
+from clmembench.studies.hierarchy.tlb.tlb import measure_tlbs, measure_translation
+from clmembench.studies.hierarchy.tlb.tlb_confirmation import APART_BYTES, shorter_page
+from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry
+from clmembench.studies.hierarchy.tlb.tlb_level import (
     PAIRS_STOOD,
     _entry_count,
     _entry_findings,
@@ -25,13 +30,8 @@ from clmembench.infer.hierarchy.tlb_level import (
     infer_tlb_level,
     penalty_findings,
 )
-from clmembench.infer.hierarchy.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
-from clmembench.infer.hierarchy.unequal_tlb import sets_page_by_page
-from clmembench.infer.replacement.cyclic_misses import cyclic_misses
-from clmembench.infer.replacement.set_miss_rates import sampled_miss_rates
-from clmembench.model import Answer, Pattern
-from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.tlb.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
+from clmembench.studies.hierarchy.tlb.unequal_tlb import sets_page_by_page
 from tests.hierarchies import random_hierarchy, uneven
 from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain

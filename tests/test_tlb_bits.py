@@ -2,11 +2,11 @@
 
 import pytest
 
-from clmembench.infer.hierarchy.page_probe import PageCost, PageCountLimits, PageProbe
-from clmembench.infer.hierarchy.probing import CapacityBound, ChaseLayout, ProbeCache
-from clmembench.infer.hierarchy.tlb_bits import sets_by_bits
-from clmembench.infer.hierarchy.tlb_ramp import SetWays
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.tlb.tlb_bits import sets_by_bits
+from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import mei_tlbs
 

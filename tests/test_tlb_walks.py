@@ -2,17 +2,17 @@
 
 import pytest
 
-from clmembench.infer.findings import measured_finding
-from clmembench.infer.hierarchy import dissect
-from clmembench.infer.hierarchy.dissect import ProbeLimits
-from clmembench.infer.hierarchy.latency_curve import WorkingSets, measure_curve
-from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
-from clmembench.infer.hierarchy.tlb_level import infer_tlb_level
-from clmembench.infer.hierarchy.tlb_ramp import SetWays
-from clmembench.infer.hierarchy.tlb_walks import set_behind
+from clmembench.analysis.findings import measured_finding
 from clmembench.model import TlbLevel
 from clmembench.model.address_patterns import pattern_offsets
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measure_curve
+from clmembench.studies.hierarchy.levels import dissect
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.tlb.tlb_level import infer_tlb_level
+from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
+from clmembench.studies.hierarchy.tlb.tlb_walks import set_behind
 from tests.hierarchies import random_hierarchy
 from tests.simulated import KIB, MIB
 

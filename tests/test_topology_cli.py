@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.cli import app, session, topology
-from clmembench.infer.classic.methods import classic_inquiry
-from clmembench.plan import hierarchy
-from clmembench.report.hierarchy import from_runs
+from clmembench.cli import app, session
 from clmembench.results import jsonl
+from clmembench.studies.hierarchy import command as topology
+from clmembench.studies.hierarchy import from_runs
+from clmembench.studies.hierarchy import plan as hierarchy
+from clmembench.studies.hierarchy.classic.methods import classic_inquiry
 from tests import found_hierarchies as hierarchies
 from tests.builders import CHASE, device, header, record, slope, walked
 from tests.simulated import Machine, Noise, Path

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.infer.hierarchy.congruent_lines import count_sets
-from clmembench.infer.hierarchy.dissect import ProbeLimits, infer_hierarchy
-from clmembench.infer.hierarchy.eviction_sets import RESTLESS, EvictionSets, find_eviction_sets
-from clmembench.infer.hierarchy.line_probe import LineProbe
-from clmembench.infer.hierarchy.probing import ChaseLayout, ProbeCache
-from clmembench.plan.hierarchy import replay
+from clmembench.studies.hierarchy.eviction.congruent_lines import count_sets
+from clmembench.studies.hierarchy.eviction.eviction_sets import RESTLESS, EvictionSets, find_eviction_sets
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.line_probe import LineProbe
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
 from tests.published import PUBLISHED
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 

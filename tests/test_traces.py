@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from clmembench.infer.trace.set_mappings import plain_mappings
-from clmembench.infer.trace.streams import AccessStream, hits_pay, passed_to_next_level
-from clmembench.infer.trace.traces import infer_from_traces
 from clmembench.model import Accesses
+from clmembench.studies.traces.set_mappings import plain_mappings
+from clmembench.studies.traces.streams import AccessStream, hits_pay, passed_to_next_level
+from clmembench.studies.traces.traces import infer_from_traces
 from scripts.trace_error_rate import accesses
 from tests.hierarchies import random_trace_set
 from tests.hierarchy import Cache, Path, Sets, Tlb, plain

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
-from clmembench.report.hierarchy.tree import columns, draw_tree
 from clmembench.specs.claims import Claim, list_claims
+from clmembench.studies.hierarchy.views.tree import columns, draw_tree
 from tests import found_hierarchies as hierarchies
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from clmembench.infer.findings import measured_finding, undetermined_finding
-from clmembench.infer.hierarchy.curve_steps import CurveStep
-from clmembench.infer.hierarchy.unsettled_levels import (
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.model import CacheLevel
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.unsettled_levels import (
     POLICY_BEHIND_UNKNOWN,
     UNSETTLED,
     may_hide_a_level,
@@ -12,7 +13,6 @@ from clmembench.infer.hierarchy.unsettled_levels import (
     with_unknown_number,
     with_unsettled_merged,
 )
-from clmembench.model import CacheLevel
 
 
 def unsettled(name, low, high, **more):

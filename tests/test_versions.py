@@ -14,14 +14,14 @@ import pytest
 from clmembench.analysis import stats
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
-from clmembench.infer.casestudy import mnf_whole, versions
 from clmembench.measure import runner
 from clmembench.measure.in_process import InProcessWorker
-from clmembench.plan import casestudy, sweep
+from clmembench.plan import sweep
 from clmembench.report import render
-from clmembench.report.sections import mnf_data
-from clmembench.report.sections import mnf_tables as report
 from clmembench.results import jsonl
+from clmembench.studies.mnf import mnf_data, mnf_whole, versions
+from clmembench.studies.mnf import mnf_tables as report
+from clmembench.studies.mnf import plan as casestudy
 from tests.builders import device, header, record, run, series
 from tests.commands import brief_points
 

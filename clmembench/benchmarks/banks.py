@@ -13,7 +13,7 @@ from clmembench.benchmarks import (
     telling_count,
     work_group_sizes,
 )
-from clmembench.benchmarks.chase.spaces import RESERVED_LOCAL_BYTES
+from clmembench.benchmarks.spaces import RESERVED_LOCAL_BYTES
 from clmembench.model import Device, DeviceInfo, Launch, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 

@@ -18,7 +18,7 @@ from clmembench.benchmarks import (
     iterate_multiply_add,
     telling_count,
 )
-from clmembench.benchmarks.chase.pchase import random_cycle
+from clmembench.benchmarks.pchase import random_cycle
 from clmembench.model import Array, Device, DeviceInfo, Launch, Local, Quantity, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 

@@ -13,27 +13,15 @@ import typer
 from typer.core import TyperCommand
 
 from clmembench import __version__, sanitize
-from clmembench.cli import (
-    advise,
-    casestudy,
-    compare,
-    devices,
-    doctor,
-    exit_codes,
-    history,
-    import_results,
-    infer,
-    live,
-    model,
-    new,
-    peers,
-    report,
-    run,
-    show,
-    topology,
-    tune,
-)
+from clmembench.cli import compare, devices, doctor, exit_codes, history, import_results, new, report, run, show, tune
 from clmembench.cli.command import Command, Group
+from clmembench.studies.ab import command as live
+from clmembench.studies.guidelines import command as advise
+from clmembench.studies.hierarchy import command as topology
+from clmembench.studies.memory_divergence import command as model
+from clmembench.studies.mnf import command as casestudy
+from clmembench.studies.peers import command as peers
+from clmembench.studies.traces import command as infer
 
 app = typer.Typer(
     name="clmembench",

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from clmembench.model import Run
     from clmembench.report import digests, fleet
     from clmembench.report.device_runs import DeviceRun
-    from clmembench.report.hierarchy.section import HierarchyFindings
     from clmembench.results.imported import ImportedRun
     from clmembench.specs.sheets import SpecSheet
+    from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
 def report(

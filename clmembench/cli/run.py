@@ -12,7 +12,6 @@ from clmembench.cli import (
     devices,
     exit_codes,
     interrupted_run,
-    layer_cost,
     options,
     run_names,
     run_options,
@@ -25,6 +24,7 @@ from clmembench.cli import (
 )
 from clmembench.cli.several_devices import Target
 from clmembench.sanitize import line
+from clmembench.studies.ab import runtime_overhead as layer_cost
 
 
 class Settings(NamedTuple):
@@ -139,10 +139,10 @@ def _run_one(target: Target, settings: Settings) -> Path:
 
 def _print_results(path: Path, settings: Settings) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
-    from clmembench.cli import topology
     from clmembench.report import render, rows, terminal
-    from clmembench.report.hierarchy import from_runs
     from clmembench.report.sections import roofline_tables
+    from clmembench.studies.hierarchy import command as topology
+    from clmembench.studies.hierarchy import from_runs
 
     stored = session.read_back(path)
     sheet = rows.sheet_of(stored)

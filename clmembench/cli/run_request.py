@@ -115,7 +115,8 @@ class PlannedRun:
         """The benchmarks that the header keeps: the chosen ones, their peers, and those of the hierarchy."""
         from clmembench.model import CHASE_BENCHMARK
         from clmembench.model.sharing import SHARING_BENCHMARK
-        from clmembench.plan import hierarchy, interleave
+        from clmembench.plan import interleave
+        from clmembench.studies.hierarchy import plan as hierarchy
 
         names = [*(benchmark.name for benchmark in self.chosen), *interleave.peer_names(self.selection, self.info)]
         mine = (CHASE_BENCHMARK, SHARING_BENCHMARK, hierarchy.L2_MAP) if self.has_hierarchy else ()
@@ -132,9 +133,9 @@ class PlannedRun:
 
     def records(self, info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
         """Every record of it, as it is measured on the device with the features that were found."""
-        from clmembench.cli import topology
         from clmembench.measure.runner import run_selection
         from clmembench.plan.budget import Deadline
+        from clmembench.studies.hierarchy import command as topology
 
         deadline = Deadline.after(self.selection.budget_s)
         yield from run_selection(info.runtime, info, found, self.selection, known)

@@ -87,9 +87,9 @@ def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wi
 
 def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: PointFilter, wide: bool) -> None:
     """Print a summary, or a line for each value where points were chosen: what is inferred from a curve needs all of it."""
-    from clmembench.cli import topology
     from clmembench.report import terminal
-    from clmembench.report.hierarchy import from_runs
+    from clmembench.studies.hierarchy import command as topology
+    from clmembench.studies.hierarchy import from_runs
 
     if wanted.axes or wanted.statuses:
         text_output.print_document(terminal.points_document(run, values, sheet), wide)

@@ -10,8 +10,8 @@ from clmembench.cli import exit_codes
 
 if TYPE_CHECKING:
     from clmembench.model import Run
-    from clmembench.report.hierarchy.section import HierarchyFindings
     from clmembench.specs.sheets import SpecSheet
+    from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
 def load(path: Path, strict: bool = False) -> Run:
@@ -42,6 +42,6 @@ def sheet_of(run: Run) -> SpecSheet | None:
 def with_hierarchies(runs: Sequence[Run]) -> tuple[list[Run], list[HierarchyFindings | None]]:
     """Runs and their memory hierarchies (None for a run without chases), with the runs of one device checked against each
     other. Raises SpecError where two spec sheets match a device, or one is damaged."""
-    from clmembench.report.hierarchy import from_runs
+    from clmembench.studies.hierarchy import from_runs
 
     return from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from clmembench.analysis import plateaus
 from clmembench.gates.thresholds import RUN
 from clmembench.gates.whole import latency_curve
-from clmembench.infer import plateaus
 from clmembench.model import Run
 from clmembench.specs.claims import MAX_SIZE_RATIO, Verdict, unit_cache_bytes
 from clmembench.specs.sheets import SpecSheet

@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from clmembench.analysis import derive
+from clmembench.analysis import derive, plateaus
 from clmembench.analysis.derive import Derived
 from clmembench.gates import agreement, cpu_share, point
 from clmembench.gates.cpu_share import QUIETEN
 from clmembench.gates.impossible import impossible
 from clmembench.gates.lines import Key, at_size, by_size, interval, inversions, relative_half_width, size_on, with_value
 from clmembench.gates.thresholds import RUN
-from clmembench.infer import plateaus
 from clmembench.model import Cause, DeviceInfo, Record, Run
 from clmembench.specs import sheets
 from clmembench.specs.sheets import Peak, SpecSheet

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from clmembench.infer.plateaus import memory_floor_bytes
+from clmembench.analysis.plateaus import memory_floor_bytes
 from clmembench.model import CHASE_BENCHMARK, Benchmark, DeviceInfo, Place, Plan, Point, Record
 from clmembench.model.sharing import SHARING_BENCHMARK
 from clmembench.plan.configurations import missing_features, most_trials
-from clmembench.plan.hierarchy import L2_MAP, MAX_MAPPED_CORES
 from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
-from clmembench.plan.sharing import GPU_POINTS
 from clmembench.plan.sweep import explore
+from clmembench.studies.hierarchy.plan import L2_MAP, MAX_MAPPED_CORES
+from clmembench.studies.hierarchy.sharing.sharing_plan import GPU_POINTS
 
 MAX_ARRAYS = 3  # of one size that a benchmark holds
 RECORD_BYTES = 8 << 10  # of a results file: 3 to 10 KiB a record in reports/

@@ -11,7 +11,7 @@ from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, place
 from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
 from clmembench.plan import suggestions
 from clmembench.plan.budget import Budget
-from clmembench.plan.hierarchy import L2_MAP
+from clmembench.studies.hierarchy.plan import L2_MAP
 
 EVERYTHING = "everything"  # suite all with the host's libraries, and the memory hierarchy: all parts of one run
 PLACE_AXES = ("compute_units", "placement")  # named like axes, but a property of the process that measures

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.analysis import derive
-from clmembench.infer import plateaus
+from clmembench.analysis import derive, plateaus
 from clmembench.model import SIZE_AXES, Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
 from clmembench.model.direction import score
 from clmembench.plan.configurations import BenchmarkContext, Params

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clmembench.analysis import decision, noise
+from clmembench.analysis import decision, noise, plateaus
 from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, discovered, headline_bytes
 from clmembench.gates.cpu_share import possible_gain
 from clmembench.gates.whole import CORES_GATE, latency_curve
-from clmembench.infer import plateaus
-from clmembench.infer.access.saturation import memory_latency
 from clmembench.model import Headline
 from clmembench.model.direction import score
 from clmembench.report.parts import Part
@@ -17,6 +15,7 @@ from clmembench.report.rows import Row, interval, percent
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.verdict_cells import Cell, Line
 from clmembench.sanitize import printable
+from clmembench.studies.access.saturation import memory_latency
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
 PEAK_NAMES = {"fp64_matrix_gflop_s": "matrix peak"}  # others are that of the row's own quantity

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from clmembench.model import Run
 from clmembench.report import fleet, render, terminal
-from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.parts import parts
 from clmembench.report.section import Document, Section
 from clmembench.report.verdict import verdict, verdict_section
 from clmembench.specs.sheets import SpecSheet
+from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
 def render_latex(

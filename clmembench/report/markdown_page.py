@@ -7,8 +7,6 @@ from itertools import zip_longest
 
 from clmembench.model import Run
 from clmembench.report import fleet, render, terminal
-from clmembench.report.hierarchy import section
-from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.parts import Part, parts
 from clmembench.report.published import published, published_table
 from clmembench.report.rows import point_table
@@ -17,6 +15,8 @@ from clmembench.report.verdict import verdict, verdict_section
 from clmembench.report.verdict_sentences import sentences
 from clmembench.sanitize import markdown
 from clmembench.specs.sheets import SpecSheet
+from clmembench.studies.hierarchy.views import section
+from clmembench.studies.hierarchy.views.section import HierarchyFindings
 from clmembench.units import count
 
 

@@ -14,8 +14,6 @@ from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.conditions_chart import conditions_chart
 from clmembench.report.fleet_verdict import fleet_verdict
-from clmembench.report.hierarchy import section
-from clmembench.report.hierarchy.section import HierarchyFindings
 from clmembench.report.page_contents import STUDIES, SUITES, anchors, contents
 from clmembench.report.page_points import point_values
 from clmembench.report.page_verdict import verdict_values
@@ -24,12 +22,15 @@ from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, p
 from clmembench.report.published_points import published_marks
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import reasons_as_notes
-from clmembench.report.sections import advice_table, energy_tables, peer_values
+from clmembench.report.sections import energy_tables, peer_values
 from clmembench.report.summary import sections
 from clmembench.report.verdict import verdict
 from clmembench.report.verdict_sentences import sentences as verdict_sentences
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
+from clmembench.studies.guidelines import advice_table
+from clmembench.studies.hierarchy.views import section
+from clmembench.studies.hierarchy.views.section import HierarchyFindings
 from clmembench.units import count, format_bytes
 
 MAX_TITLE_DEVICES = 3  # devices that a title names; of more it says how many

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from clmembench.infer.guidelines.advice import Advice
 from clmembench.model import Header, Record
 from clmembench.report import json_outputs as shapes
 from clmembench.report import json_study_outputs as studies
-from clmembench.report import mdm_outputs
 from clmembench.results.imported import ImportedRun
+from clmembench.studies.guidelines.advice import Advice
+from clmembench.studies.memory_divergence.views import mdm_outputs
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

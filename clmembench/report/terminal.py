@@ -9,10 +9,11 @@ from clmembench.model import Header, Run
 from clmembench.report.rows import Row, point_table
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import Document
-from clmembench.report.sections import advice_table, agreement_table, energy_tables, peer_values, roofline_tables
+from clmembench.report.sections import agreement_table, energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
+from clmembench.studies.guidelines import advice_table
 from clmembench.units import count, format_bytes
 
 

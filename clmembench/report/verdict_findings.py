@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from clmembench.analysis import decision, noise
-from clmembench.infer.access.banks import bank_accesses, study_banks
 from clmembench.model import CHASE_BENCHMARK, Finding, Header, Hierarchy
 from clmembench.report.finding_tables import value_text
 from clmembench.report.memory_paths import main_levels
 from clmembench.report.rows import Row
 from clmembench.report.verdict_cells import Cell, Line
 from clmembench.sanitize import printable
+from clmembench.studies.access.banks import bank_accesses, study_banks
 
 NOTE_DRAM = (
     "without address translation and without lines that prefetchers bring, which the end of a sweep (row memory) includes"

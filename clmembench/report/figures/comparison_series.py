@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from clmembench.infer.plateaus import extent_per_line_byte
+from clmembench.analysis.plateaus import extent_per_line_byte
 from clmembench.model import Value
 from clmembench.model.direction import score
 from clmembench.report.figures.comparison_data import (

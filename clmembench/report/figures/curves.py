@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clmembench.infer.plateaus import extent_per_line_byte
+from clmembench.analysis.plateaus import extent_per_line_byte
 from clmembench.model import Card
 from clmembench.report.figures.device_looks import LINE_STYLES, Look, look
 from clmembench.report.figures.device_rows import (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clmembench.perfmodel.roofline import KernelPosition, Roofline
-from clmembench.perfmodel.roofs import MEMORY, Roof
+from clmembench.analysis.roofline import KernelPosition, Roofline
+from clmembench.analysis.roofs import MEMORY, Roof
 from clmembench.report.figures.label_placement import offsets
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.units import format_param, format_value, is_byte_size

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from clmembench.infer import plateaus
+from clmembench.analysis import plateaus
 from clmembench.model import Card, Record, Run, Value
 from clmembench.report.rows import Row
 from clmembench.report.section import Section, columns

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from clmembench.analysis import roofline as model
+from clmembench.analysis.roofline import COMPULSORY_BYTES, KernelPosition, Roofline
+from clmembench.analysis.roofs import MEMORY, Roof
 from clmembench.model import Run
-from clmembench.perfmodel import roofline as model
-from clmembench.perfmodel.roofline import COMPULSORY_BYTES, KernelPosition, Roofline
-from clmembench.perfmodel.roofs import MEMORY, Roof
 from clmembench.report.rows import Row, point_labels
 from clmembench.report.section import Section, columns
 from clmembench.specs.sheets import SpecSheet

@@ -1,1 +1,0 @@
-"""Peers: libraries and programs of others, measured on the same problems as our benchmarks."""

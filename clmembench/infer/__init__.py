@@ -1,1 +1,0 @@
-"""Records to findings: pure functions that never touch a device."""

@@ -1,1 +1,0 @@
-"""Properties of memories as work-items see them: banks, sub-groups, registers, and the concurrency that saturates them."""

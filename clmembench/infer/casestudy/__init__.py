@@ -1,1 +1,0 @@
-"""Gains of the optimisations of a case study."""

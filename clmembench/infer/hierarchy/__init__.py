@@ -1,1 +1,0 @@
-"""The active inquiry of a memory hierarchy: what is asked next follows from what was found."""

@@ -1,1 +1,0 @@
-"""Caches and TLBs inferred from traces of accesses."""

@@ -1,1 +1,0 @@
-"""A memory hierarchy for people and programs: drawing, tree, figures and JSON."""

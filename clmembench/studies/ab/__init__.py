@@ -1,0 +1,1 @@
+"""Interleaved A/B measurement of two builds, drivers, runtimes or devices."""

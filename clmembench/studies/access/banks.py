@@ -1,0 +1,231 @@
+"""Banks of local memory from latencies over the stride between work-items: how many, how wide, what a conflict costs. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.model import Finding
+from clmembench.studies.access.bank_mappings import WORK_ITEMS_PER_PASS, BankMapping, candidate_banks
+from clmembench.studies.access.conflict_fit import CERTAIN_SIGMAS, NORMAL_95_PERCENT_SIGMAS, ConflictLine, fit_conflict_line
+
+BANKS_BENCHMARK = "banks"
+# Thresholds and limits, each with its reason
+# times: a bank serves one row a cycle at most, so that 32 loads of one bank take longer than that at any latency under 60
+# cycles
+MIN_ONE_BANK_SLOWDOWN = 1.5
+MAX_ORDINARY_MEMORY_SLOWDOWN = 1.3  # times: a larger slowdown is not what ordinary memory shows at any stride
+MIN_BANKS_LOG_LIKELIHOOD_MARGIN = 10.0  # of log-likelihood over any other mapping: odds of 22,000
+MAX_SUB_GROUP_WORK_ITEMS = 32  # in more work-items several sub-groups may wait for each other
+MIN_BANK_POINTS = 8  # strides above 0: fewer fit too many mappings
+BANK_WORD_BYTES, DOUBLE_WORD_BYTES = 4, 8  # bytes of a word
+# relative to a way: error of a latency predicted by others of as many passes, and by the fitted line alone
+SAME_PASSES_RELATIVE_ERROR, FITTED_LINE_RELATIVE_ERROR = 0.1, 0.3
+MAX_LINEAR_RELATIVE_DEVIATION = (
+    0.1  # of a latency: larger deviations from the fitted line mean that cost does not grow linearly
+)
+BANK_METHOD = "latency over the stride between work-items, against banked memories"
+
+
+@dataclass(frozen=True, slots=True)
+class BankAccess:
+    """A measured latency of loads by `items` work-items whose words of `word_bytes` lie `stride` words apart, with its
+    interval, in cycles or ns; `evidence` is the record's id."""
+
+    stride: int
+    word_bytes: int
+    items: int
+    latency: float
+    low: float
+    high: float
+    evidence: str = ""
+
+
+def bank_accesses(values: Sequence[Derived], unit: str = "") -> tuple[list[BankAccess], str]:
+    """Good latencies of benchmark banks among values, and their unit: that one, else cycles where all have them, else ns."""
+    good = [
+        v
+        for v in values
+        if v.benchmark == BANKS_BENCHMARK and v.status == "ok" and v.median is not None and v.ci_low is not None
+    ]
+    cycles = unit == "cycles" or (not unit and all(v.cycles is not None and v.cycles_low is not None for v in good))
+    found = []
+    for v in good:
+        numbers = (v.cycles, v.cycles_low, v.cycles_high) if cycles else (v.median, v.ci_low, v.ci_high)
+        median, low, high = (math.nan if n is None else n for n in numbers)
+        stride, word_bytes, items = (int(v.params[name]) for name in ("stride", "word_bytes", "items"))
+        found.append(BankAccess(stride, word_bytes, items, median, low, high, v.evidence[0] if v.evidence else BANKS_BENCHMARK))
+    return found, "cycles" if cycles else "ns"
+
+
+@dataclass(frozen=True, slots=True)
+class BankStudy:
+    """Findings on local memory: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping`
+    (how words lie in them), `free` (the latency without a conflict), `way` (what each further way adds), `growth`, and
+    `together_4` and `together_8`, how many work-items have words of 4 and of 8 B served at a time, which are `served` too.
+    `banks` is None where none explain it."""
+
+    findings: Mapping[str, Finding]
+    banks: BankMapping | None = None
+    served: Mapping[int, int] = field(default_factory=dict)
+
+    def ways(self, stride: int, word_bytes: int, items: int) -> int | None:
+        """In how many passes an access is served by what was found; None where that is not known."""
+        if self.banks is None or word_bytes not in self.served:
+            return None
+        return replace(self.banks, served=self.served[word_bytes]).passes(stride, word_bytes, items)
+
+
+@dataclass(frozen=True, slots=True)
+class _BankFit:
+    """Banked memories that serve all points in the same passes, but for a factor, and their line."""
+
+    alike: tuple[BankMapping, ...]
+    line: ConflictLine
+
+
+def study_banks(accesses: Sequence[BankAccess], unit: str) -> BankStudy:
+    """Banks of local memory, from latencies; `unit`, of the latencies, is cycles or ns.
+
+    A mapping is determined by words of 4 B alone, at all strides but 0: of banked memories of 4 to 128 banks of 4, 8 or 16 B,
+    among them Kepler's in both modes, the one whose passes latency grows with, where it explains every point and is better than
+    any other by a clear margin; else it is undetermined. One that would have to make loads less than 1.5 times slower where
+    all want one bank is none: local memory is then ordinary memory. Words of 8 B are analysed under the mapping found.
+    """
+    narrow = [a for a in accesses if a.word_bytes == BANK_WORD_BYTES and a.items <= MAX_SUB_GROUP_WORK_ITEMS]
+    fitted = [a for a in narrow if a.stride > 0]
+    evidence = tuple(a.evidence for a in fitted)
+    if len(fitted) < MIN_BANK_POINTS:
+        reason = f"{len(fitted)} latencies at strides above 0 are too few: {MIN_BANK_POINTS} are needed"
+        return BankStudy({"memory": undetermined_finding("memory", reason, BANK_METHOD, evidence)})
+    fits = _bank_fits(fitted, BANK_WORD_BYTES)
+    best = max(fits, key=lambda fit: fit.line.loglik)
+    likely = [fit for fit in fits if fit.line.loglik > best.line.loglik - MIN_BANKS_LOG_LIKELIHOOD_MARGIN]
+    if all(fit.line.slowed[2] < MIN_ONE_BANK_SLOWDOWN for fit in likely):
+        return BankStudy({"memory": _ordinary_memory_finding(likely, fitted, evidence)})
+    reason = _why_not_believed(fits, best, fitted)
+    if reason:
+        return BankStudy({"memory": undetermined_finding("memory", reason, BANK_METHOD, evidence)})
+    banks = best.alike[0]
+    found = {
+        "memory": measured_finding("memory", "banked", BANK_METHOD, evidence),
+        "banks": measured_finding("banks", banks.count, BANK_METHOD, evidence),
+        "bank_width_bytes": measured_finding("bank_width_bytes", banks.width_bytes, BANK_METHOD, evidence, unit="B"),
+        "mapping": measured_finding("mapping", banks.name, BANK_METHOD, evidence),
+        **_conflict_cost_findings(best.line, evidence, unit),
+    }
+    served: dict[int, int] = {}
+    for word_bytes in (BANK_WORD_BYTES, DOUBLE_WORD_BYTES):
+        finding = _work_items_per_pass_finding(accesses, word_bytes, banks)
+        found[finding.name] = finding
+        if isinstance(finding.value, int):
+            served[word_bytes] = finding.value
+    return BankStudy(found, banks, served)
+
+
+def _bank_fits(points: Sequence[BankAccess], word_bytes: int) -> list[_BankFit]:
+    """A fit for each set of banked memories that these points cannot tell apart."""
+    alike: dict[tuple[float, ...], list[BankMapping]] = {}
+    for banks in candidate_banks():
+        passes = np.array([banks.passes(a.stride, word_bytes, a.items) for a in points], dtype=np.float64)
+        reach = np.ptp(passes)
+        if reach > 0:
+            alike.setdefault(tuple(np.round((passes - passes.min()) / reach, 9)), []).append(banks)
+    return [_BankFit(tuple(group), _fit_line_of_banks(points, group[0])) for group in alike.values()]
+
+
+def _fit_line_of_banks(points: Sequence[BankAccess], banks: BankMapping) -> ConflictLine:
+    passes = np.array([banks.passes(a.stride, a.word_bytes, a.items) for a in points])
+    noise = np.array([(a.high - a.low) / (2 * NORMAL_95_PERCENT_SIGMAS) for a in points])
+    return fit_conflict_line(passes, np.array([a.latency for a in points]), noise)
+
+
+def _ordinary_memory_finding(fits: Sequence[_BankFit], points: Sequence[BankAccess], evidence: tuple[str, ...]) -> Finding:
+    """Memory that no banks make slow: undetermined where some stride is slow all the same."""
+    usual = float(np.median([a.latency for a in points]))
+    slow = max(points, key=lambda a: a.low)
+    if slow.low > MAX_ORDINARY_MEMORY_SLOWDOWN * usual:
+        times = slow.latency / usual
+        reason = f"stride {slow.stride} is {times:.2f} times slower than most, as no banked memory that is known has it"
+        return undetermined_finding("memory", reason, BANK_METHOD, evidence)
+    best = max(fits, key=lambda fit: fit.line.loglik).line
+    if not best.unexplained and best.slowed[1] > MAX_ORDINARY_MEMORY_SLOWDOWN:
+        reason = f"{best.slowed[0]:.2f} times slower where banks would make it so, too little to be sure of them and no chance"
+        return undetermined_finding("memory", reason, BANK_METHOD, evidence)
+    high = max(fit.line.slowed[2] for fit in fits)
+    reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict was observed"
+    return replace(measured_finding("memory", "ordinary", BANK_METHOD, evidence), reason=reason)
+
+
+def _why_not_believed(fits: Sequence[_BankFit], best: _BankFit, points: Sequence[BankAccess]) -> str:
+    """Why the best mapping is not to be believed; "" where it is."""
+    slowed, low, _ = best.line.slowed
+    if low < MIN_ONE_BANK_SLOWDOWN:
+        return f"loads that want one bank seem {slowed:.2f} times slower than others, too little to be sure of banks"
+    if best.line.unexplained:
+        odd = points[best.line.unexplained[0]]
+        of = f"stride {odd.stride} of {odd.items} work-items"
+        return f"no banked memory that is known explains it: {best.alike[0].count} banks come nearest, but not to {of}"
+    shapes = {(b.count, b.width_bytes, b.interleave_bytes) for b in best.alike}
+    others = [f for f in fits if f is not best and f.line.loglik > best.line.loglik - MIN_BANKS_LOG_LIKELIHOOD_MARGIN]
+    shapes |= {(b.count, b.width_bytes, b.interleave_bytes) for f in others for b in f.alike}
+    if len(shapes) > 1:
+        named = ", ".join(f"{n} of {w} B" + (f" in their {i}-byte mode" if i != w else "") for n, w, i in sorted(shapes))
+        return f"several banked memories explain it: {named}"
+    return ""
+
+
+def _conflict_cost_findings(found: ConflictLine, evidence: tuple[str, ...], unit: str) -> dict[str, Finding]:
+    """Latency without a conflict, what each further way adds, and whether that is the same for all."""
+    reach, around = NORMAL_95_PERCENT_SIGMAS * found.way_error, NORMAL_95_PERCENT_SIGMAS * found.free_error
+    off, sure = found.off, NORMAL_95_PERCENT_SIGMAS * found.off_error
+    method = f"a line over {found.least} to {found.most} passes"
+    if off - sure <= MAX_LINEAR_RELATIVE_DEVIATION < off + sure:
+        growth = undetermined_finding(
+            "growth", f"off a line by {max(0.0, off - sure):.1%} to {off + sure:.1%}", method, evidence
+        )
+    else:
+        word = "linear" if off < MAX_LINEAR_RELATIVE_DEVIATION else "not linear"
+        growth = replace(measured_finding("growth", word, method, evidence), reason=f"off a line by {off:.1%} at most")
+    free = found.free
+    return {
+        "free": measured_finding("free", free, method, evidence, free - around, free + around, unit),
+        "way": measured_finding("way", found.way, method, evidence, max(0.0, found.way - reach), found.way + reach, unit),
+        "growth": growth,
+    }
+
+
+def _work_items_per_pass_finding(accesses: Sequence[BankAccess], word_bytes: int, banks: BankMapping) -> Finding:
+    """How many work-items have their words served at a time: all of them where one word that all want takes one pass, half
+    where it takes two. Strides above 0 do not tell: halves that follow each other take as many passes as the whole."""
+    name = f"together_{word_bytes}"
+    method = f"latency of one word of {word_bytes} B that all load, beside other strides"
+    mine = [a for a in accesses if a.word_bytes == word_bytes and a.items <= MAX_SUB_GROUP_WORK_ITEMS]
+    same = next((a for a in mine if a.stride == 0 and a.items == MAX_SUB_GROUP_WORK_ITEMS), None)
+    points = [a for a in mine if a.stride > 0]
+    evidence = tuple(a.evidence for a in mine)
+    if same is None or len(points) < MIN_BANK_POINTS:
+        return undetermined_finding(name, "not measured at enough strides", method, evidence)
+    tried: list[tuple[float, int]] = []
+    for served in WORK_ITEMS_PER_PASS:
+        group = replace(banks, served=served)
+        found = _fit_line_of_banks(points, group)
+        passes = group.passes(0, word_bytes, MAX_SUB_GROUP_WORK_ITEMS)
+        off = abs(same.latency - found.at(passes))
+        bend = (SAME_PASSES_RELATIVE_ERROR if passes in found.levels else FITTED_LINE_RELATIVE_ERROR) * found.way
+        noise = math.hypot((same.high - same.low) / (2 * NORMAL_95_PERCENT_SIGMAS), float(np.median(found.sd)), bend)
+        explained = not found.unexplained and found.way > 0 and off <= max(found.way / 2, CERTAIN_SIGMAS * noise)
+        tried.append((found.loglik - (off / noise) ** 2 / 2 if explained else -math.inf, served))
+    (best, served), (second, _), *_ = sorted(tried, reverse=True)
+    if not math.isfinite(best):
+        return undetermined_finding(
+            name, "no number of them that is known explains what words of this size take", method, evidence
+        )
+    if best - second < CERTAIN_SIGMAS**2 / 2:
+        return undetermined_finding(name, "a pass costs too little beside the noise to be counted", method, evidence)
+    return measured_finding(name, served, method, evidence)

@@ -1,0 +1,223 @@
+"""How much a device needs on its way at once to reach its memory's bandwidth, as copies over a grid of shapes show. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from clmembench.analysis import plateaus
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.model import DeviceInfo, Finding
+
+# Thresholds and limits, each with its reason
+MIN_SATURATED_RATE_SHARE = 0.95  # of the best rate: counts as reaching it
+MIN_PLATEAU_IN_FLIGHT_RATIO = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
+MIN_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
+COPIED_WORD_BYTES = 4  # that a work-item copies at a time, where its configuration has no `width` of words
+SATURATION_METHOD = (
+    f"copies over work-groups, their size and ILP: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best rate"
+)
+MAX_OTHER_CPU_SHARE = (
+    0.1  # of a host's CPUs, used by other programs: above it the points of a CPU differ by when they were measured
+)
+NOT_SATURATED = "not saturated: see saturating_bytes"
+CPU_WORK_ITEMS_ARE_LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not in flight at the same time"
+
+
+@dataclass(frozen=True, slots=True)
+class SaturatingValue(Finding):
+    """A finding on the smallest value that saturates: the shape it was reached with ("work-group x ILP x groups", "" where
+    copies have none), and whether it is the smallest that was tried, so that a smaller one may do too."""
+
+    shape: str = ""
+    is_smallest_tried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyShape:
+    """One copy: how it was launched, its rate in GB/s with its interval, and bytes that its work-items load at once over the
+    whole device: at most, and at least, since nobody says how many work-groups a compute unit holds at once."""
+
+    groups: int
+    work_group: int
+    ilp: int
+    rate: float
+    low: float
+    high: float
+    most_bytes: int
+    least_bytes: float
+    evidence: tuple[str, ...]
+
+
+def copy_shapes(values: Sequence[Derived], compute_units: int) -> list[CopyShape]:
+    """The good points of copy_grid that have an interval.
+
+    At least one work-group of each point is on its way on every compute unit that has one; and of more, as many as their rate
+    shows: n times the rate at the same latency, or a longer one, takes n times the bytes in flight (Little's law).
+    """
+    found = []
+    for v in values:
+        if v.benchmark != "copy_grid" or v.status != "ok" or v.median is None or v.ci_low is None or v.ci_high is None:
+            continue
+        groups, size, ilp = (int(v.params[name]) for name in ("groups", "work_group", "ilp"))
+        width = v.tuning.get("width", 1)
+        loaded = size * ilp * COPIED_WORD_BYTES * (width if isinstance(width, int) else 1)  # by a work-group
+        most, least = groups * loaded, min(groups, compute_units) * loaded
+        found.append(CopyShape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
+    return [
+        replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _work_groups_in_flight(s, found, compute_units)))
+        for s in found
+    ]
+
+
+def _work_groups_in_flight(shape: CopyShape, among: Sequence[CopyShape], compute_units: int) -> float:
+    """How many such work-groups were on their way on each compute unit, at least: as copies of any ILP by that many of them
+    were faster than by one a unit."""
+    alone = {s.ilp: s for s in among if s.work_group == shape.work_group and s.groups == compute_units}
+    several = [s for s in among if s.work_group == shape.work_group and compute_units < s.groups <= shape.groups]
+    return max((s.low / alone[s.ilp].high for s in several if s.ilp in alone), default=1.0)
+
+
+def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
+    """Findings by name on what reaches 95% of the best rate of copy_grid.
+
+    best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
+    was surely too little and what is surely enough; saturating_work_group, _ilp and _groups_per_unit, the smallest of those
+    tried, whatever the others are then; shown_bytes, what the device had on its way at once, at least. Where the rate still
+    grows with the most that was tried, nothing was saturated and they are undetermined. Source: Mei & Chu 2015, section 5.1.
+    """
+    tried = copy_shapes(values, info.compute_units)
+    names = {"saturating_bytes": "B", "saturating_work_group": "work-items", "saturating_ilp": "words",
+             "saturating_groups_per_unit": "work-groups"}  # fmt: skip
+    if len(tried) < MIN_SHAPES:
+        reason = f"{len(tried)} of copy_grid's points have a value: at least {MIN_SHAPES} are needed"
+        return {name: replace(undetermined_finding(name, reason, SATURATION_METHOD), unit=unit) for name, unit in names.items()}
+    cpu, best = info.has_cpu_cores, max(tried, key=lambda s: s.rate)
+    text, ids = "the fastest copy of the grid, reads and writes", _evidence_of_shapes([best])
+    found = {"best_gb_s": measured_finding("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
+    why = "" if cpu else _why_no_plateau(tried, best)
+    found["saturating_bytes"] = _saturating_bytes_finding(tried, best, why, info)
+    each: dict[str, Callable[[CopyShape], float]] = {
+        "saturating_work_group": lambda s: s.work_group,
+        "saturating_ilp": lambda s: s.ilp,
+        "saturating_groups_per_unit": lambda s: s.groups / info.compute_units,
+    }
+    unsure = (NOT_SATURATED if why else "") or (_why_host_is_busy(values) if cpu else "")
+    for name, of in each.items():
+        found[name] = _smallest_value_finding(name, of, tried, best, unsure)
+    if not cpu:
+        most = max(tried, key=lambda s: s.least_bytes)
+        text, ids = (
+            "bytes that work-items load at once, by the work-groups that their rate shows on their way",
+            _evidence_of_shapes([most]),
+        )
+        found["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
+    return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
+
+
+def _why_host_is_busy(values: Sequence[Derived]) -> str:
+    """Why a CPU's points are not comparable, "" where they can."""
+    others = max((v.others for v in values if v.benchmark == "copy_grid"), default=0.0)
+    return (
+        f"other programs used up to {others:.0%} of the CPUs during the measurement: stop them"
+        if others > MAX_OTHER_CPU_SHARE
+        else ""
+    )
+
+
+def _why_no_plateau(tried: Sequence[CopyShape], best: CopyShape) -> str:
+    """Why no plateau was seen, "" where one was."""
+    enough, most = _fewest_bytes_that_saturate(tried, best).most_bytes, max(s.least_bytes for s in tried)
+    if most >= MIN_PLATEAU_IN_FLIGHT_RATIO * enough:
+        return ""
+    return (
+        f"not saturated: {MIN_SATURATED_RATE_SHARE:.0%} of the best rate takes up to {enough / 1e6:.3g} MB in "
+        "flight, and no more than "
+        f"{most / 1e6:.3g} MB were shown to be: the rate may still grow; name a larger ilp or work_group"
+    )
+
+
+def _fewest_bytes_that_saturate(tried: Sequence[CopyShape], best: CopyShape) -> CopyShape:
+    """The shape with the fewest bytes in flight among those that reach that rate."""
+    return min((s for s in tried if s.rate >= MIN_SATURATED_RATE_SHARE * best.rate), key=lambda s: s.most_bytes)
+
+
+def _certainly_saturates(shape: CopyShape, best: CopyShape) -> bool:
+    return shape is best or shape.low >= MIN_SATURATED_RATE_SHARE * best.high
+
+
+def _may_saturate(shape: CopyShape, best: CopyShape) -> bool:
+    return shape is best or shape.high >= MIN_SATURATED_RATE_SHARE * best.low
+
+
+def _saturating_bytes_finding(tried: Sequence[CopyShape], best: CopyShape, why: str, info: DeviceInfo) -> Finding:
+    """Between the most bytes in flight that were surely too few and the fewest that surely are enough. Too few were those of
+    shapes that use every compute unit: fewer units fail for other reasons."""
+    name = "saturating_bytes"
+    least = min(s.least_bytes for s in tried if _may_saturate(s, best))
+    failed = [s for s in tried if not _may_saturate(s, best) and s.groups >= info.compute_units and s.least_bytes < least]
+    low = max((s.least_bytes for s in failed), default=0.0)
+    enough = _fewest_bytes_that_saturate(tried, best)
+    sure = min((s for s in tried if _certainly_saturates(s, best)), key=lambda s: s.most_bytes)
+    ids = _evidence_of_shapes([enough, sure, best, *(s for s in failed if s.least_bytes == low)])
+    if info.has_cpu_cores:
+        return undetermined_finding(name, CPU_WORK_ITEMS_ARE_LOOPS, SATURATION_METHOD, ids)
+    if why:
+        return undetermined_finding(name, why, SATURATION_METHOD, ids, low)
+    return measured_finding(name, float(enough.most_bytes), SATURATION_METHOD, ids, low, float(sure.most_bytes), "B")
+
+
+def _smallest_value_finding(
+    name: str, of: Callable[[CopyShape], float], tried: Sequence[CopyShape], best: CopyShape, why: str
+) -> Finding:
+    """The smallest value that was tried with which a shape reaches; the interval spans what noise leaves open."""
+    reached = min((s for s in tried if s.rate >= MIN_SATURATED_RATE_SHARE * best.rate), key=of)
+    sure, possible = (min((s for s in tried if test(s, best)), key=of) for test in (_certainly_saturates, _may_saturate))
+    ids = _evidence_of_shapes([reached, sure, possible, best])
+    if why:
+        return undetermined_finding(name, why, SATURATION_METHOD, ids)
+    first = of(reached) == min(map(of, tried))
+    shape = f"{reached.work_group} x {reached.ilp} x {reached.groups}" if reached.groups else ""
+    method = SATURATION_METHOD + "; the smallest that was tried" * first + (f"; with {shape}" if shape else "")
+    found = measured_finding(name, of(reached), method, ids, of(possible), of(sure))
+    own = {field.name: getattr(found, field.name) for field in fields(found)}
+    return SaturatingValue(**own, shape=shape, is_smallest_tried=first)
+
+
+def _evidence_of_shapes(points: Iterable[CopyShape]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for s in points for name in s.evidence))
+
+
+def saturating_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
+    """The fewest bytes a work-item whose copy in benchmark datatypes reaches 95% of the best type's; `sizes` are those of
+    types by name. Source: Fang et al. 2017, section 6.3."""
+    name, method = "saturating_element_bytes", f"copies by data type: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best"
+    good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]
+    tried = [v for v in good if v.median is not None and v.ci_low is not None and v.ci_high is not None]
+    if len(tried) < 2:
+        return replace(undetermined_finding(name, "fewer than two types have a value", method), unit="B")
+    rows = [
+        CopyShape(0, 0, 0, v.median or 0.0, v.ci_low or 0.0, v.ci_high or 0.0, _bytes_per_work_item(v, sizes), 0.0, v.evidence)
+        for v in tried
+    ]
+    best = max(rows, key=lambda s: s.rate)
+    return replace(_smallest_value_finding(name, lambda s: s.most_bytes, rows, best, ""), method=method, unit="B")
+
+
+def _bytes_per_work_item(value: Derived, sizes: Mapping[str, int]) -> int:
+    """Bytes that a work-item of it copies: of as many elements as were best."""
+    elements = value.tuning.get("elements", 1)
+    return sizes[str(value.params["dtype"])] * (elements if isinstance(elements, int) else 1)
+
+
+def memory_latency(curve: Sequence[plateaus.CurvePoint], info: DeviceInfo) -> Finding:
+    """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where there is none, or it has
+    not come to memory."""
+    method = "pointer chase, the settled end of its curve"
+    if not curve:
+        return replace(undetermined_finding("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
+    if not plateaus.has_settled(curve, plateaus.memory_floor_bytes(info)):
+        return replace(undetermined_finding("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
+    last = plateaus.find_plateaus(curve)[-1]
+    return measured_finding("latency_ns", last.ns, method, last.evidence, last.low, last.high, "ns")

@@ -1,0 +1,237 @@
+"""Tables of global memory throughput: over a grid of launch configurations, by data type, by cache; and Little's law."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from clmembench.analysis.findings import undetermined_finding
+from clmembench.analysis.plateaus import CurvePoint
+from clmembench.gates.whole import latency_curve
+from clmembench.model import Finding, Run
+from clmembench.report.rows import Row, interval, percent
+from clmembench.report.section import Reasons, Section, columns
+from clmembench.studies.access import concurrency
+from clmembench.studies.access.saturation import memory_latency, saturating_element, saturation_findings
+from clmembench.units import count, format_bytes, format_in, format_interval, format_value
+
+READ_SHARE_OF_COPY = 0.5  # of a copy's bytes
+ELEMENT_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}
+DEVICE_COPY = "device_copy"
+BYTES_IN_FLIGHT_PER_ITEM = 4 * 16  # bytes that a work-item of cache_read loads at once where it is no loop on a core
+NAMES = {
+    "best_gb_s": "best of the grid",
+    "saturating_bytes": "bytes in flight that saturate",
+    "saturating_work_group": "smallest work-group",
+    "saturating_ilp": "smallest ILP",
+    "saturating_groups_per_unit": "fewest work-groups a compute unit",
+    "shown_bytes": "bytes in flight shown, at least",
+    "latency_ns": "latency of memory",
+    "needed_bytes": "bytes in flight by Little's law",
+    "found_over_needed": "saturates / Little's law",
+    "saturating_element_bytes": "fewest bytes a work-item",
+}
+
+
+def grid(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Tables of copy_grid: table VI and figure 12 of Mei & Chu 2015, and the concurrency that saturates the device."""
+    return [_achieved(run, rows), _figure12(run, rows), _saturating(run, rows)]
+
+
+def rows_with_value(rows: Sequence[Row]) -> list[Row]:
+    """Those with a value."""
+    return [row for row in rows if row.status == "ok" and row.value.median is not None]
+
+
+def _achieved(run: Run, rows: Sequence[Row]) -> Section:
+    """Theoretical, achieved and efficiency, as in table VI."""
+    header = ("copy_grid: device", "theoretical", "achieved", "95% interval", "efficiency", "work-group x ILP x groups")
+    title = "Global memory: theoretical bandwidth and the most that a copy achieved (Mei & Chu 2015, table VI)."
+    best = max(rows_with_value(rows), key=lambda row: row.value.median or 0.0, default=None)
+    if best is None:
+        return Section(title, columns(header), ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
+    value, peak = best.value, best.peak
+    shape = " x ".join(str(value.params[name]) for name in ("work_group", "ilp", "groups"))
+    theoretical = format_in(peak.value, peak.unit, 4) if peak else "no spec sheet"
+    achieved = format_in(value.median, value.unit, 4)
+    cells = (run.header.device.name, theoretical, achieved, interval(value), percent(best.fraction), shape)
+    return Section(title, columns(header), (cells,), (f"theoretical: {peak.source}",) if peak else ())
+
+
+def _figure12(run: Run, rows: Sequence[Row]) -> Section:
+    """A line for each work-group size and ILP, a column for each number of work-groups."""
+    units = run.header.device.compute_units
+    counts = sorted({int(row.value.params["groups"]) for row in rows})
+    lines: dict[tuple[int, int], dict[int, str]] = {}
+    for row in rows:
+        p = row.value.params
+        shown = format_value(row.value.median) if row in rows_with_value([row]) else row.status
+        lines.setdefault((int(p["work_group"]), int(p["ilp"])), {})[int(p["groups"])] = shown
+    header = ("copy_grid: work-group", "ILP", *(f"{n} groups" for n in counts))
+    cells = tuple((str(g), str(i), *(found.get(n, "") for n in counts)) for (g, i), found in sorted(lines.items()))
+    title = f"Throughput in GB/s over the number of work-groups ({count(units, 'compute unit')}; Mei & Chu 2015, figure 12)."
+    notes = dict.fromkeys(note for row in rows for note in row.value.notes)
+    return Section(title, columns(header, left=2), cells, (*_bad(rows), *notes))
+
+
+def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
+    bad = [row for row in rows if row not in rows_with_value([row])]
+    return (f"{len(bad)} of {len(rows)} points have no value: {bad[0].status}: {bad[0].reason}",) if bad else ()
+
+
+def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
+    """Concurrency that saturates the device by the rows of copy_grid, and by Little's law: Findings by name."""
+    info, curve = run.header.device, latency_curve(run)
+    found = saturation_findings([row.value for row in rows], info)
+    latency = memory_latency(curve, info)
+    nothing = undetermined_finding("best_gb_s", "copy_grid has too few values")
+    need = concurrency.needed(latency, found.get("best_gb_s", nothing), READ_SHARE_OF_COPY)
+    return found | {
+        "latency_ns": latency,
+        "needed_bytes": need,
+        "found_over_needed": concurrency.against(need, found["saturating_bytes"]),
+    }
+
+
+def _saturating(run: Run, rows: Sequence[Row]) -> Section:
+    title = "Saturation of the copy in global memory, and Little's law."
+    found = concurrent(run, rows)
+    notes = (
+        f"saturated: 95% of the best rate; bytes in flight are loads over all {run.header.device.compute_units} compute units",
+        concurrency.METHOD,
+    )
+    reasons = Reasons()
+    cells = tuple(_told(name, finding, reasons) for name, finding in found.items())
+    return Section(title, columns(("copy_grid: property", "value", "interval")), cells, (*reasons.notes(), *notes))
+
+
+def _told(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]:
+    label = NAMES.get(name, name)
+    if isinstance(finding.value, int | float):
+        low, high = finding.low, finding.high
+        tried = name.startswith("saturating")  # values of an axis: between them none was tried
+        same = "of those tried" if tried else "exact"
+        if finding.unit == "B":
+            whole = [format_bytes(round(b), 1) for b in (low, high) if b is not None]
+            bounds = " to ".join(whole) if high is not None else f"at least {whole[0]}"
+            return label, format_bytes(round(finding.value), 1), same if low == high else bounds
+        bounds = same if low == high else format_interval(low, high, finding.unit)
+        value = f"{finding.value:g} {finding.unit}" if tried else format_in(finding.value, finding.unit).strip()
+        return label, value, bounds
+    more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low), 1)}"
+    return label, f"{finding.status} {reasons.number(finding.reason)}".strip(), more
+
+
+def types(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Table of datatypes: table 4 of Fang et al. 2017, each type against the device's own copy, and the smallest that
+    suffices."""
+    copy = next((row for row in rows_with_value(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
+    cells, reasons = [], Reasons()
+    for row in rows:
+        value, name = row.value, str(row.value.params["dtype"])
+        size = str(element_bytes(name)) if name != DEVICE_COPY else "–"
+        if row not in rows_with_value([row]):
+            cells.append((name, size, row.status, reasons.number(row.reason), "–", "–", "–"))
+            continue
+        shape = "–" if name == DEVICE_COPY else " x ".join(str(value.tuning.get(n, "–")) for n in ("work_group", "elements"))
+        ratio, bounds = _ratio(row, copy)
+        cells.append((name, size, format_in(value.median, value.unit, 4), interval(value), ratio, bounds, shape))
+    header = (
+        "datatypes: type",
+        "bytes",
+        "throughput",
+        "95% interval",
+        "of device copy",
+        "interval",
+        "best work-group x elements",
+    )
+    title = "Copy in global memory by data type, each in its best shape (Fang et al. 2017, table 4)."
+    least = smallest_element(run, rows)
+    name, found, bounds = _told(least.name, least, reasons)
+    said = f"{name} with 95% of the best type's rate: {found}" + (
+        f" ({bounds})" if bounds not in ("", "of those tried") else ""
+    )
+    return [Section(title, columns(header), tuple(cells), (said, *reasons.notes()))]
+
+
+def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
+    """The smallest element that a work-item must copy for the best type's rate, by datatypes' rows."""
+    sizes = {str(row.value.params["dtype"]): element_bytes(str(row.value.params["dtype"])) for row in rows}
+    sizes.pop(DEVICE_COPY, None)
+    return saturating_element([row.value for row in rows], sizes)
+
+
+def element_bytes(name: str) -> int:
+    """Size in bytes of an OpenCL C type such as char4; 0 for any other name."""
+    scalar = name.rstrip("0123456789")
+    return ELEMENT_BYTES.get(scalar, 0) * int(name[len(scalar) :] or 1)
+
+
+def _ratio(row: Row, copy: Row | None) -> tuple[str, str]:
+    """A row's rate over that of the device's copy; its bounds hold wherever both medians lie within their intervals."""
+    if copy is None or not copy.value.median or row is copy:
+        return "–", "–"
+    a, b = row.value, copy.value
+    assert a.median is not None and b.median is not None
+    if a.ci_low is None or a.ci_high is None or not b.ci_low or not b.ci_high:
+        return percent(a.median / b.median), "–"
+    return percent(a.median / b.median), f"{a.ci_low / b.ci_high:.1%} to {a.ci_high / b.ci_low:.1%}"
+
+
+def best_of_sets(rows: Sequence[Row]) -> list[Row]:
+    """Fastest point of cache_read for each set, path and size, in order."""
+    found: dict[tuple[str, str, int], Row] = {}
+    for row in rows:
+        p = row.value.params
+        key = (str(p["set"]), str(p["path"]), int(p["set_bytes"]))
+        if row in rows_with_value([row]) and (key not in found or (row.value.median or 0) > (found[key].value.median or 0)):
+            found[key] = row
+    return [found[key] for key in sorted(found)]
+
+
+def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
+    """Tables of cache_read: bandwidth of each set, in B/clock of a compute unit too; and Little's law for each."""
+    units, cpu_cores = run.header.device.compute_units, run.header.device.has_cpu_cores
+    best, curve = best_of_sets(rows), {s.array_bytes: s for s in latency_curve(run)}
+    cells, law = [], []
+    for row in best:
+        value, p = row.value, row.value.params
+        assert value.median is not None
+        size, name = int(p["set_bytes"]), (str(p["set"]), str(p["path"]))
+        clocked = format_value(value.median / units / value.ghz) if value.ghz else "–"
+        rate = (format_in(value.median, value.unit, 4), interval(value))
+        cells.append((*name, format_bytes(size), *rate, clocked, str(p["unit_items"])))
+        need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
+        given = (
+            format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if not cpu_cores else "the core decides"
+        )
+        if need.value is not None:
+            law.append((*name, format_bytes(size), *_told(need.name, need, Reasons())[1:], given))
+    header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items a unit")
+    title = "Read bandwidth of all compute units together, by where the set lies."
+    notes = (
+        "own: each compute unit rereads a set of its own, of that size; shared: all reread one set of that size, from all over "
+        "it; path plain: through all caches; cg: bypassing the first (PTX ld.global.cg)",
+        *_bad(rows),
+    )
+    found = [Section(title, columns(header, left=2), tuple(cells), notes)]
+    if law:
+        asked = ("cache_read: set", "path", "size", "needed", "interval", "loaded at once")
+        title = "Bytes in flight for these bandwidths by Little's law, and how many work-items loaded at once."
+        found.append(Section(title, columns(asked, left=2), tuple(law), (concurrency.METHOD,)))
+    return found
+
+
+def _rate(row: Row) -> Finding:
+    v = row.value
+    return Finding("bandwidth_gb_s", v.median, v.ci_low, v.ci_high, "GB/s", "ok", "slope of time over bytes", v.evidence)
+
+
+def _latency(curve: Mapping[int, CurvePoint], set_bytes: int, path: str) -> Finding:
+    """Latency of a pointer chase over a set of that size; through all caches it does not hold for a path that bypasses the
+    first."""
+    name, method = "latency_ns", "pointer chase over a set of the same size"
+    if set_bytes not in curve or (path == "cg" and set_bytes < 1 << 20):
+        return replace(undetermined_finding(name, "no latency of such a set in this run", method), unit="ns")
+    s = curve[set_bytes]
+    return Finding(name, s.ns, s.low, s.high, "ns", "ok", method, s.evidence)

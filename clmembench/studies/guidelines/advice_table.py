@@ -1,0 +1,143 @@
+"""Guidelines that a run gives the author of a kernel, each with verdict, effect and advice: as tables and as grouped text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from clmembench.model import Run
+from clmembench.report.rows import Row
+from clmembench.report.section import Column, Section, columns
+from clmembench.sanitize import line
+from clmembench.studies.access import throughput_tables
+from clmembench.studies.access.subgroup import SUBGROUP_BENCHMARK
+from clmembench.studies.guidelines.advice import Advice
+from clmembench.studies.guidelines.all_guidelines import advice_of_guidelines
+from clmembench.units import format_value
+
+COLUMNS = (*map(Column, ("id", "guideline", "verdict")), Column("effect", is_number=True), Column("advice"))
+WIDTH, MIN_WIDTH = 100, 40  # letters of a line
+_wrapped = partial(textwrap.wrap, break_on_hyphens=False)
+EVIDENCE_BENCHMARKS = (
+    SUBGROUP_BENCHMARK,
+    "banks",
+    "datatypes",
+    "copy_grid",
+    "private_array",
+)  # benchmarks that guidelines are derived from
+GROUPS = {
+    "L": "Private arrays",
+    "S": "Local memory",
+    "C": "Constant memory",
+    "G": "Global memory",
+    "T": "Images",
+    "X": "Beyond the paper",
+}
+MARKS = {"holds": "+", "does not hold": "-", "undetermined": "?", "not applicable": " "}
+
+
+def has_evidence(run: Run) -> bool:
+    """True where a run has records that guidelines are derived from."""
+    return any(record.benchmark in EVIDENCE_BENCHMARKS for record in run.records)
+
+
+def section(run: Run, table: Sequence[Row]) -> Section | None:
+    """The guidelines as a section of a summary; None where the run holds nothing for them."""
+    if not has_evidence(run):
+        return None
+    found = derive_guidelines(run, table)
+    rows = [(a.id, a.verdict, effect_text(a), _advice(a)) for a in found if _founded(a)]
+    left = len(found) - len(rows)
+    notes = (f"this run has no evidence for {left} more guidelines: clmembench advise measures all of it",) if left else ()
+    title = "Guidelines for kernels (Fang et al. 2017, re-derived from this run; X: beyond the paper)."
+    return Section(title, columns(("guideline", "verdict", "effect (95% interval)", "advice"), left=4), tuple(rows), notes)
+
+
+def _founded(advice: Advice) -> bool:
+    """True where the run has evidence for or against the guideline."""
+    return bool(advice.evidence) or advice.verdict != "undetermined"
+
+
+def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
+    """Values for the page's template: a row for each guideline, a cell for each run that has evidence; `without` are the labels
+    of the others."""
+    mine = [(label, {a.id: a for a in derive_guidelines(run, table)}) for label, run, table in runs if has_evidence(run)]
+    names = dict.fromkeys(name for _, found in mine for name in found)
+    guidelines = [
+        {
+            "id": name,
+            "guideline": next(found[name].guideline for _, found in mine if name in found),
+            "cells": [_cell(found.get(name)) for _, found in mine],
+        }
+        for name in names
+    ]
+    without = [label for label, run, _ in runs if not has_evidence(run)]
+    return {"labels": [label for label, _ in mine], "rows": guidelines, "without": without}
+
+
+def _cell(advice: Advice | None) -> dict[str, str]:
+    if advice is None:
+        return {"verdict": "", "effect": "", "advice": ""}
+    return {"verdict": advice.verdict, "effect": effect_text(advice), "advice": _advice(advice)}
+
+
+def derive_guidelines(run: Run, table: Sequence[Row]) -> list[Advice]:
+    """The guidelines as this run's rows have them."""
+    mine = [row for row in table if row.value.benchmark == "copy_grid"]
+    findings = throughput_tables.concurrent(run, mine) if mine else {}
+    smallest = throughput_tables.smallest_element(run, [row for row in table if row.value.benchmark == "datatypes"])
+    found = findings | {smallest.name: smallest}
+    return advice_of_guidelines([row.value for row in table], run.header.device, found)
+
+
+def effect_text(advice: Advice) -> str:
+    """The effect with its interval; "" where there is none."""
+    if advice.effect is None:
+        return ""
+    value = f"{format_value(advice.effect)} {advice.unit}"
+    if advice.low is None or advice.high is None:
+        return value
+    low, high = format_value(advice.low), format_value(advice.high)
+    return value if low == high == format_value(advice.effect) else f"{value} ({low} to {high})"
+
+
+def guideline_table(found: Sequence[Advice]) -> Section:
+    """One line for each guideline."""
+    return Section("", COLUMNS, tuple((a.id, a.guideline, a.verdict, effect_text(a), _advice(a)) for a in found))
+
+
+def guideline_objects(found: Sequence[Advice]) -> list[dict[str, Any]]:
+    """{id, guideline, verdict, effect, low, high, unit, evidence, advice, reason} of each, for JSON."""
+    return [asdict(advice) for advice in found]
+
+
+def guideline_text(found: Sequence[Advice], width: int | None = None) -> str:
+    """By memory: a mark, the id and what to do, then what the guideline claims and what it is worth here; no wider than WIDTH,
+    nor than `width`."""
+    width = min(WIDTH, max(MIN_WIDTH, width or WIDTH))
+    lines: list[str] = []
+    for letter, title in GROUPS.items():
+        mine = [a for a in found if a.id.startswith(letter)]
+        if mine:
+            lines += [title, *(text for a in mine for text in _lines(a, width)), ""]
+    counts = {verdict: sum(a.verdict == verdict for a in found) for verdict in MARKS}
+    counted = ", ".join(f"{mark.strip() or '·'} {verdict}: {counts[verdict]}" for verdict, mark in MARKS.items())
+    lines += _wrapped(counted, width)
+    return "\n".join(lines)
+
+
+def _lines(advice: Advice, width: int) -> list[str]:
+    head = f"  {MARKS[advice.verdict].strip() or '·'} {advice.id}  "
+    worth = effect_text(advice)
+    claim = f"{advice.verdict}: {advice.guideline}" + (f"; here {worth}" if worth else "")
+    said = _wrapped(line(_advice(advice)), width - len(head)) or [""]
+    behind = _wrapped(line(claim), width - len(head) - 2)
+    pad = " " * len(head)
+    return [head + said[0], *(pad + text for text in said[1:]), *(f"{pad}  {text}" for text in behind)]
+
+
+def _advice(advice: Advice) -> str:
+    return f"{advice.advice} ({advice.reason})" if advice.reason else advice.advice

@@ -1,0 +1,91 @@
+"""`advise`: what the author of a kernel should do about memory on this device, by measuring or from a stored run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench.cli import options, stored, study, text_output
+
+if TYPE_CHECKING:
+    from clmembench.measure.job import ProbeResult
+    from clmembench.model import DeviceInfo, Record, Run
+
+NO_EVIDENCE = (
+    "holds nothing that guidelines are derived from: measure it with clmembench advise -d DEVICE, or with "
+    "clmembench run --suite access"
+)
+FOOTER = "Results: {0}\nMore: clmembench show {0} --md; clmembench report {0} -o report.html"
+
+
+def advise(
+    context: typer.Context,
+    path: Annotated[Path | None, options.stored_run_argument("Results file with suite access; nothing is measured.")] = None,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    as_md: options.Markdown = False,
+    budget: options.Budget = None,
+    timeout: options.Timeout = None,
+    seed: options.Seed = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
+) -> None:
+    """State which guidelines for kernels hold here, and their effect.
+
+    Each of 30 guidelines, most of them published, has a verdict, an effect with its 95% interval, its evidence and one line of
+    advice. Guidelines whose points --budget leaves out are undetermined.
+    """
+    form = options.output_format(json=as_json, md=as_md)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
+    advice = study.Study(lambda info: _measurement(given), _has_evidence, NO_EVIDENCE, show, FOOTER)
+    study.measure_or_read(advice, context, path, form, given)
+
+
+def _measurement(given: study.Options) -> study.Measurement:
+    from clmembench.measure.runner import run_selections
+    from clmembench.plan import estimate
+    from clmembench.studies.guidelines import plan as advise
+
+    selection = given.selection("advise")
+
+    def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
+        return run_selections(info.runtime, info, found, advise.selections(selection), selection.budget_s)
+
+    return study.Measurement(
+        selection,
+        advise.names(selection),
+        records,
+        lambda info: estimate.estimate_selections(info, advise.selections(selection)),
+    )
+
+
+def _has_evidence(run: Run) -> bool:
+    from clmembench.studies.guidelines import advice_table
+
+    return advice_table.has_evidence(run)
+
+
+def show(run: Run, form: str) -> None:
+    """Print the guidelines that a run gives evidence for, in one of the formats json, md and text."""
+    from clmembench.report import render, rows, terminal
+    from clmembench.report.section import table
+    from clmembench.studies.guidelines import advice_table
+
+    sheet = stored.sheet_of(run)
+    guidelines = advice_table.derive_guidelines(run, rows.rows(run, sheet))
+    if form == "json":
+        print(render.json_text(advice_table.guideline_objects(guidelines)))
+    elif form == "md":
+        print(render.markdown(table(advice_table.guideline_table(guidelines))))
+    else:
+        width = text_output.width()
+        print("\n".join(render.wrapped([terminal.device_line(run.header, sheet)], width)), end="\n\n")
+        print(advice_table.guideline_text(guidelines, width))
+        if not run.header.device.has_cpu_cores:
+            more = "What scattered loads cost at your occupancy: clmembench model predict (docs/memory-divergence.md)"
+            print("\n" + "\n".join(render.wrapped([more], width)))

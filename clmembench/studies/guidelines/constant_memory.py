@@ -1,0 +1,186 @@
+"""C1 to C5: whether the constant memory of this device is one, and what it asks of its users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from clmembench.analysis.derive import Derived
+from clmembench.studies.access.effect import BoundedRatio, bounded_ratio
+from clmembench.studies.access.subgroup import cycles_per_further_word
+from clmembench.studies.guidelines.advice import (
+    MIN_WORTHWHILE_RATIO,
+    RUN_ACCESS,
+    Advice,
+    RunKnowledge,
+    advice_by_findings,
+    advice_by_ratio,
+    advice_of_no_effect,
+    format_latency,
+    format_ratio,
+    format_upper_bound,
+    inapplicable_advice,
+    only_if_complete,
+    undetermined_advice,
+)
+
+MAX_SUB_GROUPS = 32  # of a work-group, as many as are measured: smaller ones say nothing of the largest
+MIN_LINE_BYTES = 64  # steps within a line say nothing of those beyond
+CONSTANT_KIND_NAMES = {
+    "constant_array": "an array of the program in constant memory",
+    "constant": "a buffer in constant memory",
+}
+
+
+def guidelines(known: RunKnowledge) -> Iterator[Advice]:
+    """Each in the order of the paper (Fang et al. 2017, section 7.3)."""
+    memory = known.constant()
+    yield consecutive_access(known, memory)
+    yield broadcast(known, memory)
+    yield serial_access(known, memory)
+    yield constant_work_group_size(known, memory)
+    yield work_group_count(known, memory)
+
+
+def consecutive_access(known: RunKnowledge, memory: str) -> Advice:
+    """C1, by one work-item's steps through a table: the worst against that of one word."""
+    steps = {int(v.params["step"]): v for v in known.values if v.benchmark == "step_latency" and v.params["memory"] == memory}
+    found = {step: r for step, v in steps.items() if (r := bounded_ratio(v, steps.get(1))) is not None and step > 1}
+    claim = "data in constant memory should lie so that they are read consecutively"
+    if not found:
+        return undetermined_advice("C1", claim, f"the run has no steps through constant memory: {RUN_ACCESS}")
+    worst = max(found, key=lambda step: found[step].value)
+    first = min((step for step in found if found[step].low * MIN_WORTHWHILE_RATIO >= found[worst].value), default=worst)
+    advice = advice_by_ratio(
+        "C1",
+        claim,
+        found[worst],
+        f"lay out {CONSTANT_KIND_NAMES[memory]} in the order it is read: a step of {first} words ({4 * first} B) costs "
+        f"{format_ratio(found[worst])} that of one ({format_latency(steps[worst])}, not {format_latency(steps.get(1))})",
+        f"lay out constants as you like: no step up to {max(found)} words costs more than {format_upper_bound(found[worst])}",
+        "",
+    )
+    gone = len(steps) - len(found) - 1  # the step of one word is what others are held against
+    return only_if_complete(advice, gone or int(4 * max(found) < MIN_LINE_BYTES), "steps through constant memory")
+
+
+def broadcast(known: RunKnowledge, memory: str) -> Advice:
+    """C2, and whether it is worth it: global memory may serve one word as fast."""
+    here, there = _broadcast_load(known, memory), _broadcast_load(known, "global")
+    found = bounded_ratio(there, here)
+    beside = f"; a buffer takes {format_latency(_broadcast_load(known, 'constant'))}" if _has_array_and_buffer(known) else ""
+    if found is None:
+        use = (
+            f"let all work-items read one word of {CONSTANT_KIND_NAMES[memory]} at the same time: "
+            f"{format_latency(here)}{beside}"
+        )
+    elif found.low >= MIN_WORTHWHILE_RATIO:
+        slower = f"where global memory takes {format_latency(there)}{beside}"
+        use = f"keep in {CONSTANT_KIND_NAMES[memory]} what all read at the same time: {format_latency(here)}, {slower}"
+    else:
+        as_fast = f"{format_latency(here)} and {format_latency(there)}{beside}"
+        use = f"use {CONSTANT_KIND_NAMES[memory]} or global memory for what all read at the same time: {as_fast}"
+    return advice_by_findings(
+        known,
+        "C2",
+        "constant memory serves all work-items of a sub-group that read one word at once",
+        memory,
+        {"broadcast": ("supported",)},
+        use,
+        f"{CONSTANT_KIND_NAMES[memory]} does not help work-items that read the same word",
+    )
+
+
+def _has_array_and_buffer(known: RunKnowledge) -> bool:
+    """True if there are buffers in constant memory besides arrays of the program, of which the guidelines are."""
+    return known.constant() == "constant_array" and "constant" in known.memories
+
+
+def serial_access(known: RunKnowledge, memory: str) -> Advice:
+    """C3: what the paper says constant memory lacks."""
+    more = cycles_per_further_word(known.values, memory)
+    parallel = bounded_ratio(known.load(memory, known.wide), known.load(memory, 1))
+    added = f": each further word adds {more.value:.3g} cycles" if more is not None else ""
+    buffer = known.memories["constant"].verdicts.get("parallel") if _has_array_and_buffer(known) else None
+    beside = "; a buffer in constant memory serves them at once" if buffer is not None and buffer.value == "supported" else ""
+    said = (
+        f"{known.wide} different words take {format_ratio(parallel)} as long as one"
+        if parallel is not None
+        else "see its verdicts"
+    )
+    return advice_by_findings(
+        known,
+        "C3",
+        "constant memory serves different words of a sub-group one after the other",
+        memory,
+        {"parallel": ("not supported",)},
+        f"do not index {CONSTANT_KIND_NAMES[memory]} by work-item: {said}{added}{beside}",
+        f"{CONSTANT_KIND_NAMES[memory]} may be indexed by work-item: {said}",
+    )
+
+
+def constant_work_group_size(known: RunKnowledge, memory: str) -> Advice:
+    """C4, by one group whose sub-groups each read a word of their own: the largest against one sub-group."""
+    claim = "the size of work-groups matters to constant memory"
+    if known.taking_turns():
+        return inapplicable_advice("C4", claim, known.taking_turns())
+    if not known.side_by_side():
+        return undetermined_advice(
+            "C4", claim, f"it is unknown whether work-items take turns, which takes longer the more there are: {RUN_ACCESS}"
+        )
+    found = _growth_by_items(known, memory, "items", groups=1)
+    if not found:
+        return undetermined_advice(
+            "C4", claim, f"the run has no loads of several work-group sizes from constant memory: {RUN_ACCESS}"
+        )
+    worst = max(found, key=lambda n: found[n].value)
+    fine = max((n for n in found if found[n].high < MIN_WORTHWHILE_RATIO), default=known.wide)
+    words = f"{worst // max(1, known.wide)} words, one a sub-group and each in a line of its own"
+    advice = advice_by_ratio(
+        "C4",
+        claim,
+        found[worst],
+        f"let a group's sub-groups read the same constants, or use groups of up to {fine}: {worst} work-items on {words}, wait "
+        f"{format_ratio(found[worst])} as long as {known.wide} on one",
+        f"any size of work-group does: {worst} work-items wait at most {format_upper_bound(found[worst])} as long "
+        f"as {known.wide}",
+        "",
+    )
+    return only_if_complete(
+        advice, known.without_value("subgroup", memory=memory, degree=known.wide, groups=1), "work-group sizes"
+    )
+
+
+def work_group_count(known: RunKnowledge, memory: str) -> Advice:
+    """C5, which claims that there is next to no effect: it holds where the effect is small."""
+    claim = "the number of work-groups hardly matters to constant memory"
+    sizes = known.side_by_side_groups(known.sizes(memory, "groups", degree=known.wide))
+    items = known.sizes(memory, "items", groups=max(sizes, default=1), degree=known.wide)
+    many, most = items[-1] if items else known.wide, max(sizes, default=1)
+    found = bounded_ratio(known.load(memory, many, degree=known.wide, groups=most), known.load(memory, many, degree=known.wide))
+    number = f"{most} groups of {many}"
+    if found is None or len(sizes) < 2:
+        return undetermined_advice(
+            "C5", claim, f"the run has no loads of several work-groups at the same time from constant memory: {RUN_ACCESS}"
+        )
+    advice = advice_by_ratio(
+        "C5",
+        claim,
+        found,
+        f"count on up to {format_upper_bound(found)} the time for a load with {number}: they share each unit's constant cache",
+        f"launch as many groups as the work wants: {number} wait at most {format_upper_bound(found)} as long as one",
+        "",
+    )
+    gone = known.without_value("subgroup", memory=memory, degree=known.wide)
+    return advice_of_no_effect(only_if_complete(advice, gone, "loads by several work-groups"))
+
+
+def _broadcast_load(known: RunKnowledge, memory: str) -> Derived | None:
+    """A sub-group's loads of one word."""
+    return known.load(memory, known.wide, degree=known.wide)
+
+
+def _growth_by_items(known: RunKnowledge, memory: str, name: str, groups: int) -> dict[int, BoundedRatio]:
+    """Broadcasts by more work-items over those by one sub-group."""
+    sizes = [n for n in known.sizes(memory, name, degree=known.wide, groups=groups) if n >= known.wide]
+    loads = {n: known.load(memory, n, degree=known.wide) for n in sizes[1:]}
+    return {n: r for n, v in loads.items() if (r := bounded_ratio(v, _broadcast_load(known, memory))) is not None}

@@ -1,0 +1,97 @@
+"""Which compute units share the cache behind the one for constants: one fills it, and each of the others times a slice."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clmembench.model import Command, Device, Fill, Launch, Read, Skip, Work
+from clmembench.resources import kernel_source
+from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain, constant_text
+
+GROUPS_PER_UNIT = 8  # enough that each unit gets one, few enough that all run at once
+MAX_POLLS = 20_000
+SEED = 20260101
+
+
+def prepare_units(device: Device, ptx: int = 1) -> Work:
+    """A pass over all compute units as sources, and first the control, in which nobody walks before; with `ptx` 0, in tests,
+    work-groups stand for units.
+
+    Stored are the numbers of the units (`units`), by rows of (control, source 0, 1, ...) the ticks of each unit's walk through
+    a slice (`ticks`; 0: the source itself, or not in time), and the ticks of the source's two laps over all slices
+    (`source_ticks`); `steps` has the loads of a slice and of a lap. Slices are visited for the first time in a launch, which
+    begins with empty caches of constants: the control shows whether it does. Raises Skip for devices whose units have no
+    number.
+    """
+    info = device.info
+    if info.has_cpu_cores:
+        raise Skip("which cores share a cache is what the system says of them (sysfs): no kernel chooses two cores")
+    if ptx and "ptx" not in info.features:
+        raise Skip("no inline PTX: OpenCL C does not say on which compute unit a work-item runs")
+    return units_work(device, ptx)
+
+
+def units_work(device: Device, ptx: int = 1) -> Work:
+    """The pass of `prepare_units` on any device."""
+    chain = constant_chain(device.info, SEED + device.seed)
+    slices = chain.nbytes // SLICE_BYTES
+    kernels = device.build(
+        constant_text(chain) + kernel_source("cache_sharing"),
+        PTX=ptx,
+        IMAGES=0,
+        ARRAY=1,
+        UNITS=1,
+        TICKS=ptx,
+        FENCE=0,
+        PATIENCE=MAX_POLLS,
+        SLICES=slices,
+        SLICE_BYTES=SLICE_BYTES,
+        SLICE_NODES=SLICE_NODES,
+    )
+    groups = GROUPS_PER_UNIT * device.info.compute_units
+    unit, met = device.alloc(4 * groups), device.alloc(4)
+    device.upload(met, np.zeros(1, np.uint32))
+    device.run([Launch(kernels["units"], (unit, met), (groups,), (1,))])
+    numbers = np.unique(device.download(unit, np.uint32, groups))
+    count, limit = numbers.size, int(numbers.max()) + 1
+    batches = -(-count // slices)
+    launches = (count + 1) * batches
+    place = device.alloc(4 * limit)
+    places = np.full(limit, count, np.uint32)
+    places[numbers] = np.arange(count)
+    device.upload(place, places)
+    arrived, claimed, walked = device.alloc(4 * launches), device.alloc(4 * launches * limit), device.alloc(4 * launches)
+    cells = (count + 1) * count
+    ticks, reached, laps = device.alloc(4 * cells), device.alloc(4 * cells), device.alloc(8 * (count + 1))
+    names, steps = device.alloc(4 * count), device.alloc(8)
+    device.upload(names, numbers)
+    device.upload(steps, np.array([SLICE_NODES, SLICE_NODES * slices], np.uint32))
+    reset: tuple[Command, ...] = (
+        Fill(arrived, 4 * launches), Fill(claimed, 4 * launches * limit), Fill(walked, 4 * launches),
+        Fill(ticks, 4 * cells), Fill(reached, 4 * cells), Fill(laps, 8 * (count + 1)),
+    )  # fmt: skip
+    commands = []
+    for row, source in enumerate([limit, *numbers.tolist()]):
+        for batch in range(batches):
+            values = map(np.uint32, (count, source, row, batch * slices, row * batches + batch))
+            args = (place, *values, arrived, claimed, walked, ticks, laps, reached, np.uint32(limit))
+            commands.append(Launch(kernels["shared_units"], args, (groups,), (1,)))
+
+    def check() -> None:
+        """Every walk ended where it should; those of units that were not met are missing, but not most of them."""
+        right = device.download(reached, np.uint32, cells).reshape(count + 1, count)
+        share = right.sum() / (count * count)
+        assert share > 0.5, f"only {share:.0%} of the walks of compute units ended at the node that they should"
+
+    return Work(
+        commands=tuple(commands),
+        ops=SLICE_NODES * count * (count + 1) + 2 * count * SLICE_NODES * slices,
+        before=reset,
+        reads={
+            "ticks": Read(ticks, "uint32", cells, "ticks"),
+            "source_ticks": Read(laps, "uint32", 2 * (count + 1), "ticks"),
+            "units": Read(names, "uint32", count, ""),
+            "steps": Read(steps, "uint32", 2, ""),
+        },
+        check=check,
+    )

@@ -1,0 +1,158 @@
+"""Where the classic methods contradict each other: the per-access trace that decides, and the three side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model.address_patterns import NODE_BYTES
+from clmembench.studies.hierarchy.classic.chase_answers import CLASSIC_ASSUMPTIONS, CLASSIC_UNITS, PROPERTY_NAMES
+from clmembench.studies.hierarchy.classic.saavedra import SAAVEDRA
+from clmembench.studies.hierarchy.classic.wong import WONG
+from clmembench.studies.hierarchy.set_index import difference_basis, format_set_bits, free_parities, set_number
+
+PropertyFindings = Mapping[str, Finding]
+
+FINE_GRAINED_TRACE = "fine-grained trace"
+# Thresholds and limits, each with its reason
+LINE_SIZES_BYTES = tuple(1 << k for k in range(3, 10))  # line sizes that are distinguished, 8 to 512 B
+TRACE_LAPS = 4  # recorded of each array
+MIN_HIT_MISS_GAP_RATIO = 1.25  # the gap between hits and misses, as a ratio
+
+
+def overflow_traces(capacity_bytes: int, space: Space = "global") -> Inquiry[tuple[Answer, ...]]:
+    """Asks for the latency of every access to an array a little larger than a cache, 8 B by 8 B, in the steady state.
+
+    By one node, and by one node beyond each size that a line may have: where the second line begins to overflow, new places
+    miss (Mei & Chu 2015, section 4.2, steps 2 and 3). Returns the answers.
+    """
+    probes = []
+    for beyond in (0, *LINE_SIZES_BYTES):
+        count = (capacity_bytes + beyond) // NODE_BYTES + 1
+        probes.append(Probe(Pattern("sequential", count, NODE_BYTES), space, "trace", 2 * count, TRACE_LAPS * count))
+    return tuple((yield probes))
+
+
+def read_overflow_traces(answers: Sequence[Answer], capacity_bytes: int) -> PropertyFindings:
+    """Findings from single accesses: line_bytes, sets, ways, set_bits and run_bytes, the consecutive bytes that lie in one set.
+
+    The line is the overflow at which new places begin to miss. The lines that miss together are those of one set (under LRU all
+    of them, always), and the address bits in which they agree choose it. `ways` needs that they are as many as the set holds
+    and one, and that sets of that size make up the capacity; else all is undetermined.
+    """
+    evidence = tuple(dict.fromkeys(e for a in answers for e in a.evidence))
+
+    def finding(name: str, value: float | str | None, why: str = "") -> Finding:
+        number = float(value) if isinstance(value, int | float) else None
+        unit = "B" if name.endswith("_bytes") else ""
+        return Finding(
+            name, value, number, number, unit, "undetermined" if value is None else "ok", FINE_GRAINED_TRACE, evidence, why
+        )
+
+    names = ("line_bytes", "sets", "ways", "set_bits", "run_bytes")
+    silent = next((a.reason or "no latencies of single accesses" for a in answers if a.latencies is None), "")
+    if silent or not answers:
+        return {name: finding(name, None, silent or "no trace was measured") for name in names}
+    places = [missing_places(a) for a in answers]
+    # the node beyond is the first of a new line, and misses itself
+    line = next(
+        (size for size, found in zip(LINE_SIZES_BYTES, places[1:], strict=False) if capacity_bytes + size in found), None
+    )
+    if not places[0] or line is None:
+        why = "no place misses" if not places[0] else f"no new place misses up to {LINE_SIZES_BYTES[-1]} B beyond the capacity"
+        return {name: finding(name, None, why) for name in names}
+    lines = sorted({place // line for place in places[0]})
+    total = -(-(capacity_bytes + NODE_BYTES) // line)
+    bits = free_parities(difference_basis(lines), (total - 1).bit_length())
+    address_bits = [tuple(b + line.bit_length() - 1 for b in group) for group in bits]
+    sets, ways = 1 << len(bits), len(lines) - 1
+    in_set = [n for n in range(total) if set_number(n, bits) == set_number(lines[0], bits)]
+    if sets * ways * line != capacity_bytes or in_set != lines:
+        why = f"{len(lines)} lines of {line} B miss together, which no {sets} equal sets of {capacity_bytes} B in all explain"
+        return {name: finding(name, None, why) for name in names}
+    run = line << next((k for k in range(20) if any(k in group for group in bits)), 0)
+    values: tuple[float | str, ...] = (
+        line,
+        sets,
+        ways,
+        format_set_bits(address_bits) or "none: every line may be anywhere",
+        run,
+    )
+    return {name: finding(name, value) for name, value in zip(names, values, strict=True)}
+
+
+def missing_places(answer: Answer) -> set[int]:
+    """The offsets in bytes of a sequential trace's places that miss, by the median over laps and repeats."""
+    assert answer.latencies is not None
+    pattern, skip = answer.probe.pattern, answer.probe.skip
+    visits = [(n - skip) % pattern.count for n in range(pattern.count)]  # the first visit of each place
+    medians = np.array([np.median(answer.latencies[:, first :: pattern.count]) for first in visits])
+    return {int(p) * pattern.stride_bytes for p in np.flatnonzero(is_miss(medians))}
+
+
+def is_miss(latencies: Array) -> Array:
+    """Which of some latencies are not hits: all above the first gap, from the least up, of a quarter. Shape of `latencies`."""
+    ordered = np.sort(np.maximum(latencies, 1.0).ravel())
+    gaps = np.flatnonzero(ordered[1:] >= MIN_HIT_MISS_GAP_RATIO * ordered[:-1])
+    limit = (ordered[gaps[0]] + ordered[gaps[0] + 1]) / 2 if gaps.size else np.inf
+    return np.asarray(latencies > limit)
+
+
+def resolve_contradictions(
+    by_stride: Mapping[str, Finding], by_size: Mapping[str, Finding], fine: PropertyFindings
+) -> PropertyFindings:
+    """Each property once, from Saavedra's, Wong's and the trace's findings.
+
+    Methods that agree make it ok. Where they do not, the trace decides, and its reason says why the others err; without a
+    trace the property is `inconsistent` and its reason names both.
+    """
+    return {name: _resolved_property(name, by_stride.get(name), by_size.get(name), fine) for name in PROPERTY_NAMES}
+
+
+def _resolved_property(name: str, by_stride: Finding | None, by_size: Finding | None, fine: PropertyFindings) -> Finding:
+    said = [f for f in (by_stride, by_size, fine.get(name)) if f is not None and f.value is not None]
+    evidence = tuple(dict.fromkeys(e for f in said for e in f.evidence))
+    methods = " and ".join(dict.fromkeys(f.method for f in said))
+    if not said:
+        reasons = "; ".join(f"{f.method}: {f.reason}" for f in (by_stride, by_size) if f is not None)
+        return Finding(
+            name, None, None, None, CLASSIC_UNITS.get(name, ""), "undetermined", f"{SAAVEDRA} and {WONG}", evidence, reasons
+        )
+    low, high = max(f.low or 0 for f in said), min(f.high or 0 for f in said)
+    if len(said) == 1 and said[0].method != FINE_GRAINED_TRACE:
+        why = f"{methods} alone tells {_table_cell(said[0])}, {CLASSIC_ASSUMPTIONS}"
+        return replace(said[0], value=None, status="undetermined", reason=why)
+    if low <= high:
+        narrowest = min(said, key=lambda f: (f.high or 0) - (f.low or 0))
+        reason = "" if narrowest.method == FINE_GRAINED_TRACE else CLASSIC_ASSUMPTIONS
+        return replace(narrowest, method=methods, evidence=evidence, reason=reason)
+    told_by = ", ".join(f"{f.method} tells {f.value:g} {f.unit}".strip() for f in said if isinstance(f.value, int | float))
+    trace = fine.get(name)
+    if trace is not None and trace.value is not None:
+        return replace(trace, evidence=evidence, reason=f"{told_by}: {_why_classic_methods_err(fine)}")
+    ends = min(f.low or 0 for f in said), max(f.high or 0 for f in said)
+    return Finding(name, None, *ends, said[0].unit, "inconsistent", methods, evidence, told_by)
+
+
+def _why_classic_methods_err(fine: PropertyFindings) -> str:
+    """Why the others err, from what the trace saw of how addresses choose sets."""
+    line, run, bits = (fine[n].value if n in fine else None for n in ("line_bytes", "run_bytes", "set_bits"))
+    if isinstance(line, int | float) and isinstance(run, int | float) and run > line:
+        return (
+            f"the bits next to the line's are not the set's: {run:g} consecutive bytes, {run / line:g} lines, lie in one set, "
+            f"which address bits {bits} choose, so that a step of latency over size is that wide, and a stride up to that "
+            f"leaves out lines but no set"
+        )
+    return f"equal sets, chosen by the bits next to the line's, under LRU are not what is there: bits {bits} choose the set"
+
+
+def _table_cell(finding: Finding | None) -> str:
+    if finding is None:
+        return ""
+    if finding.value is None:
+        return finding.status if finding.low is None or finding.status != "inconsistent" else "inconsistent"
+    text = f"{finding.value:g}" if isinstance(finding.value, int | float) else finding.value
+    return f"{text} {finding.unit}".strip()

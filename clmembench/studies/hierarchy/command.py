@@ -1,0 +1,168 @@
+"""`topology`: how a device's memory hierarchy is built, by measuring or from a stored run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from clmembench.cli import options, stored, study, text_output
+
+if TYPE_CHECKING:
+    from clmembench.measure.job import ProbeResult
+    from clmembench.model import DeviceInfo, Hierarchy, Record, Run
+    from clmembench.plan.budget import Deadline
+    from clmembench.plan.selection import Selection
+
+MIN_COLUMNS, MAX_COLUMNS = 60, 110  # of a drawing on a terminal
+FILE_COLUMNS = 100  # of a drawing that goes elsewhere
+NO_EVIDENCE = "holds no records of chase, from which a hierarchy is inferred: measure them with clmembench topology -d DEVICE"
+
+
+def topology(
+    context: typer.Context,
+    path: Annotated[
+        Path | None, options.stored_run_argument("Results file of this command; the hierarchy is inferred from it again.")
+    ] = None,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    as_csv: options.Csv = False,
+    as_md: options.Markdown = False,
+    as_latex: options.Latex = False,
+    spaces: Annotated[
+        str | None,
+        typer.Option(metavar="SPACES", help="Only these memory spaces, such as global,local,constant; default: all."),
+    ] = None,
+    classic: Annotated[
+        bool,
+        typer.Option(
+            "--classic",
+            help="Measure by the classic methods too (Saavedra 1992, Wong 2010), on global memory or on those of --spaces, and "
+            "show where they contradict each other. A stored run shows them where it has them.",
+        ),
+    ] = False,
+    budget: options.Budget = None,
+    timeout: options.Timeout = None,
+    seed: options.Seed = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
+) -> None:
+    """Measure and draw the memory hierarchy: caches, TLBs, spaces.
+
+    Every level has its size, line, sector, ways, sets, policy and latency, with intervals, beside the claims of the driver and
+    of the spec sheet. Properties whose points --budget leaves out are undetermined.
+    """
+    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
+    hierarchy = study.Study(lambda info: _measurement(given, spaces, classic), is_chased, NO_EVIDENCE, show)
+    study.measure_or_read(hierarchy, context, path, form, given)
+
+
+def _measurement(given: study.Options, spaces: str | None, classic: bool) -> study.Measurement:
+    """Raises ValueError for what is no memory space, too."""
+    from clmembench.model import CHASE_BENCHMARK
+    from clmembench.model.sharing import SHARING_BENCHMARK
+    from clmembench.plan import estimate
+    from clmembench.studies.hierarchy import plan as hierarchy
+
+    selection = given.selection("topology", globs=(CHASE_BENCHMARK,))
+    records = partial(hierarchy_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
+    names = (CHASE_BENCHMARK, SHARING_BENCHMARK, hierarchy.L2_MAP)
+    return study.Measurement(selection, names, records, estimate.hierarchy_estimate)
+
+
+def hierarchy_records(
+    info: DeviceInfo,
+    found: ProbeResult,
+    *,
+    selection: Selection,
+    spaces: Sequence[str] = (),
+    classic: bool = False,
+    known: Sequence[Record] = (),
+    deadline: Deadline | None = None,
+) -> Iterator[Record]:
+    """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), until
+    the deadline or within the limits of the selection; then those of the classic methods, if asked for, of what shares storage,
+    if all spaces are, and of the last cache's map. `known` are the records of an interrupted run."""
+    from clmembench.benchmarks import discovered
+    from clmembench.host.cpu_topology import usable_cpus
+    from clmembench.measure import runner
+    from clmembench.model import CHASE_BENCHMARK
+    from clmembench.model.sharing import SHARING_BENCHMARK
+    from clmembench.plan.budget import Deadline
+    from clmembench.studies.hierarchy import plan as hierarchy
+    from clmembench.studies.hierarchy.sharing import sharing_plan as sharing
+
+    end = deadline or Deadline.after(selection.budget_s)
+    plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
+    for plan in plans:
+        yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, known, end)
+    if not spaces:
+        plan = sharing.sharing_plan(info)
+        yield from runner.run_plan(plan, discovered()[SHARING_BENCHMARK], info.runtime, info, found, selection, known, end)
+    if not spaces or "global" in spaces:
+        cpus = sorted(usable_cpus()) if info.kind == "cpu" else []
+        plan = hierarchy.l2_map_plan(info, cpus)
+        yield from runner.run_plan(plan, discovered()[hierarchy.L2_MAP], info.runtime, info, found, selection, known, end)
+
+
+def _parse_spaces(text: str | None) -> tuple[str, ...]:
+    """The memory spaces that the user named; none: all. Raises ValueError naming those that exist."""
+    from clmembench.model import Space
+
+    named = tuple(dict.fromkeys(part.strip() for part in (text or "").split(",") if part.strip()))
+    unknown = [name for name in named if name not in get_args(Space)]
+    if unknown or (text is not None and not named):
+        raise ValueError(f"--spaces {text!r}: choose from {', '.join(get_args(Space))}")
+    return named
+
+
+def is_chased(run: Run) -> bool:
+    """Whether a run has chases, from which a hierarchy is inferred."""
+    from clmembench.studies.hierarchy import from_runs
+
+    return from_runs.has_chases(run)
+
+
+def _infer_hierarchy(run: Run) -> Hierarchy:
+    from clmembench.studies.hierarchy import from_runs
+
+    return from_runs.infer_hierarchy(run)
+
+
+def show(run: Run, form: str) -> None:
+    """Print the hierarchy of a run in one of the formats json, csv, md, latex and text, which is a drawing."""
+    from clmembench.report import finding_tables, render
+    from clmembench.report.section import Document
+    from clmembench.specs import claims
+    from clmembench.studies.hierarchy.plan import stored_classic
+    from clmembench.studies.hierarchy.views import classic_table, hierarchy_json, tree
+
+    sheet = stored.sheet_of(run)
+    found, classic = _infer_hierarchy(run), stored_classic(run)
+    beside = tuple(classic_table.classic_section(readings, found) for readings in classic)
+    if form == "text":
+        info, bold = run.header.device, text_output.is_coloured(sys.stdout)
+        print(tree.draw_tree(found, info, claims.list_claims(info, sheet), _columns(), bold), end="\n\n")
+        if beside:
+            text_output.print_document(Document(beside))
+    elif form == "csv":
+        print(render.csv_text(finding_tables.finding_fields(found, classic_table.entries(classic))), end="")
+    elif form == "json":
+        print(render.json_text(hierarchy_json.hierarchy_object(found, classic)))
+    else:
+        document = Document((finding_tables.finding_table(found), *beside))
+        print({"md": render.markdown, "latex": render.latex}[form](document))
+
+
+def _columns() -> int:
+    if not sys.stdout.isatty():
+        return FILE_COLUMNS
+    return max(MIN_COLUMNS, min(MAX_COLUMNS, shutil.get_terminal_size().columns))

@@ -1,0 +1,1 @@
+"""Eviction sets: lines of one set of a cache, whatever chooses the set."""

@@ -1,0 +1,46 @@
+"""The memory hierarchy of stored runs: which runs have evidence of one, and what several runs of one device say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from clmembench.gates import whole
+from clmembench.model import CHASE_BENCHMARK, Hierarchy, Run
+from clmembench.report import rows
+from clmembench.studies.hierarchy import consistency
+from clmembench.studies.hierarchy import plan as hierarchy
+from clmembench.studies.hierarchy.views.section import HierarchyFindings
+
+
+def has_chases(run: Run) -> bool:
+    """Whether a run holds records that a hierarchy is inferred from."""
+    return any(record.benchmark == CHASE_BENCHMARK for record in run.records)
+
+
+def infer_hierarchy(run: Run) -> Hierarchy:
+    """The hierarchy that a run's chases show, checked against what else the run measured."""
+    (found,) = consistency.across([run], [hierarchy.infer_stored(run).hierarchy])[1]
+    assert found is not None
+    return found
+
+
+def hierarchy_of(run: Run) -> HierarchyFindings | None:
+    """What a report shows of a run's memory hierarchy; None for a run without chases."""
+    if not has_chases(run):
+        return None
+    found = hierarchy.infer_stored(run)
+    return HierarchyFindings(found.hierarchy, found.regions, hierarchy.stored_classic(run))
+
+
+def check_together(
+    runs: Sequence[Run], found: Sequence[HierarchyFindings | None]
+) -> tuple[list[Run], list[HierarchyFindings | None]]:
+    """Runs and their hierarchies, with the runs of one device checked against each other. Raises SpecError where two spec
+    sheets match a device, or one is damaged."""
+    if not any(found):
+        return list(runs), list(found)
+    judged = [whole.judged_run(run, rows.sheet_of(run)) for run in runs]
+    judged, hierarchies = consistency.across(judged, [None if one is None else one.hierarchy for one in found])
+    pairs = zip(found, hierarchies, strict=True)
+    return judged, [None if one is None or own is None else replace(one, hierarchy=own) for one, own in pairs]

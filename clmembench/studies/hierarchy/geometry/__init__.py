@@ -1,0 +1,1 @@
+"""Line, sector, ways and sets of a level from strides."""

@@ -1,0 +1,198 @@
+"""The geometry of one cache level as it was measured, and the findings that its parts confirm or contradict. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from clmembench.analysis.findings import inconsistent_finding, measured_finding, undetermined_finding
+from clmembench.model import Finding
+from clmembench.studies.hierarchy.geometry.strides import SetGeometry
+from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
+from clmembench.studies.hierarchy.probes.probing import MAX_DISTURBED_LINE_SHARE, CapacityBound
+
+SIZE_METHOD = "largest working set without misses"
+LINE_METHOD = "places at odd strides"
+SETS_METHOD = "places that fit at strides of powers of two"
+ODD_METHOD = f"{SIZE_METHOD}; as many lines fit at odd strides"
+USUAL_METHOD = f"{SIZE_METHOD}, a power of two, or three times one, to half a percent; most miss soon after"
+UNKNOWN_UNIT, UNKNOWN_CAPACITY = UnitSize(None), CapacityBound(0, None)  # before they were looked for
+# Thresholds
+MIN_AGREEING_STRIDES = 4  # on how many lines fit, before a size without known sets is believed
+CLOSE_RELATIVE_BOUNDS = 0.02  # bounds of a size that are no further apart give one
+CLOSE_BOUNDS_LINES = 2  # nor are bounds that are no more lines apart
+MAX_OWN_LINES = 4  # of a first cache, that the kernel's own variables and notes take
+LONGEST_USUAL_LINE_BYTES = 128  # of 67 simulated caches whose odd strides suit up to that many bytes all have such lines
+USUAL_FACTORS, USUAL_DIFFERENCE = (1, 3), 0.004  # of sizes that most caches have, and how close misses begin
+MAX_GONE_POWER_RATIO = 2.2  # times the size: where victims are drawn three quarters miss by then
+MAX_GONE_THIRD_RATIO = 1.25  # of three times a power of two, where pages in random frames often begin to miss: 3/4 of one
+MAX_GONE_SIZE_RATIO = 1.5  # three quarters miss by then, unless lines fall into sets by chance
+
+
+@dataclass(frozen=True, slots=True)
+class LevelGeometry:
+    """Measured geometry of one level: the unit `filled` by a miss, how many neighbouring places of `unit` bytes fit (`dense`),
+    where three quarters miss, whether it is the `first` level of all, the `tag` unit, how many places fit at odd strides
+    (`tags`), and the sets. `shared`: others may have taken some lines."""
+
+    filled: UnitSize
+    dense: CapacityBound
+    unit: int
+    gone_bytes: int
+    first: bool
+    tag: UnitSize = UNKNOWN_UNIT
+    tags: CapacityBound = UNKNOWN_CAPACITY
+    sets: SetGeometry | None = None
+    shared: bool = False
+
+    def line(self, evidence: tuple[str, ...]) -> Finding:
+        """The bytes that a tag stands for. More than a miss brings in, and than lines usually have, is believed only where the
+        sets confirm it: a hash, or pages in random frames, spread odd strides unevenly too, which makes lines seem longer."""
+        usual = (self.tag.nbytes or 0) <= max(LONGEST_USUAL_LINE_BYTES, self.filled.nbytes or 0)
+        first = self.first and self.filled.nbytes is not None and not self.is_uneven() and usual
+        filled = self.tag.nbytes == self.filled.nbytes and self.is_steep()
+        if first or self.agrees() or self.tag.nbytes is None or filled or self.tag.nbytes <= LONGEST_USUAL_LINE_BYTES:
+            return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
+        reason = f"{self.tag.nbytes} B suit the strides, but its sets, which would confirm it, are not known"
+        return undetermined_finding("line_bytes", reason, LINE_METHOD, evidence, self.filled.nbytes)
+
+    def is_steep(self) -> bool:
+        """True if most accesses miss soon after the first do: lines fall evenly into sets, so that what fits is the size."""
+        return self.gone_bytes <= MAX_GONE_SIZE_RATIO * self.bounds_bytes()[1]
+
+    def is_uneven(self) -> bool:
+        """True if more places fit at a doubled stride: neighbours fill the sets unevenly, and odd strides tell no unit."""
+        counts = [count for _, count in self.sets.fitting] if self.sets is not None else []
+        return any(after > (1 + CLOSE_RELATIVE_BOUNDS) * count + CLOSE_BOUNDS_LINES for count, after in pairwise(counts))
+
+    def bounds_bytes(self) -> tuple[int, int]:
+        """Bounds of the size in bytes: more than fits surely is over it, and what hid in the noise may be over it too; so may
+        what others took that use the core."""
+        fits, over = self.dense.fits, self.dense.over or self.dense.fits
+        hidden = 0 if self.dense.sharp and not self.shared else int(self.dense.hidden)
+        disturbed = 0 if self.dense.calm and not self.shared else int(MAX_DISTURBED_LINE_SHARE * over)
+        return (fits - hidden) * self.unit, (max(over - 1, fits) + disturbed) * self.unit
+
+    def agrees(self) -> bool:
+        """True if sets times ways times line lies within the bounds of the size."""
+        if self.sets is None or self.sets.ways is None or self.tag.nbytes is None:
+            return False
+        low, high = self.bounds_bytes()
+        slack = (MAX_OWN_LINES if self.first else CLOSE_BOUNDS_LINES) * self.tag.nbytes
+        return low - slack <= self.product_bytes() <= high + slack
+
+    def product_bytes(self) -> int:
+        """Sets times ways times line, in bytes."""
+        assert self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None
+        return self.sets.sets * self.sets.ways * self.tag.nbytes
+
+    def size(self, evidence: tuple[str, ...]) -> Finding:
+        """The capacity: the largest working set that fits, compared with sets times ways times line."""
+        low, high = self.bounds_bytes()
+        if self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None:
+            product = self.product_bytes()
+            ends = min(low, product), max(high, product)
+            if self.agrees():
+                return measured_finding("size_bytes", product, f"{SIZE_METHOD}; sets x ways x line agrees", evidence, *ends)
+            reason = f"{SIZE_METHOD}: {low} to {high} B; sets x ways x line: {product} B"
+            return inconsistent_finding("size_bytes", reason, *ends, SIZE_METHOD, evidence)
+        if not self.dense.calm:
+            reason = (
+                "other programs use the core and take some of the lines, and no sets were found that would confirm the size"
+            )
+            # on a shared host those may hold most of the cache all the time: then what misses bounds the rest alone
+            most = None if self.shared else self.gone_bytes
+            return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low, most)
+        if self.strides_agree():
+            method = f"{SIZE_METHOD}; as many lines fit at four other strides"
+            return measured_finding("size_bytes", high, method, evidence, low, high)
+        close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
+        if self.tags_agree() and close and (self.is_steep() or self.first):
+            return measured_finding("size_bytes", high, ODD_METHOD, evidence, low, high)
+        usual = self.usual_size()
+        if (
+            close
+            and usual is not None
+            and self.gone_bytes <= usual * (MAX_GONE_POWER_RATIO if usual & (usual - 1) == 0 else MAX_GONE_THIRD_RATIO)
+        ):
+            return measured_finding("size_bytes", usual, USUAL_METHOD, evidence, min(low, usual), max(high, usual))
+        reason = "the size at which misses begin is only a lower bound: sets may be filled unevenly"
+        # no upper bound: where sets are filled unevenly, most accesses may miss far below the size
+        return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low)
+
+    def usual_size(self) -> int | None:
+        """The power of two, or three times one, at which misses begin; None where they begin elsewhere. Of caches that pages in
+        random frames, or a hash, fill unevenly one in seventy begins to miss so close to a power of two by chance."""
+        low, high = self.bounds_bytes()
+        powers = (factor << k for factor in USUAL_FACTORS for k in range(40))
+        found = [n for n in powers if low * (1 - USUAL_DIFFERENCE) <= n <= high * (1 + USUAL_DIFFERENCE)]
+        return found[0] if len(found) == 1 else None
+
+    def strides_agree(self) -> bool:
+        """True if strides of powers of two, which a hash spreads as evenly as neighbours, all overflow at as many lines."""
+        if self.sets is None or self.tag.nbytes is None or self.sets.bits or len(self.sets.fitting) < MIN_AGREEING_STRIDES:
+            return False
+        low, high = self.bounds_bytes()
+        counts = [count * self.tag.nbytes for _, count in self.sets.fitting]
+        slack = CLOSE_RELATIVE_BOUNDS / 2
+        return all(low * (1 - slack) <= count <= high * (1 + slack) for count in counts)
+
+    def tags_agree(self) -> bool:
+        """True if odd strides, which lay lines into sets in another way, overflow at the same number of lines."""
+        if self.tag.nbytes is None:
+            return False
+        low, high = self.bounds_bytes()
+        return low * 0.98 <= self.tags.fits * self.tag.nbytes <= high * 1.02
+
+    def sets_findings(self, evidence: tuple[str, ...]) -> dict[str, Finding]:
+        """Ways, sets and bits of the set index."""
+        if self.sets is None or self.sets.ways is None or not self.agrees():
+            reason = self.sets.reason if self.sets is not None and self.sets.ways is None else ""
+            if self.sets is not None and self.sets.ways is not None:
+                reason = f"{self.sets.sets} sets of {self.sets.ways} ways make {self.product_bytes()} B, which is not the size"
+            reason = reason or f"the line is unknown: {self.tag.reason}"
+            return {name: undetermined_finding(name, reason, SETS_METHOD, evidence) for name in ("ways", "sets")}
+        found = {
+            "ways": measured_finding("ways", self.sets.ways, SETS_METHOD, evidence),
+            "sets": measured_finding("sets", self.sets.sets, SETS_METHOD, evidence),
+        }
+        if self.sets.bits and self.sets.factor == 1 and self.bits_alone_choose():
+            bits = ",".join(str(bit) for bit in self.sets.bits)
+            found["set_bits"] = measured_finding("set_bits", bits, SETS_METHOD, evidence)
+        elif self.sets.factor > 1:
+            reason = f"the number of sets has a factor of {self.sets.factor}: no address bits alone choose one"
+            found["set_bits"] = undetermined_finding("set_bits", reason, SETS_METHOD, evidence)
+        elif self.sets.bits:
+            reason = (
+                f"if bits {self.sets.bits} alone chose the set, neighbours would not fill the cache: other bits are hashed in"
+            )
+            found["set_bits"] = undetermined_finding("set_bits", reason, SETS_METHOD, evidence)
+        return found
+
+    def bits_alone_choose(self) -> bool:
+        """True if neighbouring lines, as many as fit, fill no set beyond its ways if these bits alone choose it."""
+        assert self.sets is not None and self.sets.ways is not None and self.tag.nbytes is not None
+        lines = self.product_bytes() // self.tag.nbytes
+        held: dict[int, int] = {}
+        for line in range(lines):
+            number = sum((line * self.tag.nbytes >> bit & 1) << i for i, bit in enumerate(self.sets.bits))
+            held[number] = held.get(number, 0) + 1
+        return max(held.values()) <= self.sets.ways
+
+
+def without_contradiction(findings: dict[str, Finding]) -> dict[str, Finding]:
+    """The findings without a line that is shorter than what a miss brings in, and without what the same lines of a set tell:
+    they may be of a set of a TLB."""
+    line, sector = (findings[name].value for name in ("line_bytes", "sector_bytes"))
+    if not isinstance(line, int | float) or not isinstance(sector, int | float) or line >= sector:
+        return findings
+    reason = f"a line of {line:.0f} B would be shorter than the {sector:.0f} B that a miss brings in"
+    doubted = ("line_bytes", "ways", "sets", "policy")
+    return {**findings, **{name: undetermined_finding(name, reason, findings[name].method) for name in doubted}}
+
+
+def unit_finding(name: str, unit: UnitSize, method: str, evidence: tuple[str, ...]) -> Finding:
+    """A unit as a finding by that name."""
+    if unit.nbytes is None:
+        return undetermined_finding(name, unit.reason, method, evidence)
+    return measured_finding(name, unit.nbytes, method, evidence)

@@ -1,0 +1,1 @@
+"""Each level put together from its parts, and the hierarchy as a whole."""

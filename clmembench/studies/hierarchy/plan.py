@@ -1,0 +1,147 @@
+"""Inquiries into a memory hierarchy as plans: their probes become points of `chase`, or a stored run's records answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar, get_args
+
+from clmembench.analysis import plateaus
+from clmembench.model import (
+    CHASE_BENCHMARK,
+    Answer,
+    DeviceInfo,
+    Inquiry,
+    Place,
+    Plan,
+    Point,
+    Probe,
+    Record,
+    Run,
+    Space,
+    Value,
+)
+from clmembench.studies.hierarchy.chase_latency import clock_of, usual
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings, classic_inquiry
+from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.sharing.cache_sharing import sharing_findings, sharing_notes
+from clmembench.studies.hierarchy.sharing.llc_placement import PlacedHierarchy, place_last_cache
+
+Result = TypeVar("Result")
+L2_MAP = "l2_map"
+MAX_MAPPED_CORES = 4  # cores of a CPU whose last cache is mapped
+GIB = 1 << 30
+SPACES_OF_CPUS: tuple[Space, ...] = ("global", "readonly", "local", "private")  # that are looked at unless others are named
+ProbeKey = tuple[tuple[str, Value], ...]  # the parameters of a probe and of its record
+FEATURE_BY_SPACE: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
+
+
+def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
+    """Limits of the probes on a device: at most half of its largest buffer and an eighth of the host's memory, in these spaces
+    (empty: all)."""
+    most = min(info.max_alloc_bytes // 2, GIB if info.has_cpu_cores else 16 * GIB)
+    if info.kind == "cpu":
+        most = min(most, info.host_mem_bytes // 8)
+    # on CPUs constants and images are memory as any other: the read-only path is looked at as the one of their kind
+    spaces = spaces or [s for s in get_args(Space) if not info.has_cpu_cores or s in SPACES_OF_CPUS]
+    usable = [s for s in get_args(Space) if FEATURE_BY_SPACE.get(s, "") in ("", *info.features) and s in spaces]
+    return ProbeLimits(most, plateaus.memory_floor_bytes(info), frozenset(usable), max(64, info.line_bytes), info.has_cpu_cores)
+
+
+def hierarchy_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
+    """The points of the inquiry, chosen as records come in."""
+    return inquiry_plan(infer_hierarchy(probe_limits(info, spaces)))
+
+
+def classic_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
+    """The points of the classic methods on these memory spaces (empty: global memory), as far as the device has them."""
+    for space in sorted(probe_limits(info, spaces or ["global"]).spaces):
+        yield from inquiry_plan(classic_inquiry(space))
+
+
+def inquiry_plan(inquiry: Inquiry[object]) -> Plan:
+    """The points that an inquiry's probes are."""
+    ghz = None
+    try:
+        probes = next(inquiry)
+        while True:
+            records = yield [Point(CHASE_BENCHMARK, probe.params()) for probe in probes]
+            ghz = ghz or clock_of(records)  # of the first that were asked, as a reader of the file finds it too
+            kept = {_record_key(record): record for record in records}  # whatever order they came in
+            probes = inquiry.send([usual(kept[_probe_key(probe)], probe, ghz) for probe in probes])
+    except StopIteration:
+        return
+
+
+def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
+    """The points of the last cache's map: on CPUs one a core, as far as they can be held to it."""
+    if info.kind == "cpu":
+        places = [Place(1, (cpu,), "compact", 1) for cpu in cpus[:MAX_MAPPED_CORES]]
+        yield [Point(L2_MAP, {"access": "load"}, place) for place in places]
+    elif "ptx" in info.features:
+        yield [Point(L2_MAP, {"access": access}) for access in ("load", "atomic")]
+
+
+def infer_stored(run: Run) -> PlacedHierarchy:
+    """The hierarchy of a stored run: the same inquiry, answered by its records, what shares storage, and the map of its last
+    cache. A probe that the
+    run lacks, such as one in a memory space that was left out, gets an answer that says so."""
+    kept = _stored_chases(run)
+    inquiry = infer_hierarchy(probe_limits(run.header.device, _chased_spaces(kept)))
+    found = replay(inquiry, _stored_answers(kept))
+    sharing, notes = sharing_findings(run.records), (*found.notes, *sharing_notes(run.records))
+    return place_last_cache(replace(found, sharing=sharing, notes=notes), run.records)
+
+
+def stored_classic(run: Run) -> tuple[ClassicReadings, ...]:
+    """What the classic methods read from a stored run, a memory space each: of those in which it has every first chase of
+    Saavedra's figure."""
+    kept = _stored_chases(run)
+    spaces = sorted(probe_limits(run.header.device, _chased_spaces(kept)).spaces)
+    asked = [s for s in spaces if all(_probe_key(probe) in kept for probe in next(classic_inquiry(s)))]
+    return tuple(replay(classic_inquiry(space), _stored_answers(kept)) for space in asked)
+
+
+def _stored_chases(run: Run) -> dict[ProbeKey, Record]:
+    """The records of chases by what they answer, the last one of each."""
+    return {_record_key(record): record for record in run.records if record.benchmark == CHASE_BENCHMARK}
+
+
+def _chased_spaces(kept: Mapping[ProbeKey, Record]) -> list[str]:
+    return sorted({str(record.params.get("space", "global")) for record in kept.values()})
+
+
+def _stored_answers(kept: Mapping[ProbeKey, Record]) -> Callable[[Sequence[Probe]], list[Answer]]:
+    """A function from probes to the answers that records have, in cycles of the first asked one's clock."""
+    ghz: list[float | None] = []
+
+    def said(probes: Sequence[Probe]) -> list[Answer]:
+        records = [kept.get(_probe_key(probe)) for probe in probes]
+        if not any(ghz):
+            ghz[:] = [clock_of([record for record in records if record is not None])]
+        nothing = "this run has no answer to it"
+        return [
+            Answer(probe, reason=nothing) if record is None else usual(record, probe, ghz[0])
+            for probe, record in zip(probes, records, strict=True)
+        ]
+
+    return said
+
+
+def replay(inquiry: Inquiry[Result], said: Callable[[Sequence[Probe]], list[Answer]]) -> Result:
+    """The result of an inquiry whose probes `said`, a function from probes to their answers, answers."""
+    try:
+        probes = next(inquiry)
+        while True:
+            probes = inquiry.send(said(probes))
+    except StopIteration as found:
+        result: Result = found.value
+        return result
+
+
+def _record_key(record: Record) -> ProbeKey:
+    return tuple(sorted(record.params.items()))
+
+
+def _probe_key(probe: Probe) -> ProbeKey:
+    return tuple(sorted(probe.params().items()))

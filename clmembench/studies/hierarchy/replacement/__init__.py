@@ -1,0 +1,1 @@
+"""Replacement policies: their simulation, their likelihood, and the walks that tell them apart."""

@@ -1,0 +1,1 @@
+"""Address translation: page, entries, sets and policy of each TLB, and what a miss costs."""

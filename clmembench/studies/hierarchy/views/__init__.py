@@ -1,0 +1,1 @@
+"""The memory hierarchy as text, drawing, tables, figures and JSON."""

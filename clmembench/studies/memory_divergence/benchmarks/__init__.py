@@ -1,0 +1,1 @@
+"""Kernels that measure the inputs and errors of the memory divergence model."""

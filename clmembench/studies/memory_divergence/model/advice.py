@@ -1,0 +1,94 @@
+"""What the author of a kernel could change, and what each change would gain by the model: lines, occupancy, footprint. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile, Range
+from clmembench.studies.memory_divergence.model.equations import Model, Options
+from clmembench.studies.memory_divergence.model.predict import Prediction, predictions
+
+ADVISING: tuple[Model, ...] = ("MDM", "bound")  # the model, and what no schedule can beat
+MIN_GAIN = 0.005  # of the IPC: less is no change worth a line
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a kernel and the IPC after it over the IPC before, by MDM and by the bound. `of` is what is changed: lines,
+    stores, footprint, request or sub_groups."""
+
+    of: str
+    text: str
+    gain: float
+    bound_gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most sub-groups, and the most lines that one misses an interval, with which no interval is memory-divergent: misses
+    of all resident sub-groups fit the MSHRs. None where the kernel reads nothing that misses."""
+
+    sub_groups: int | None
+    read_misses: float | None
+
+
+def limits(sheet: HardwareSheet, profile: Profile) -> Limit:
+    """Where divergence begins, in sub-groups at this profile's misses, and in misses at its number of sub-groups."""
+    mshrs = sheet.quantities.mshrs.value
+    most = max(_middle(one.read_misses) for one in profile.interval)
+    return Limit(int(mshrs // most), mshrs / profile.warps) if most > 0 else Limit(None, None)
+
+
+def changes(sheet: HardwareSheet, profile: Profile, options: Options | None = None) -> list[Change]:
+    """Every change that the profile has room for, those that gain most by MDM first. Changes of occupancy need `stall_cycles`:
+    C_i holds for one number of sub-groups only."""
+    options = options or Options()
+    before = predictions(sheet, profile, options, ADVISING)
+    found = []
+    for of, text, changed, reading in _tried(sheet, profile, options):
+        after = predictions(sheet, changed, reading, ADVISING)
+        gain, bound_gain = (_ratio(*pair) for pair in zip(after, before, strict=True))
+        if abs(gain - 1) >= MIN_GAIN:
+            found.append(Change(of, text, gain, bound_gain))
+    return sorted(found, key=lambda change: -change.gain)
+
+
+def _ratio(after: Prediction, before: Prediction) -> float:
+    return after.ipc_sm / before.ipc_sm
+
+
+def _tried(sheet: HardwareSheet, profile: Profile, options: Options) -> Iterator[tuple[str, str, Profile, Options]]:
+    intervals = profile.interval
+    if any(_middle(one.read_misses) > 0 for one in intervals):
+        halved = tuple(replace(one, read_misses=_scaled(one.read_misses, 0.5)) for one in intervals)
+        yield "lines", "half as many distinct lines a load", replace(profile, interval=halved), options
+    if any(_middle(one.write_misses) > 0 for one in intervals):
+        none = tuple(replace(one, write_misses=0.0) for one in intervals)
+        yield "stores", "no stores that leave the compute unit", replace(profile, interval=none), options
+    if any(_middle(one.llc_miss_ratio) > 0 for one in intervals):
+        near = tuple(replace(one, llc_miss_ratio=0.0) for one in intervals)
+        yield "footprint", "a footprint within the last-level cache", replace(profile, interval=near), options
+    if options.request == "block" and sheet.quantities.sector_bytes.value < sheet.quantities.block_bytes.value:
+        yield "request", "requests that move a sector in place of a block", profile, replace(options, request="sector")
+    if intervals[0].stall_cycles is not None:
+        yield from _occupancies(sheet, profile, options)
+
+
+def _occupancies(sheet: HardwareSheet, profile: Profile, options: Options) -> Iterator[tuple[str, str, Profile, Options]]:
+    most = int(sheet.quantities.max_sub_groups.value)
+    limit = limits(sheet, profile).sub_groups
+    wanted = {profile.warps // 2: "half", profile.warps * 2: "twice", most: "the most"}
+    if limit is not None:
+        wanted[limit] = "the most whose misses fit the MSHRs"
+    for warps, what in sorted(wanted.items()):
+        if 1 <= warps <= most and warps != profile.warps:
+            yield "sub_groups", f"{warps} resident sub-groups ({what})", replace(profile, warps=warps), options
+
+
+def _middle(number: float | Range) -> float:
+    return number.value if isinstance(number, Range) else number
+
+
+def _scaled(number: float | Range, by: float) -> float | Range:
+    return Range(number.value * by, number.low * by, number.high * by) if isinstance(number, Range) else number * by

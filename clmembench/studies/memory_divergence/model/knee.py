@@ -1,0 +1,152 @@
+"""Misses that a compute unit keeps in flight: the knee of a round's time over its number of lines, from `mlp`. Pure.
+
+While all lines of a round are in flight at once it takes the latency of one, t0. Beyond the knee N* each further line costs c
+more cycles, and by Little's law N* = t0 / c: a place is free again after the latency, and N* of them serve a line every c.
+The first few lines may take less than t0 where lines lie near and far from the compute unit: a round ends with its farthest.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.little import Estimate
+
+BENCHMARK = "mlp"
+MAX_FLAT_RATIO = 1.05  # longest over shortest time of the plateau's rounds, where lines do not wait for each other
+MAX_LOOKUP_CYCLES = 1.1  # of a line beyond the knee: where one a cycle arrives, the first cache's lookups give out first
+MIN_POINTS = 3  # on the plateau, and beyond the knee
+MIN_RISE = 1.5  # times the plateau at the largest round: less is no knee
+MIN_SPAN = 1.5  # of the lines of two rounds through which a line is drawn
+MAX_BYTE_RATE_RATIO = 1.15  # of 4 sectors a line over 1: as many bytes either way are a bandwidth, not a count of lines
+SECTORS = (1, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """Lines in flight at the knee with interval; `bound` "lower" where the device was never seen to wait for a free place: the
+    truth may be larger. `reason` says why, or why nothing could be told (then `lines` is None)."""
+
+    lines: Estimate | None
+    bound: str
+    reason: str
+    evidence: tuple[str, ...] = ()
+
+
+def knee(values: Sequence[Derived]) -> Knee:
+    """The knee of all `mlp` rounds of a run that are ok; time in cycles where all have them, else in ns."""
+    found = {sectors: _curve(values, sectors) for sectors in SECTORS}
+    lines, limit = _fit(found[1])
+    evidence = tuple(name for n in SECTORS for v in found[n] for name in v.evidence[:1])
+    if lines is None:
+        return Knee(None, "", limit, evidence)
+    if limit:
+        return Knee(lines, "lower", limit, evidence)
+    if all(value.cycles for value in found[1]) and _cycles_a_line(found[1]) <= MAX_LOOKUP_CYCLES:
+        return Knee(
+            lines, "lower", "a line arrives in every cycle: lookups in the first cache give out before misses do", evidence
+        )
+    whole, reason = _fit(found[4])
+    if whole is None or reason:
+        return Knee(lines, "lower", f"rounds of 4 sectors a line do not tell a bandwidth from a count: {reason}", evidence)
+    rates = [_saturated_rate(found[n]) * n for n in SECTORS]
+    if rates[1] <= MAX_BYTE_RATE_RATIO * rates[0]:
+        why = "4 sectors a line arrive at the same bytes a cycle as 1: a bandwidth gives out first, so more misses may fit"
+        return Knee(lines, "lower", why, evidence)
+    return Knee(lines, "", "", evidence)
+
+
+def _curve(values: Sequence[Derived], sectors: int) -> list[Derived]:
+    good = [
+        v
+        for v in values
+        if v.benchmark == BENCHMARK and v.metric == "round" and v.status == "ok" and v.median and v.place.compute_units is None
+    ]
+    mine = [v for v in good if v.params.get("sectors") == sectors and isinstance(v.params.get("lines"), int)]
+    return sorted(mine, key=_lines)
+
+
+def _lines(value: Derived) -> int:
+    lines = value.params["lines"]
+    assert isinstance(lines, int)
+    return lines
+
+
+def _time(value: Derived) -> Estimate:
+    """Cycles of a round, ns where they are unknown."""
+    ends = (value.cycles, value.cycles_low, value.cycles_high) if value.cycles else (value.median, value.ci_low, value.ci_high)
+    middle = ends[0]
+    assert middle is not None
+    low, high = (middle if end is None else end for end in ends[1:])
+    return Estimate(middle, min(max(low, 1e-9), middle), max(high, middle))
+
+
+def _fit(curve: Sequence[Derived]) -> tuple[Estimate | None, str]:
+    """The knee of one curve, and why it is only a lower bound or nothing."""
+    if len(curve) < 2 * MIN_POINTS:
+        return None, f"only {len(curve)} rounds were measured: fewer than {2 * MIN_POINTS}"
+    times = [_time(value) for value in curve]
+    flat = _plateau(curve, times)
+    if len(flat) < MIN_POINTS:
+        return None, "the time of a round grows from the first lines on: it has no plateau"
+    plateau = _middle([one for _, one in flat])
+    if times[-1].value < MIN_RISE * plateau.value:
+        most = float(_lines(curve[-1]))
+        return Estimate(most, most, most), f"all of {most:g} lines were in flight at once: no more were tried"
+    beyond = [(_lines(v), one.value) for v, one in zip(curve, times, strict=True) if one.value > MIN_RISE * plateau.value]
+    found = sorted(plateau.value / cost for cost in _line_costs(beyond))
+    if len(found) < MIN_POINTS:
+        return None, f"only {len(beyond)} rounds lie beyond the knee, or too near each other"
+    last = float(flat[-1][0])  # still on the plateau
+    spread = (plateau.high - plateau.low) / plateau.value
+    middle = max(float(statistics.median(found)), last)
+    low, high = found[len(found) // 10] * (1 - spread), found[-1 - len(found) // 10] * (1 + spread)
+    return Estimate(middle, min(max(low, last), middle), max(high, middle)), ""
+
+
+def _plateau(curve: Sequence[Derived], times: Sequence[Estimate]) -> list[tuple[int, Estimate]]:
+    """The rounds, with their lines, between which time stays flat over the largest ratio of lines."""
+    best: list[tuple[int, Estimate]] = []
+    for start in range(len(curve)):
+        stop = start + 1
+        while stop < len(curve) and _is_flat(times[start : stop + 1]):
+            stop += 1
+        found = [(_lines(v), one) for v, one in zip(curve[start:stop], times[start:stop], strict=True)]
+        if len(found) >= MIN_POINTS and (not best or found[-1][0] / found[0][0] > best[-1][0] / best[0][0]):
+            best = found
+    return best
+
+
+def _is_flat(times: Sequence[Estimate]) -> bool:
+    return max(one.value for one in times) <= MAX_FLAT_RATIO * min(one.value for one in times)
+
+
+def _cycles_a_line(curve: Sequence[Derived]) -> float:
+    """Cycles of each further line beyond the knee."""
+    plateau = _middle([one for _, one in _plateau(curve, [_time(value) for value in curve])])
+    beyond = [(_lines(v), _time(v).value) for v in curve if _time(v).value > MIN_RISE * plateau.value]
+    return float(statistics.median(_line_costs(beyond)))
+
+
+def _line_costs(beyond: Sequence[tuple[int, float]]) -> list[float]:
+    """The time of one more line between each two rounds beyond the knee that lie far enough apart."""
+    return [
+        (later - time) / (m - n)
+        for k, (n, time) in enumerate(beyond)
+        for m, later in beyond[k + 1 :]
+        if m >= MIN_SPAN * n and later > time
+    ]
+
+
+def _saturated_rate(curve: Sequence[Derived]) -> float:
+    """Lines a cycle over the last octave."""
+    most = _lines(curve[-1])
+    return float(statistics.median(_lines(v) / _time(v).value for v in curve if 2 * _lines(v) >= most))
+
+
+def _middle(found: Sequence[Estimate]) -> Estimate:
+    """The median of several values, with the range of their own intervals and of the values themselves."""
+    value = statistics.median(one.value for one in found)
+    return Estimate(value, min(one.low for one in found), max(one.high for one in found))

@@ -1,0 +1,170 @@
+"""The memory divergence model held against a stored run: its inputs, its frozen predictions, and what was measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.little import Estimate
+from clmembench.gates.whole import judged_values
+from clmembench.model import CHASE_BENCHMARK, Record, Run
+from clmembench.sanitize import read_regular
+from clmembench.specs.sheets import SpecSheet
+from clmembench.studies.hierarchy import plan as hierarchy
+from clmembench.studies.memory_divergence import mdm_frozen
+from clmembench.studies.memory_divergence import plan as mdm
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, Quantity
+from clmembench.studies.memory_divergence.model.errors import Compared
+from clmembench.studies.memory_divergence.model.measured import MeasuredInputs, measured_inputs
+from clmembench.studies.memory_divergence.model.measured_memory import Evidence
+
+INTERVAL_METRIC = "interval"
+MAX_CLOCK_RATIO = 1.05  # of in-kernel cycles to those of events: more, and the two do not measure the same
+
+State = Literal["frozen", "remade", "changed", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What `model validate` says of a run: inputs, configurations with measurement and predictions by reading, the hash of the
+    predictions and whether they were frozen before: "frozen" by the file beside the run, "remade" from the run's inputs with
+    the hash that its records name; "changed": another hash; "none": records name no hash. `left` counts points without a value
+    by reason; `clock_ratio` is in-kernel cycles over those of events, the median and the extremes."""
+
+    hardware: HardwareSheet
+    compared: Mapping[str, tuple[Compared, ...]]
+    sha256: str
+    state: State
+    left: Mapping[str, int]
+    clock_ratio: tuple[float, float, float] | None
+
+
+def inputs_of(runs: Sequence[Run], sheet: SpecSheet | None) -> MeasuredInputs:
+    """The inputs that runs of one device give; records of the kernels that are predicted are not looked at."""
+    values, hierarchies, cycles = [], [], []
+    for run in runs:
+        own = replace(run, records=tuple(r for r in run.records if r.benchmark != mdm.VALIDATED))
+        values += judged_values(own, sheet)[1]
+        if any(record.benchmark == CHASE_BENCHMARK for record in own.records):
+            hierarchies.append(hierarchy.infer_stored(own).hierarchy)
+        cycles += [r.core_clock.cycles_per_op for r in own.records if r.core_clock is not None and r.core_clock.cycles_per_op]
+    source = "dependent-ALU chain, calibrated by the in-kernel counter"
+    dependent = None
+    if cycles:
+        ends = min(cycles), max(cycles)
+        dependent = Quantity(statistics.median(cycles), UNITS["dependent_cycles"], source, *ends)
+    origin = f"measured: {', '.join(run.path.rpartition('/')[2] or run.header.run_id for run in runs)}"
+    return measured_inputs(Evidence(runs[0].header.device, values, hierarchies, sheet, origin, dependent))
+
+
+def has_evidence(run: Run) -> bool:
+    """Whether a run has measurements of kernels that the model predicts."""
+    return any(record.benchmark == mdm.VALIDATED for record in run.records)
+
+
+def text_beside(run: Run) -> str | None:
+    """The frozen predictions that a run's records name, from the file beside it; None where there is none. Raises OSError
+    where it cannot be read, and FrozenError where it is not text, or records name several."""
+    named = _named(run)
+    if len(named) > 1:
+        raise mdm_frozen.FrozenError(f"{run.path}: its records name {len(named)} sets of frozen predictions: measure again")
+    for sha256 in named:
+        path = Path(run.path).with_name(mdm_frozen.file_name(sha256))
+        if path.exists():
+            try:
+                return read_regular(path, mdm_frozen.MAX_FROZEN_BYTES).decode()
+            except ValueError as error:
+                raise mdm_frozen.FrozenError(f"{path}: {error}: restore the file, or remove it") from error
+    return None
+
+
+def _named(run: Run) -> set[str]:
+    """The hashes of predictions that records of kernels name."""
+    return mdm_frozen.named_digests([r.notes for r in run.records if r.benchmark == mdm.VALIDATED])
+
+
+def validation(run: Run, sheet: SpecSheet | None, text: str | None = None) -> Validation:
+    """The model held against a run. `text` are the predictions that were frozen beside it; without it they are made again from
+    the run's inputs. Raises FrozenError for a text that is damaged or not the one that records name, and ValueError where
+    inputs are missing."""
+    named = _named(run)
+    state: State = "frozen"
+    if text is None:
+        inputs = replace(inputs_of([run], sheet), origin=mdm_frozen.OWN_RUN)
+        text = mdm_frozen.freeze(inputs.sheet(), run.header.device)
+        state = "none" if not named else "remade" if named == {mdm_frozen.digest(text)} else "changed"
+    elif named != {mdm_frozen.digest(text)}:
+        raise mdm_frozen.FrozenError(
+            f"{run.path}: the predictions beside it are not those that its records name: remove them to make them again"
+        )
+    frozen = mdm_frozen.thaw(text)
+    measured, left = _measured(run, sheet)
+    compared: dict[str, tuple[Compared, ...]] = {}
+    for reading in mdm_frozen.READINGS:
+        compared[reading] = tuple(
+            Compared(point.params, point.divergent, _ipc(value, point, frozen.hardware), point.predictions[reading])
+            for point in frozen.points
+            if (value := measured.get(_key(point.params))) is not None
+        )
+    return Validation(frozen.hardware, compared, mdm_frozen.digest(text), state, left, _clock_ratio(run))
+
+
+def without_points(hardware: HardwareSheet) -> Validation:
+    """What there is of a run that has none of these kernels: its inputs."""
+    return Validation(hardware, dict.fromkeys(mdm_frozen.READINGS, ()), "", "none", {}, None)
+
+
+def _measured(run: Run, sheet: SpecSheet | None) -> tuple[dict[object, Derived], dict[str, int]]:
+    """The time of an interval by point, and how many points have none, by reason."""
+    found, left = {}, Counter[str]()
+    for value in judged_values(run, sheet)[1]:
+        if value.benchmark != mdm.VALIDATED or value.metric != INTERVAL_METRIC:
+            continue
+        if value.status == "ok" and value.cycles and value.cycles > 0:
+            found[_key(value.params)] = value
+        else:
+            left[value.reason or "it has no cycles: the device has no in-kernel counter"] += 1
+    return found, dict(left)
+
+
+def _key(params: Mapping[str, object]) -> object:
+    return tuple(sorted((name, value) for name, value in params.items()))
+
+
+def _ipc(value: Derived, point: mdm_frozen.FrozenPoint, hardware: HardwareSheet) -> Estimate:
+    """Instructions of all resident sub-groups a cycle: as declared, over the measured time of an interval."""
+    profile = mdm.profile_of(point.params, hardware)
+    work = profile.warps * sum(one.instructions * one.repeats for one in profile.interval)
+    assert value.cycles
+    low, high = value.cycles_low or value.cycles, value.cycles_high or value.cycles
+    middle = work / value.cycles
+    return Estimate(middle, min(work / high, middle), max(work / low, middle) if low > 0 else middle)
+
+
+def _clock_ratio(run: Run) -> tuple[float, float, float] | None:
+    """In-kernel cycles of an interval over those by events and the core's clock: lowest, median and highest of all points."""
+    found = []
+    for record in run.records:
+        ticks = _ticks_per_interval(record) if record.benchmark == mdm.VALIDATED and record.status == "ok" else None
+        if ticks is not None and record.core_clock is not None and record.core_clock.ghz:
+            near, far = record.series
+            spent = statistics.median(far.times_ns()) / far.passes - statistics.median(near.times_ns()) / near.passes
+            if spent > 0:
+                found.append(ticks / (spent / (far.ops - near.ops) * record.core_clock.ghz))
+    return (min(found), statistics.median(found), max(found)) if found else None
+
+
+def _ticks_per_interval(record: Record) -> float | None:
+    """In-kernel cycles of one more interval: the mean over work-groups, the median over samples; None without such a clock."""
+    if len(record.series) != 2 or any("ticks" not in one.reads for one in record.series):
+        return None
+    near, far = (float(np.median(one.reads["ticks"].unpack().mean(axis=1))) for one in record.series)
+    operations = record.series[1].ops - record.series[0].ops
+    return (far - near) / operations if operations > 0 and far > near else None

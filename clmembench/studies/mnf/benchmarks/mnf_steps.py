@@ -1,0 +1,221 @@
+"""The steps of MNF as kernels, in the versions of Fang et al.: noise filter, covariance, transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from clmembench.benchmarks import axis, benchmark
+from clmembench.model import Array, Axis, Device, DeviceInfo, Metric, Skip, Value, Work
+from clmembench.studies.mnf.benchmarks import cubes, numpy_mnf
+from clmembench.studies.mnf.benchmarks.cubes import CubeSize
+from clmembench.studies.mnf.benchmarks.mnf_kernels import (
+    COMPONENTS,
+    COVARIANCES,
+    FILTERS,
+    TRANSFORMS,
+    covariance_launches,
+    filter_launch,
+    transform_launch,
+)
+
+TIME = Metric("time", "ms", "ops", "cost", "lower", scale=1e-6)
+SOURCE = "Fang et al. 2017, section 8"
+PAPER_SIZE = CubeSize(614, 1087, 224)  # image 1 of the paper
+POINT_LIMIT_S = 20.0
+LINES_PER_CORE = 2  # of a cube on a CPU
+MIN_LINES = 4
+SMALL_CUBE_BANDS = 17  # bands of a cube that is too small for 224
+
+
+def default_size(info: DeviceInfo) -> CubeSize:
+    """The default cube: image 1 of the paper, on CPUs as many of its lines as take some tenths of a second; fewer where its
+    noise does not fit into half of the device's largest buffer; or the number of bytes of --size."""
+    if info.array_bytes is not None:
+        bands = PAPER_SIZE.bands if info.array_bytes >= PAPER_SIZE.bands << 10 else SMALL_CUBE_BANDS
+        pixels = max(2 * bands + 30, info.array_bytes // bands)
+        width = max(3, int((pixels * 9 / 16) ** 0.5))
+        return CubeSize(width, pixels // width, bands)
+    lines = min(PAPER_SIZE.height, LINES_PER_CORE * info.compute_units) if info.has_cpu_cores else PAPER_SIZE.height
+    most = info.max_alloc_bytes // 2 // (2 * PAPER_SIZE.bands * PAPER_SIZE.width)
+    return CubeSize(PAPER_SIZE.width, max(MIN_LINES, min(lines, most)), PAPER_SIZE.bands)
+
+
+def _sizes(info: DeviceInfo) -> tuple[str, ...]:
+    return (str(default_size(info)),)
+
+
+def is_size(value: Value) -> bool:
+    """Whether a value is a cube's size. Raises ValueError as cubes.parse_cube_size does."""
+    return isinstance(value, str) and bool(cubes.parse_cube_size(value))
+
+
+def require_size(text: str) -> CubeSize:
+    """The parsed size. Raises Skip for other text."""
+    try:
+        return cubes.parse_cube_size(text)
+    except ValueError as error:
+        raise Skip(str(error)) from error
+
+
+@lru_cache(maxsize=1)
+def cube_of(size: CubeSize, seed: int) -> Array:
+    """The cube of a size, made once in a process."""
+    return cubes.make_cube(size, seed)
+
+
+@lru_cache(maxsize=2)
+def noise_of(size: CubeSize, seed: int, kind: numpy_mnf.FilterName) -> Array:
+    """The noise of the cube by NumPy."""
+    return numpy_mnf.filter_noise(cube_of(size, seed), kind)
+
+
+@lru_cache(maxsize=3)
+def sums_of(size: CubeSize, seed: int, of: str) -> tuple[Array, Array]:
+    """Exact sums of the cube ("data"), or of its noise by "median" or "mean"."""
+    return numpy_mnf.exact_sums(
+        cube_of(size, seed) if of == "data" else noise_of(size, seed, "median" if of == "median" else "mean")
+    )
+
+
+def check_noise(device: Device, noise: object, size: CubeSize, seed: int, kind: numpy_mnf.FilterName) -> None:
+    """Compares all of the device's noise with NumPy's, exactly."""
+    wanted = noise_of(size, seed, kind)
+    for band in range(size.bands):
+        found = device.download(noise, np.int16, size.pixels, 2 * size.pixels * band)
+        wrong = int(np.count_nonzero(found != wanted[band].ravel()))
+        assert wrong == 0, f"{wrong} of {size.pixels} values of band {band} are not those of the {kind} filter in NumPy"
+
+
+def check_components(
+    found: Array, rotation: Array, size: CubeSize, seed: int, bound: float | None = None, beside: Array | None = None
+) -> None:
+    """Compares all components, shape (components, pixels), with those in double from the same T, shape (bands, components).
+
+    They may differ by `bound` times the sum of their terms' absolute values, plus `beside`, shape (components,); the default
+    bound is that of sums in float.
+    """
+    flat = cube_of(size, seed).reshape(size.bands, -1)
+    bound = numpy_mnf.float_bound(size.bands + 1) if bound is None else bound
+    found = found.reshape(rotation.shape[1], -1)
+    more = 0.0 if beside is None else beside[:, None]
+    for first in range(0, size.pixels, numpy_mnf.CHUNK_PIXELS):
+        part = flat[:, first : first + numpy_mnf.CHUNK_PIXELS]
+        wanted, most = numpy_mnf.transform(rotation, part), numpy_mnf.transform(np.abs(rotation), part) + more
+        off = ~(np.abs(found[:, first : first + numpy_mnf.CHUNK_PIXELS] - wanted) <= bound * most)  # NaN counts as wrong
+        assert not off.any(), f"{off.sum()} components differ from those in double by over {bound:.2g} of their terms' sum"
+
+
+SIZE_AXIS = Axis(_sizes, accepts=is_size)
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".2.1, table 5",
+    adaptive=True,
+    max_time_s=POINT_LIMIT_S,
+    variant=axis(*FILTERS),
+    size=SIZE_AXIS,
+)
+def mnf_filter(device: Device, variant: str, size: str) -> Work:
+    """Time of the noise filter of MNF, by version.
+
+    V0 computes the median in a private array that is sorted; V0n by exchanges with constant indices, so that the array can lie
+    in registers (L3). V1 computes the mean, another filter. V2 stages pieces of rows in local memory (S5); V3 stages tiles with
+    their border, so that each staged value is used up to nine times (S6). The noise, of 16 bits, is compared exactly.
+    """
+    numpy_mnf.use_one_blas_thread()
+    shape = require_size(size)
+    cube = cube_of(shape, device.seed)
+    kind = FILTERS[variant].kind
+    source, noise = device.alloc(cube.nbytes), device.alloc(2 * cube.nbytes)
+    device.upload(source, cube)
+    launch = filter_launch(device, variant, source, noise, shape)
+    return Work(
+        commands=(launch,),
+        ops=1,
+        nbytes=3 * cube.nbytes,
+        outputs=((noise, 2 * cube.nbytes),),
+        check=lambda: check_noise(device, noise, shape, device.seed, kind),
+        facts=device.compiled(launch.kernel),
+    )
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".2.2, table 6",
+    adaptive=True,
+    max_time_s=POINT_LIMIT_S,
+    variant=axis(*COVARIANCES),
+    of=axis("noise", "data"),
+    size=SIZE_AXIS,
+)
+def mnf_covariance(device: Device, variant: str, of: str, size: str) -> Work:
+    """Time of the sums of a covariance matrix, by version, of the noise (16 bits) and of the data (8 bits).
+
+    V0 has one work-group for each pair of bands, with a tree of partial sums in global memory; V1 has the tree in local memory
+    (S5); V2 names the running sum a variable, where compilers keep those of V0 and V1, too; V3 has one work-item for each pair,
+    and tiles of both bands in local memory (S5, S6); V4 pads their rows against bank conflicts (S1). All sums are 64-bit
+    integers and are compared exactly. The sums of single bands are included, in every version alike.
+    """
+    numpy_mnf.use_one_blas_thread()
+    shape = require_size(size)
+    rows = cube_of(shape, device.seed) if of == "data" else noise_of(shape, device.seed, "mean")
+    source = device.alloc(rows.nbytes)
+    device.upload(source, rows)
+    sums = covariance_launches(device, variant, source, rows.dtype, shape)
+
+    def check() -> None:
+        totals, products = sums.read(device)
+        wanted = sums_of(shape, device.seed, "data" if of == "data" else "mean")
+        assert np.array_equal(totals, wanted[0]), "sums of bands are not those of NumPy"
+        wrong = int(np.count_nonzero(products != wanted[1]))
+        assert wrong == 0, f"{wrong} sums of products are not those of NumPy"
+
+    return Work(commands=sums.commands, ops=1, outputs=sums.outputs, check=check)
+
+
+@benchmark(
+    TIME,
+    suite="compute",
+    source=SOURCE + ".2.3, table 7",
+    adaptive=True,
+    max_time_s=POINT_LIMIT_S,
+    variant=axis(*TRANSFORMS),
+    size=SIZE_AXIS,
+)
+def mnf_transform(device: Device, variant: str, size: str) -> Work:
+    """Time of the transformation of MNF into 32 components, by version.
+
+    V0 reads T from global memory; V1 from constant memory (C2), as an array of program scope with its values in the text; V2
+    also stages X in local memory (S5, S6). V1p and V2p access constant memory through a pointer, as a program that is built
+    once must. Sums are in float, and are compared with those in double within n u / (1 - n u) of the sum of their terms'
+    absolute values.
+    """
+    numpy_mnf.use_one_blas_thread()
+    shape = require_size(size)
+    cube = cube_of(shape, device.seed)
+    components = min(COMPONENTS, shape.bands)
+    values = components * shape.pixels
+    rotation = np.random.default_rng([device.seed, 1]).standard_normal((components, shape.bands)).astype(np.float32)
+    source, matrix, z = device.alloc(cube.nbytes), device.alloc(rotation.nbytes), device.alloc(4 * values)
+    device.upload(source, cube)
+    device.upload(matrix, rotation)
+    return Work(
+        commands=(transform_launch(device, variant, source, matrix, rotation, z, shape),),
+        ops=1,
+        flops=2 * shape.bands * values,
+        outputs=((z, 4 * values),),
+        check=lambda: check_components(device.download(z, np.float32, values), rotation.T, shape, device.seed),
+    )
+
+
+STEPS: Mapping[str, tuple[str, ...]] = {
+    "mnf_filter": tuple(FILTERS),
+    "mnf_covariance": tuple(COVARIANCES),
+    "mnf_transform": tuple(TRANSFORMS),
+}

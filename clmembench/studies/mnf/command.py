@@ -1,0 +1,120 @@
+"""`casestudy`: published programs in the versions that their paper optimised them by, and the gain of each version here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench.cli import options, stored, study, text_output
+
+if TYPE_CHECKING:
+    from clmembench.measure.job import ProbeResult
+    from clmembench.model import DeviceInfo, Record, Run
+    from clmembench.plan.selection import Selection
+    from clmembench.studies.mnf.benchmarks.cubes import CubeSize
+
+HELP = "Measure a published program in each of its optimised versions."
+casestudy = typer.Typer(help=HELP)
+
+TIMEOUT_S = 300.0  # of a point: on the host alone a large cube takes seconds a pass
+NO_EVIDENCE = "holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE"
+
+
+@casestudy.callback(help=HELP)
+def _several() -> None:
+    """A group with one command is still a group."""
+
+
+@casestudy.command("mnf")
+def mnf(
+    context: typer.Context,
+    path: Annotated[Path | None, options.stored_run_argument("Results file of this command; nothing is measured.")] = None,
+    device: options.Device = None,
+    as_json: options.Json = False,
+    as_csv: options.Csv = False,
+    as_md: options.Markdown = False,
+    as_latex: options.Latex = False,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Cube, WIDTHxHEIGHT with 224 bands or WIDTHxHEIGHTxBANDS; default: fitted to the device."
+        ),
+    ] = None,
+    processes: Annotated[
+        int | None, options.processes_option("4 on CPUs, 3 on others; 3 for the whole program; 2 for NumPy", None)
+    ] = None,
+    budget: options.Budget = None,
+    timeout: Annotated[str | None, options.timeout_option("300s")] = None,
+    seed: options.Seed = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
+) -> None:
+    """Measure maximum noise fraction (MNF) in 15 versions of 3 steps.
+
+    MNF rotates a hyperspectral cube. Every version is verified against NumPy; its gain has a 95% interval and a verdict. The
+    whole program is compared with NumPy on the host. Points that --budget leaves out are skipped.
+    """
+    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet, timeout_s=TIMEOUT_S)
+    program = study.Study(lambda info: _measurement(given, size, processes), _has_evidence, NO_EVIDENCE, show)
+    study.measure_or_read(program, context, path, form, given)
+
+
+def _measurement(given: study.Options, size: str | None, processes: int | None) -> study.Measurement:
+    """Raises ValueError for what is no cube, too."""
+    from clmembench.studies.mnf import plan
+
+    selection = given.selection("casestudy", globs=plan.BENCHMARKS)
+    records = partial(_records, selection=selection, size=plan.parse_optional_size(size), processes=processes)
+    return study.Measurement(selection, plan.BENCHMARKS, records)
+
+
+def _records(
+    info: DeviceInfo, found: ProbeResult, *, selection: Selection, size: CubeSize | None, processes: int | None
+) -> Iterator[Record]:
+    """Every record of the study, as it is measured: the steps first, since the whole is made of their quickest versions."""
+    from clmembench.benchmarks import discovered
+    from clmembench.measure import runner
+    from clmembench.plan.budget import Deadline
+    from clmembench.studies.mnf import plan
+
+    deadline = Deadline.after(selection.budget_s)
+    known: list[Record] = []
+    for name in plan.BENCHMARKS:
+        points = plan.plan(name, info, size, processes, tuple(known))
+        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, selection, deadline=deadline):
+            known.append(record)
+            yield record
+
+
+def _has_evidence(run: Run) -> bool:
+    from clmembench.studies.mnf import mnf_tables
+
+    return any(record.benchmark in mnf_tables.TITLES for record in run.records)
+
+
+def show(run: Run, form: str) -> None:
+    """Print what a run says of the study, in one of the forms."""
+    from clmembench.gates.whole import judged_run
+    from clmembench.report import render, terminal
+    from clmembench.report.section import Document
+    from clmembench.studies.mnf import mnf_data, mnf_tables
+
+    sheet = stored.sheet_of(run)
+    run = judged_run(run, sheet)
+    if form == "json":
+        print(render.json_text(mnf_data.study_object(run)))
+    elif form == "csv":
+        print(render.csv_text(mnf_data.version_fields(run)), end="")
+    elif form == "md":
+        print(render.markdown(Document(tuple(mnf_tables.sections(run)))))
+    elif form == "latex":
+        print(render.latex(Document(tuple(mnf_tables.sections(run)))))
+    else:
+        text_output.print_document(Document(tuple(mnf_tables.sections(run)), terminal.device_line(run.header, sheet)))

@@ -1,0 +1,1 @@
+"""Libraries and programs of others, measured on the same problems as our benchmarks."""

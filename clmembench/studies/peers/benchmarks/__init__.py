@@ -1,0 +1,1 @@
+"""Benchmarks that call libraries and programs of others: BLAS, sparse, copies, sums, BabelStream, clpeak."""

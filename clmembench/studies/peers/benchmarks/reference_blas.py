@@ -1,0 +1,171 @@
+"""Peers of dgemm: the product of two dense matrices by the host's BLAS through NumPy, and by cuBLAS through CuPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, element
+from clmembench.host.cpu_topology import usable_cpus
+from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
+from clmembench.studies.peers.benchmarks import cuda_timing
+
+PERFORMANCE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
+FREIVALDS_VECTORS = 4  # of Freivalds' check
+COMPARED_ELEMENTS = 4096  # elements of a GPU's matrix that the host compares
+CHUNKS_PER_OPERAND = 4  # of values that fit beside the operands
+BLAS_NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
+NOTE_HOST_CLOCK = "one call at a time by the host's clock"
+# a matrix as in dgemm.cl, and the product of each row with a few vectors, without the library that is measured
+CUDA_SOURCE = """
+__device__ int element(unsigned long long i, unsigned seed, unsigned most) {
+    unsigned h = ((unsigned)(i ^ (i >> 32)) * 2654435761u) ^ seed;
+    h = (h ^ (h >> 15)) * 2246822519u;
+    return (int)((h ^ (h >> 13)) % (2 * most + 1)) - (int)most;
+}
+extern "C" __global__ void fill(SCALAR *a, unsigned seed, unsigned most, unsigned long long n) {
+    unsigned long long i = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+    if (i < n) a[i] = element(i, seed, most);
+}
+extern "C" __global__ void times(const SCALAR *a, const double *x, double *y, unsigned long long n, unsigned vectors) {
+    unsigned long long row = blockIdx.x;
+    double sum[VECTORS] = {0};
+    for (unsigned long long k = threadIdx.x; k < n; k += blockDim.x)
+        for (int v = 0; v < VECTORS; ++v) sum[v] += a[row * n + k] * x[k * vectors + v];
+    for (int v = 0; v < VECTORS; ++v) atomicAdd(&y[row * vectors + v], sum[v]);
+}
+"""
+
+
+def configure_blas(info: DeviceInfo) -> Mapping[str, Value]:
+    """Gives NumPy's BLAS one thread for each CPU of this process; returns facts for the record."""
+    from threadpoolctl import ThreadpoolController
+
+    pools = ThreadpoolController()
+    pools.limit(limits=len(usable_cpus()), user_api="blas")
+    found = [pool for pool in pools.info() if pool["user_api"] == "blas"]
+    # SciPy has its own copy
+    mine = next((pool for pool in found if "numpy" in str(pool.get("filepath"))), found[0] if found else {})
+    return {
+        "library": BLAS_NAMES.get(mine.get("internal_api", ""), "a BLAS"),
+        "version": f"{mine.get('version') or 'of unknown version'} (NumPy {np.__version__})",
+        "threads": int(mine.get("num_threads", 1)),
+        "timed": NOTE_HOST_CLOCK,
+    }
+
+
+def _require_memory(needed: int, limit: int, what: str) -> None:
+    if CHUNKS_PER_OPERAND * needed > limit:
+        raise Skip(f"three matrices and what checks them do not fit into this {what}'s memory: lower n")
+
+
+@benchmark(
+    PERFORMANCE,
+    suite="compute",
+    source="the host's BLAS, as NumPy has it",
+    peer_of="dgemm",
+    is_available=lambda info: info.kind == "cpu",
+    figure_axis="n",
+    dtype=axis("double", "float"),
+    n=axis_of(lambda info: (512, 1024, 2048)),
+)
+def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
+    """Rate of C = A B by NumPy's BLAS on all cores, for the same matrices as dgemm's.
+
+    A product has 2 n^3 FLOP. `numpy.dot` writes into an existing array, with one thread for each CPU. The product is compared
+    exactly by Freivalds' check. Raises Skip for matrices that do not fit into the host's memory.
+    """
+    scalar = np.dtype("f8" if dtype == "double" else "f4")
+    _require_memory(8 * n * n, device.info.host_mem_bytes, "host")
+    seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
+    a, b = (element(np.arange(n * n), seed).reshape(n, n).astype(scalar) for seed in seeds)
+    c = np.full((n, n), np.nan, scalar)
+    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
+    wanted = _exact_product(a, _exact_product(b, vectors))
+
+    def check() -> None:
+        _check_elements(_exact_product(c, vectors), wanted)
+
+    return Work(
+        (Call(lambda: np.dot(a, b, out=c)),), flops=2 * n**3, check=check, clock="host", facts=configure_blas(device.info)
+    )
+
+
+def _exact_product(matrix: Array, vectors: Array) -> Array:
+    """The product without the BLAS: sums of whole numbers below 2**53, exact in any order."""
+    with np.errstate(all="ignore"):  # memory that was never written may hold anything
+        return np.stack([(matrix * column).sum(axis=1, dtype=np.float64) for column in vectors.T], axis=1)
+
+
+def _check_elements(found: Array, wanted: Array) -> None:
+    rows = np.flatnonzero((found != wanted).any(axis=1))
+    assert rows.size == 0, f"{rows.size} rows of the library's product are wrong, the first one row {rows[:1].sum()}"
+
+
+@benchmark(
+    PERFORMANCE,
+    suite="compute",
+    source="NVIDIA's cuBLAS, as CuPy has it",
+    peer_of="dgemm",
+    is_available=cuda_timing.is_available,
+    figure_axis="n",
+    dtype=axis("double", "float"),
+    n=axis_of(lambda info: (1024, 4096, 8192)),
+)
+def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
+    """Rate of C = A B by cuBLAS, for the same matrices as dgemm's.
+
+    A product has 2 n^3 FLOP; double uses the instructions that cuBLAS chooses, single excludes TF32. Passes are enqueued behind
+    a blocking kernel, between two CUDA events. The product is compared exactly by Freivalds' check, whose products come from a
+    kernel of its own. Raises Skip where CuPy does not work or does not find this GPU, and for matrices that do not fit into its
+    memory.
+    """
+    cupy = cuda_timing.cupy_on(device.info)
+    scalar = np.dtype("f8" if dtype == "double" else "f4")
+    _require_memory(scalar.itemsize * n * n, device.info.global_mem_bytes, "device")
+    kernels = _kernels(cupy, "double" if dtype == "double" else "float")
+    seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
+    a, b = (_make_matrix(cupy, kernels, scalar, n, seed) for seed in seeds)
+    c = cupy.full((n, n), np.nan, scalar)
+    vectors = np.random.default_rng(device.seed).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
+    wanted = cupy.asnumpy(_times_vectors(cupy, kernels, a, _times_vectors(cupy, kernels, b, cupy.asarray(vectors))))
+
+    def check() -> None:
+        _check_elements(cupy.asnumpy(_times_vectors(cupy, kernels, c, cupy.asarray(vectors))), wanted)
+
+    def multiply() -> object:
+        return cupy.matmul(a, b, out=c)
+
+    cublas = cupy.cuda.cublas
+    facts = cuda_timing.library_facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
+    return Work((Batch(cuda_timing.timed_batch(cupy, multiply)),), flops=2 * n**3, check=check, facts=facts)
+
+
+@cache
+def _kernels(cupy: Any, scalar: str) -> Any:
+    return cupy.RawModule(code=f"#define SCALAR {scalar}\n#define VECTORS {FREIVALDS_VECTORS}\n{CUDA_SOURCE}")
+
+
+def _make_matrix(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, seed: int) -> Any:
+    """The matrix of that seed, generated on the GPU; some of its elements are compared with the host's. Raises
+    AssertionError."""
+    matrix = cupy.empty((n, n), scalar)
+    group = 256
+    arguments = (matrix, np.uint32(seed), np.uint32(MAX_ELEMENT), np.uint64(n * n))
+    kernels.get_function("fill")((-(-n * n // group),), (group,), arguments)
+    index = np.random.default_rng(seed).integers(0, n * n, COMPARED_ELEMENTS)
+    found = cupy.asnumpy(matrix.ravel()[cupy.asarray(index)]).astype(np.float64)
+    assert np.array_equal(found, element(index, seed)), "the GPU's matrix is not that of dgemm"
+    return matrix
+
+
+def _times_vectors(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
+    """The product of a matrix and some vectors, shape (n, FREIVALDS_VECTORS): exact sums of whole numbers."""
+    n = matrix.shape[0]
+    found = cupy.zeros((n, FREIVALDS_VECTORS))
+    kernels.get_function("times")((n,), (256,), (matrix, vectors, found, np.uint64(n), np.uint32(FREIVALDS_VECTORS)))
+    return found

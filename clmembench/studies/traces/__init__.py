@@ -1,0 +1,1 @@
+"""Caches and TLBs inferred from latencies of single accesses that any tool recorded."""

@@ -1,0 +1,80 @@
+"""`infer`: caches and TLBs from traces of access latencies that any tool recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clmembench import units
+from clmembench.cli import exit_codes, options, output_file
+from clmembench.studies.traces.trace_programs import RecordingLanguage, recording_program
+
+
+def infer(
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TRACES.csv]", help="Columns: trace_id,array_bytes,stride_bytes,step,offset_bytes,latency."),
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="For each open answer, the trace that would decide it.")] = False,
+    record: Annotated[
+        RecordingLanguage | None,
+        typer.Option("--record", help="Print a program that records such a file, ready to compile."),
+    ] = None,
+    last_cache: Annotated[
+        str | None,
+        typer.Option(
+            "--last-cache", metavar="SIZE", help="Size of the device's last cache; without it no level is called DRAM."
+        ),
+    ] = None,
+    output: Annotated[Path | None, options.output_option("File of the program of --record.", "FILE")] = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Infer caches and TLBs from anyone's pointer-chase latencies.
+
+    The file has the latency of each access, recorded with CUDA, HIP, C or any other tool; --record prints programs that write
+    it. JSON has every property with its interval, status, method and evidence.
+    """
+    if record is not None:
+        _write_program(record, path, output, overwrite)
+        return
+    if path is None:
+        exit_codes.stop("no file of traces: name one, or say --record c for a program that writes one", exit_codes.USAGE)
+    if output is not None:
+        exit_codes.stop("-o is the file of a program: say --record c, cuda or hip too", exit_codes.USAGE)
+    try:
+        known = units.parse_bytes(last_cache, "--last-cache") if last_cache is not None else None
+    except ValueError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    from clmembench.report import render
+    from clmembench.studies.hierarchy.views import hierarchy_json, tree
+    from clmembench.studies.traces import deciding, trace_csv, traces
+
+    try:
+        recorded = trace_csv.read(path)
+    except trace_csv.TraceError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    states: list[deciding.LevelState] = []
+    found = traces.infer_from_traces(recorded, states, known)
+    advice = deciding.deciding_traces(states, recorded) if explain else ()
+    if as_json:
+        whole = hierarchy_json.hierarchy_object(found)
+        print(render.json_text({**whole, "deciding_traces": [one.as_json() for one in advice]} if explain else whole))
+        return
+    print(tree.draw_tree(found))
+    if explain:
+        print("\n" + deciding.advice_text(advice))
+
+
+def _write_program(language: RecordingLanguage, path: Path | None, output: Path | None, overwrite: bool) -> None:
+    """Prints the program that records traces, or writes it to a file."""
+    if path is not None:
+        exit_codes.stop("--record reads no traces: leave the file out, or name it with -o", exit_codes.USAGE)
+    text = recording_program(language)
+    if output is None:
+        print(text, end="")
+        return
+    output_file.check(output, overwrite, "-o", "record.c")
+    output_file.write(output, text, overwrite, "-o")
