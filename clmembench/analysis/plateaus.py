@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clmembench.analysis import derive
 from clmembench.analysis.curve_noise import noise_of_deviations, undisturbed_values
-from clmembench.model import DeviceInfo, Metric, Record, Value
+from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.model import DeviceInfo, Finding, Metric, Record, Value
 
 MIB = 1 << 20
 # Thresholds and limits, each with its reason
@@ -226,3 +227,15 @@ def _plateau_of_range(samples: Sequence[CurvePoint], values: Sequence[float], of
         next_bytes=samples[left].array_bytes if left is not None else None,
         evidence=tuple(name for s in part for name in s.evidence),
     )
+
+
+def memory_latency(curve: Sequence[CurvePoint], info: DeviceInfo) -> Finding:
+    """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where there is none, or it has
+    not come to memory."""
+    method = "pointer chase, the settled end of its curve"
+    if not curve:
+        return replace(undetermined_finding("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
+    if not has_settled(curve, memory_floor_bytes(info)):
+        return replace(undetermined_finding("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
+    last = find_plateaus(curve)[-1]
+    return measured_finding("latency_ns", last.ns, method, last.evidence, last.low, last.high, "ns")

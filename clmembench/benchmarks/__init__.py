@@ -167,15 +167,21 @@ def named(name: str) -> Benchmark:
 
 @cache
 def _module_names() -> Mapping[str, str]:
-    """Dotted names of all modules here and in the families' folders, by their last part. Imports nothing."""
-    found = {}
-    for module in pkgutil.iter_modules(__path__):
-        if module.ispkg:
-            inner = pkgutil.iter_modules([str(Path(folder) / module.name) for folder in __path__])
-            found.update({one.name: f"{__name__}.{module.name}.{one.name}" for one in inner})
-        else:
-            found[module.name] = f"{__name__}.{module.name}"
-    return found
+    """Dotted names of all modules here, in the families' folders and in the studies' folders `benchmarks`, by their last part.
+    Imports nothing."""
+    root = Path(__path__[0]).parent
+    studies = [
+        folder
+        for study in pkgutil.iter_modules([str(root / "studies")])
+        if (folder := root / "studies" / study.name / "benchmarks").is_dir()
+    ]
+    families = [Path(__path__[0]) / module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    return {
+        module.name: ".".join((root.name, *folder.relative_to(root).parts, module.name))
+        for folder in (Path(__path__[0]), *families, *studies)
+        for module in pkgutil.iter_modules([str(folder)])
+        if not module.ispkg
+    }
 
 
 def headline_bytes(info: DeviceInfo) -> int:

@@ -10,18 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperCommand
 
 from clmembench import __version__, sanitize
 from clmembench.cli import compare, devices, doctor, exit_codes, history, import_results, new, report, run, show, tune
 from clmembench.cli.command import Command, Group
-from clmembench.studies.ab import command as live
-from clmembench.studies.guidelines import command as advise
-from clmembench.studies.hierarchy import command as topology
-from clmembench.studies.memory_divergence import command as model
-from clmembench.studies.mnf import command as casestudy
-from clmembench.studies.peers import command as peers
-from clmembench.studies.traces import command as infer
+from clmembench.studies import studies
 
 app = typer.Typer(
     name="clmembench",
@@ -54,32 +47,42 @@ def _options(
     """Options of every command."""
 
 
-app.command("devices")(devices.devices)
-app.command("suites")(devices.suites)
-app.command("describe")(devices.describe)
-app.command("doctor")(doctor.doctor)
-app.command("run")(run.run)
-app.command("tune")(tune.tune)
-app.command("topology")(topology.topology)
-app.command("advise")(advise.advise)
-app.command("peers")(peers.peers)
-app.command("show")(show.show)
-app.command("report")(report.report)
-app.command("history")(history.history)
-app.command("import")(import_results.import_results)
-app.command("infer")(infer.infer)
-app.command("new")(new.new)
-app.command("compare", cls=live.Compare)(compare.compare)
-app.command("check")(compare.check)
-app.add_typer(compare.baseline, name="baseline")
-app.add_typer(casestudy.casestudy, name="casestudy")
-app.add_typer(model.model, name="model")
+MEASURE, READ, UNDERSTAND, TOOLS = "Measure", "Read and compare", "Understand", "Tools"  # headings in --help
+COMMANDS: tuple[tuple[str, str, Any], ...] = (
+    (MEASURE, "run", run.run),
+    (MEASURE, "tune", tune.tune),
+    (READ, "show", show.show),
+    (READ, "report", report.report),
+    (READ, "compare", compare.compare),
+    (READ, "check", compare.check),
+    (READ, "baseline", compare.baseline),
+    (READ, "history", history.history),
+    (READ, "import", import_results.import_results),
+    (TOOLS, "devices", devices.devices),
+    (TOOLS, "suites", devices.suites),
+    (TOOLS, "describe", devices.describe),
+    (TOOLS, "doctor", doctor.doctor),
+    (TOOLS, "new", new.new),
+)
 
 
-for _group in (app, compare.baseline, casestudy.casestudy, model.model):
-    _group.info.cls = Group
-    for _registered in _group.registered_commands:
-        _registered.cls = Command if _registered.cls in (None, TyperCommand) else _registered.cls
+def _register() -> None:
+    """Make every command of the core and of the studies a command of the program, under its heading."""
+    of_studies = [(study.group, word, study.load(name)) for study in studies() for word, name in study.commands.items()]
+    classes = {word: study.load(name) for study in studies() for word, name in study.replaces.items()}
+    order = {heading: place for place, heading in enumerate((MEASURE, READ, UNDERSTAND, TOOLS))}
+    for heading, word, command in sorted((*COMMANDS, *of_studies), key=lambda one: order.get(one[0], len(order))):
+        if isinstance(command, typer.Typer):
+            command.info.cls = Group
+            for registered in command.registered_commands:
+                registered.cls = Command
+            app.add_typer(command, name=word, rich_help_panel=heading)
+        else:
+            app.command(word, cls=classes.get(word, Command), rich_help_panel=heading)(command)
+    app.info.cls = Group
+
+
+_register()
 
 
 def main() -> None:

@@ -102,6 +102,23 @@ class Group(TyperGroup):
             parameter.show_envvar = False  # type: ignore[attr-defined]  # nobody sets them there
         super().format_options(ctx, formatter)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under their headings, all in columns of one width."""
+        named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        shown = [(name, command) for name, command in named if command is not None and not command.hidden]
+        width = max((len(name) for name, _ in shown), default=0)
+        limit = formatter.width - 6 - width
+        for heading in dict.fromkeys(_heading(command) for _, command in shown):
+            with formatter.section(heading or "Commands"):
+                mine = [(name.ljust(width), command) for name, command in shown if _heading(command) == heading]
+                formatter.write_dl([(name, command.get_short_help_str(limit)) for name, command in mine])
+
+
+def _heading(command: Any) -> str:
+    """The heading of a command in the help of its group, "" where it has none of its own."""
+    heading = getattr(command, "rich_help_panel", "")
+    return heading if isinstance(heading, str) else ""
+
 
 def _refuse_names(values: Mapping[str, Any]) -> None:
     """Ends the command for the first path that the system cannot even look up, as one of a name that is too long: functions

@@ -15,7 +15,7 @@ from clmembench.units import count, format_bytes, format_param, format_value
 
 if TYPE_CHECKING:
     from clmembench.model import Axis, DeviceInfo
-    from clmembench.report.json_study_outputs import DeviceObject
+    from clmembench.report.json_outputs import DeviceObject
 
 
 SYCL = "sycl:"  # before the selector of a SYCL device
@@ -226,3 +226,13 @@ def _values(name: str, axis: Axis) -> str:
         return "depends on the device"
     values = [format_value(v) if isinstance(v, float) else format_param(name, v) for v in axis.values(infos[0])]
     return " to ".join(values) if axis.per_octave else ", ".join(values)
+
+
+def of_runtime(runtime: str, device: str | None) -> str:
+    """The device of a run of one runtime. Ends the command where there is no such runtime, or --device names one of the
+    other."""
+    if runtime not in ("opencl", "sycl"):
+        exit_codes.stop(f"--runtime {runtime!r}: give opencl, sycl, or opencl,sycl for both interleaved", exit_codes.USAGE)
+    if device is not None and runtime_of(device) != runtime:
+        exit_codes.stop(f"--runtime {runtime} and --device {device} name two runtimes: leave out --runtime", exit_codes.USAGE)
+    return device or ("0" if runtime == "opencl" else f"{SYCL}0")

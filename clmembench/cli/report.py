@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from clmembench.model import Run
     from clmembench.report import digests, fleet
     from clmembench.report.device_runs import DeviceRun
+    from clmembench.report.parts import Findings
     from clmembench.results.imported import ImportedRun
     from clmembench.specs.sheets import SpecSheet
-    from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
 def report(
@@ -90,6 +90,7 @@ def _made(
 ) -> str:
     """The report on these files in a format. Ends the command where one cannot be read, or a name is of nothing."""
     from clmembench.report import digests, imported_headlines, verdict_cells
+    from clmembench.report.parts import with_findings
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 
@@ -97,8 +98,8 @@ def _made(
         others = [*sheets.published_sheets(beside), *map(imported_headlines.imported_sheet, foreign)]
         paths, groups = _representatives(paths, wanted, strict)
         found = _devices(paths, names, wanted, strict)
-        runs, hierarchies = stored.with_hierarchies([one.run for one in found])
-        return _rendered(form, runs, others, hierarchies, groups, [one.label for one in found], baseline)
+        runs, findings = with_findings([one.run for one in found])
+        return _rendered(form, runs, others, findings, groups, [one.label for one in found], baseline)
     except (sheets.SpecError, jsonl.ResultsError, verdict_cells.UnknownDevice) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except digests.WorkerError as error:
@@ -139,7 +140,7 @@ def _rendered(
     form: str,
     runs: list[Run],
     others: list[SpecSheet],
-    hierarchies: list[HierarchyFindings | None],
+    findings: list[Findings],
     groups: list[fleet.Group],
     labels: list[str],
     baseline: str,
@@ -148,10 +149,10 @@ def _rendered(
     from clmembench.report import latex_page, markdown_page, page
 
     if form == "html":
-        return page.render_html(runs, others, hierarchies, groups, labels, baseline)
+        return page.render_html(runs, others, findings, groups, labels, baseline)
     if form == "latex":
-        return latex_page.render_latex(runs, others, hierarchies, labels, baseline, groups)
-    return markdown_page.render_markdown(runs, others, hierarchies, groups, labels, baseline)
+        return latex_page.render_latex(runs, others, findings, labels, baseline, groups)
+    return markdown_page.render_markdown(runs, others, findings, groups, labels, baseline)
 
 
 def _without_imports(paths: list[Path], names: Mapping[Path, str]) -> tuple[list[Path], list[ImportedRun]]:

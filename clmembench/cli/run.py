@@ -12,6 +12,7 @@ from clmembench.cli import (
     devices,
     exit_codes,
     interrupted_run,
+    measure_or_read,
     options,
     run_names,
     run_options,
@@ -24,7 +25,6 @@ from clmembench.cli import (
 )
 from clmembench.cli.several_devices import Target
 from clmembench.sanitize import line
-from clmembench.studies.ab import runtime_overhead as layer_cost
 
 
 class Settings(NamedTuple):
@@ -79,11 +79,7 @@ def run(
     options.warn_of_packages()
     bench = bench or (None if suite else options.benchmarks_of_folders(path))
     if runtime is not None and resume is None:
-        if layer_cost.is_of_both(runtime):
-            layer_cost.refuse_options(context)
-            layer_cost.measure(device, bench, axis, budget, timeout, seed, size, output, overwrite, as_json)
-            return
-        device = layer_cost.selector(runtime, device)
+        device = devices.of_runtime(runtime, device)
     asked = run_request.Request(
         suite, bench or (), axis or (), matrix or (), processes, seed, reference, size, stored, no_tuning, no_isolate,
         budget, timeout, benchmark_timeout, energy,
@@ -141,8 +137,6 @@ def _print_results(path: Path, settings: Settings) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
     from clmembench.report import render, rows, terminal
     from clmembench.report.sections import roofline_tables
-    from clmembench.studies.hierarchy import command as topology
-    from clmembench.studies.hierarchy import from_runs
 
     stored = session.read_back(path)
     sheet = rows.sheet_of(stored)
@@ -151,8 +145,7 @@ def _print_results(path: Path, settings: Settings) -> int:
         print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
     else:
         text_output.print_document(terminal.summary_document(stored, table, sheet), settings.wide)
-        if from_runs.has_chases(stored):
-            topology.show(stored, "text")
+        measure_or_read.show_with_run(stored)
         name = line(str(path))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
     return sum(row.status == "suspect" for row in table)

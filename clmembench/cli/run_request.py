@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from clmembench import units
 from clmembench.cli import exit_codes, interrupted_run, options, run_header, session
+from clmembench.studies import studies
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
     from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
+    from clmembench.model.study import Study
     from clmembench.plan.estimate import RunEstimate
     from clmembench.plan.selection import Selection
 
@@ -104,43 +106,36 @@ class PlannedRun:
     chosen: Sequence[Benchmark]
     earlier: Run | None = None
 
-    @property
-    def has_hierarchy(self) -> bool:
-        """Whether the memory hierarchy is a part of it."""
+    def _studies(self) -> list[Study]:
+        """The studies that are a part of it."""
         from clmembench.plan.selection import EVERYTHING
 
-        return self.selection.suite == EVERYTHING
+        return [study for study in studies() if study.part and self.selection.suite == EVERYTHING]
 
     def cards(self) -> Mapping[str, Card]:
-        """The benchmarks that the header keeps: the chosen ones, their peers, and those of the hierarchy."""
-        from clmembench.model import CHASE_BENCHMARK
-        from clmembench.model.sharing import SHARING_BENCHMARK
+        """The benchmarks that the header keeps: the chosen ones, their peers, and those of studies."""
         from clmembench.plan import interleave
-        from clmembench.studies.hierarchy import plan as hierarchy
 
         names = [*(benchmark.name for benchmark in self.chosen), *interleave.peer_names(self.selection, self.info)]
-        mine = (CHASE_BENCHMARK, SHARING_BENCHMARK, hierarchy.L2_MAP) if self.has_hierarchy else ()
-        return session.cards([*names, *mine])
+        return session.cards([*names, *(name for study in self._studies() for name in study.measures)])
 
     def estimate(self, info: DeviceInfo) -> RunEstimate:
         """How many points it has and how long they take, all parts together, on a device with these features."""
         from clmembench.plan import estimate
 
-        found = estimate.estimate_run(info, self.selection)
-        if not self.has_hierarchy:
-            return found
-        return estimate.RunEstimate((*found.benchmarks, *estimate.hierarchy_estimate(info).benchmarks))
+        parts = [study.load(study.part)(self.selection, (), None) for study in self._studies()]
+        own = [one for part in parts if part.estimate is not None for one in part.estimate(info).benchmarks]
+        return estimate.RunEstimate((*estimate.estimate_run(info, self.selection).benchmarks, *own))
 
     def records(self, info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
         """Every record of it, as it is measured on the device with the features that were found."""
         from clmembench.measure.runner import run_selection
         from clmembench.plan.budget import Deadline
-        from clmembench.studies.hierarchy import command as topology
 
         deadline = Deadline.after(self.selection.budget_s)
         yield from run_selection(info.runtime, info, found, self.selection, known)
-        if self.has_hierarchy:
-            yield from topology.hierarchy_records(info, found, selection=self.selection, known=known, deadline=deadline)
+        for study in self._studies():
+            yield from study.load(study.part)(self.selection, known, deadline).records(info, found)
 
 
 @contextmanager

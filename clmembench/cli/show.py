@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, extras, filters, options, output_file, stored, text_output
+from clmembench.cli import exit_codes, extras, filters, measure_or_read, options, output_file, stored, text_output
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -88,15 +88,12 @@ def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wi
 def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: PointFilter, wide: bool) -> None:
     """Print a summary, or a line for each value where points were chosen: what is inferred from a curve needs all of it."""
     from clmembench.report import terminal
-    from clmembench.studies.hierarchy import command as topology
-    from clmembench.studies.hierarchy import from_runs
 
     if wanted.axes or wanted.statuses:
         text_output.print_document(terminal.points_document(run, values, sheet), wide)
         return
     text_output.print_document(terminal.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
-    if from_runs.has_chases(run):
-        topology.show(run, "text")
+    measure_or_read.show_with_run(run)
 
 
 def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, wanted: PointFilter) -> None:

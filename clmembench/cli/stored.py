@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from clmembench.cli import exit_codes
 if TYPE_CHECKING:
     from clmembench.model import Run
     from clmembench.specs.sheets import SpecSheet
-    from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
 def load(path: Path, strict: bool = False) -> Run:
@@ -37,11 +35,3 @@ def sheet_of(run: Run) -> SpecSheet | None:
         return rows.sheet_of(run)
     except SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-
-
-def with_hierarchies(runs: Sequence[Run]) -> tuple[list[Run], list[HierarchyFindings | None]]:
-    """Runs and their memory hierarchies (None for a run without chases), with the runs of one device checked against each
-    other. Raises SpecError where two spec sheets match a device, or one is damaged."""
-    from clmembench.studies.hierarchy import from_runs
-
-    return from_runs.check_together(runs, list(map(from_runs.hierarchy_of, runs)))

@@ -8,14 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clmembench.analysis.plateaus import memory_floor_bytes
-from clmembench.model import CHASE_BENCHMARK, Benchmark, DeviceInfo, Place, Plan, Point, Record
-from clmembench.model.sharing import SHARING_BENCHMARK
+from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record
 from clmembench.plan.configurations import missing_features, most_trials
 from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.plan.sweep import explore
-from clmembench.studies.hierarchy.plan import L2_MAP, MAX_MAPPED_CORES
-from clmembench.studies.hierarchy.sharing.sharing_plan import GPU_POINTS
 
 MAX_ARRAYS = 3  # of one size that a benchmark holds
 RECORD_BYTES = 8 << 10  # of a results file: 3 to 10 KiB a record in reports/
@@ -48,10 +45,6 @@ TIME_RATIOS = {
             "launch_call": 1.5, "launch_dispatch": 2.0, "private_array": 3.6, "spmv": 1.8, "subgroup": 0.75, "transfer": 1.4,
             "transfer_latency": 0.45, "transfer_overlap": 3.2},
 }  # fmt: skip
-HIERARCHY_POINTS = 650  # of an inquiry into the memory hierarchy
-HIERARCHY_POINT_S = {"cpu": 0.25, "gpu": 0.11}
-GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a GPU, and seconds of one
-SHARING_S = 10.0  # of a GPU's points of cache_sharing, most of which build a program
 ENERGY_S = 2.1  # of a point whose energy is wanted, by a counter that is updated every 100 ms: of a CPU's its samples suffice
 PEER_S = 1.5  # of a point of a host's library or program, most of which sets its problem up
 
@@ -223,25 +216,6 @@ def _point_seconds(kind: Kind, benchmark: Benchmark, process: int, info: DeviceI
         return cost.trial_s + cost.trial_share * limit.max_time_s
     sampled = max(limit.min_time_s, cost.sampled_share * limit.max_time_s)
     return cost.prepare_s + sampled + ENERGY_S * (limit.energy and not info.has_cpu_cores)
-
-
-def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
-    """What an inquiry into the memory hierarchy takes, whose every question depends on earlier answers, by those of
-    reports/."""
-
-    def part(name: str, count: int, seconds: float, processes: int = 1) -> BenchmarkEstimate:
-        return BenchmarkEstimate(name, count, {"first": Amount(count, seconds)}, processes=processes, is_open=True)
-
-    chase_s = HIERARCHY_POINTS * HIERARCHY_POINT_S["cpu" if info.has_cpu_cores else "gpu"]
-    cores = min(MAX_MAPPED_CORES, info.compute_units) if info.kind == "cpu" else GPU_MAP_POINTS
-    shared = (1, 0.0) if info.has_cpu_cores else (GPU_POINTS, SHARING_S)
-    return RunEstimate(
-        (
-            part(CHASE_BENCHMARK, HIERARCHY_POINTS, chase_s),
-            part(SHARING_BENCHMARK, *shared),
-            part(L2_MAP, cores, cores * MAP_POINT_S, cores),
-        )
-    )
 
 
 def most_array_bytes(info: DeviceInfo) -> int:

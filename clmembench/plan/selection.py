@@ -11,7 +11,7 @@ from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, place
 from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
 from clmembench.plan import suggestions
 from clmembench.plan.budget import Budget
-from clmembench.studies.hierarchy.plan import L2_MAP
+from clmembench.studies import studies
 
 EVERYTHING = "everything"  # suite all with the host's libraries, and the memory hierarchy: all parts of one run
 PLACE_AXES = ("compute_units", "placement")  # named like axes, but a property of the process that measures
@@ -119,11 +119,12 @@ def suites() -> dict[str, tuple[str, ...]]:
     """Every suite's benchmarks: quick, all and everything, and one suite for each kind of benchmark there is."""
     known = {name: b for name, b in discovered().items() if not b.adaptive}
     kinds = dict.fromkeys(b.suite for b in known.values())
+    measured = {name for study in studies() for name in study.measures}  # by plans of their own, in suite everything
     return {
         "quick": tuple(b.name for b in known.values() if b.quick is not None),
         **{kind: tuple(b.name for b in known.values() if b.suite == kind) for kind in kinds},
         "all": tuple(known),
-        EVERYTHING: tuple(name for name in known if name != L2_MAP),  # the hierarchy has its points
+        EVERYTHING: tuple(name for name in known if name not in measured),
     }
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from clmembench.model import Finding, Hierarchy
 from clmembench.report.memory_paths import main_levels, other_paths
 from clmembench.report.section import Column, Section, columns
-from clmembench.sanitize import line
+from clmembench.report.verdict_cells import Cell
+from clmembench.sanitize import line, printable
 from clmembench.units import format_bytes, format_in, format_interval, format_value
 
 COLUMNS = tuple(
@@ -152,3 +153,14 @@ def _sizes(low: float, high: float) -> str:
     digits = next((d for d in range(1, 7) if f"{low / scale:.{d}f}" != f"{high / scale:.{d}f}"), 6)
     first = f"{low / scale:.{digits}f}".rstrip("0").rstrip(".")
     return f"{first} to {format_bytes(high, digits)}"
+
+
+def finding_cell(finding: Finding | None, hint: str) -> Cell:
+    """A finding as a cell; `hint` says what measures it where there is none. Only a number is a value."""
+    if finding is None:
+        return Cell("–", detail=hint)
+    if finding.status != "ok":
+        return Cell(value_text(finding), detail=printable(finding.reason), status=finding.status)
+    text, whole = value_text(finding, interval=False), value_text(finding)
+    number = float(finding.value) if isinstance(finding.value, int | float) else None
+    return Cell(text, detail=whole, status="ok", value=number, low=finding.low, high=finding.high)

@@ -15,7 +15,6 @@ from clmembench.report.rows import Row, interval, percent
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.verdict_cells import Cell, Line
 from clmembench.sanitize import printable
-from clmembench.studies.access.saturation import memory_latency
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
 PEAK_NAMES = {"fp64_matrix_gflop_s": "matrix peak"}  # others are that of the row's own quantity
@@ -95,7 +94,7 @@ def _plateau_cell(part: Part, extreme: str) -> Cell:
     """The first plateau of the run's latency curve, or memory where the curve has settled there."""
     curve, info = latency_curve(part.run), part.run.header.device
     found = plateaus.find_plateaus(curve) if curve else []
-    finding = memory_latency(curve, info)
+    finding = plateaus.memory_latency(curve, info)
     if extreme == "largest" and finding.status != "ok":
         return Cell("undetermined", detail=finding.reason, status="undetermined")
     if not found or (extreme == "smallest" and found[0].first_bytes > MAX_L1_START_BYTES):

@@ -9,10 +9,9 @@ from typing_extensions import NotRequired, TypedDict  # noqa: UP035
 
 from clmembench.analysis.compare import Change
 from clmembench.analysis.stats import Ratio
-from clmembench.model import Status, Value
+from clmembench.model import Fact, Status, Value
 
 Number = float | int | None
-OPEN = ("CacheLevelObject", "TlbLevelObject")  # they may have further properties, each a FindingObject
 FindingStatus = Literal["ok", "undetermined", "inconsistent"]
 
 
@@ -87,77 +86,6 @@ class PointObject(TypedDict):
     roofline: NotRequired[RooflineObject | None]
 
 
-class FindingObject(TypedDict):
-    """An inferred property; only an ok one is a result."""
-
-    value: float | int | str | None
-    low: Number
-    high: Number
-    unit: str
-    status: FindingStatus
-    method: str
-    evidence: list[str]
-    reason: str
-
-
-class CacheLevelObject(TypedDict):
-    """A level of a memory hierarchy: its name, its space, and properties, each a finding; it may have further ones."""
-
-    name: str
-    space: str
-    size_bytes: FindingObject
-    line_bytes: FindingObject
-    sector_bytes: FindingObject
-    ways: FindingObject
-    sets: FindingObject
-    policy: FindingObject
-    latency_cycles: FindingObject
-    latency_ns: FindingObject
-
-
-class TlbLevelObject(TypedDict):
-    """A level of address translation; it may have further properties."""
-
-    name: str
-    entries: FindingObject
-    page_bytes: FindingObject
-    reach_bytes: FindingObject
-    ways: FindingObject
-    sets: FindingObject
-    policy: FindingObject
-    penalty_cycles: FindingObject
-    penalty_ns: FindingObject
-
-
-class ClassicObject(TypedDict):
-    """Readings of the classic methods in one memory space."""
-
-    space: str
-    saavedra: dict[str, FindingObject]
-    wong: dict[str, FindingObject]
-    trace: dict[str, FindingObject]
-    resolved: dict[str, FindingObject]
-
-
-class NoLevel(TypedDict):
-    """In place of local memory where there is none."""
-
-
-class HierarchyObject(TypedDict):
-    """A memory hierarchy."""
-
-    levels: list[CacheLevelObject]
-    tlb: list[TlbLevelObject]
-    local: CacheLevelObject | NoLevel
-    constant: list[CacheLevelObject]
-    image: list[CacheLevelObject]
-    patterns: dict[str, FindingObject]
-    patterns_past: dict[str, FindingObject]
-    sharing: dict[str, FindingObject]
-    notes: list[str]
-    classic: NotRequired[list[ClassicObject]]
-
-
 class ComparedDevice(TypedDict):
     """The device of one of two runs that are compared."""
 
@@ -180,39 +108,6 @@ class ComparisonObject(TypedDict):
     only_first: list[str]
     only_second: list[str]
     left_out: dict[str, str]
-
-
-class LiveValueObject(TypedDict):
-    """One value of an interleaved A/B run."""
-
-    benchmark: str
-    params: dict[str, Value]
-    metric: str
-    unit: str
-    better: Literal["higher", "lower"]
-    verdict: Literal["faster", "slower", "same", "undecided", "failed"]
-    a: Number
-    b: Number
-    ratio: Ratio | None
-    gain: Ratio | None
-    rounds: int
-    smallest_slowdown: Number
-    reason: str
-    notes: list[str]
-
-
-class LiveComparisonObject(TypedDict):
-    """An interleaved A/B run: its settings and values."""
-
-    sides: list[str]
-    margin: float
-    error: float
-    seed: int
-    files: list[str]
-    rounds: int
-    seconds: float
-    values: list[LiveValueObject]
-    layer: NotRequired[list[str]]  # of run --runtime opencl,sycl: sentences on what the layer costs
 
 
 class HistoryRunObject(TypedDict):
@@ -269,3 +164,62 @@ class HistoryObject(TypedDict):
     quantities: list[QuantityObject]
     rule: str
     notes: list[str]
+
+
+class DeviceObject(TypedDict):
+    """A device of this host under one runtime; `same_hardware` are those that are the same piece of hardware."""
+
+    index: int
+    id: str
+    name: str
+    platform: str
+    vendor: str
+    type: Literal["gpu", "cpu", "accelerator"]
+    driver: str
+    version: str
+    compute_units: int
+    global_mem_bytes: int
+    max_alloc_bytes: int
+    local_mem_bytes: int
+    max_work_group: int
+    fp64: bool
+    features: list[str]
+    selector: str
+    uuid: str
+    pci: str
+    runtime: str
+    same_hardware: list[str]
+
+
+class ComplaintObject(TypedDict):
+    """What disturbs measurements, and its remedy."""
+
+    what: str
+    remedy: str
+
+
+class ExaminedObject(TypedDict):
+    """A device and what disturbs measurements on it."""
+
+    index: int
+    device: str
+    complaints: list[ComplaintObject]
+    energy: str
+    clock_locking: list[str]
+
+
+class ClaimObject(TypedDict):
+    """A claim of a driver, held against what was measured."""
+
+    what: str
+    claimed: str
+    found: str
+    verdict: str
+
+
+class DoctorObject(TypedDict):
+    """This host, its devices, and the claims of a stored run's driver."""
+
+    host: dict[str, Fact]
+    devices: list[ExaminedObject]
+    claims: list[ClaimObject]

@@ -7,25 +7,24 @@ from dataclasses import replace
 
 from clmembench.model import Run
 from clmembench.report import fleet, render, terminal
-from clmembench.report.parts import parts
+from clmembench.report.parts import Findings, parts
 from clmembench.report.section import Document, Section
 from clmembench.report.verdict import verdict, verdict_section
 from clmembench.specs.sheets import SpecSheet
-from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
 def render_latex(
     runs: Sequence[Run],
     others: Sequence[SpecSheet] = (),
-    dissected: Sequence[HierarchyFindings | None] = (),
+    findings: Sequence[Findings] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
     groups: Sequence[fleet.Group] = (),
 ) -> str:
     """Tables for booktabs, of one device too; of many runs (`groups`) that of the devices first. Titles and notes are comments.
     Raises UnknownDevice where none has the label of the `baseline`."""
-    all_parts = parts(runs, labels)
-    compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
+    all_parts = parts(runs, labels, findings)
+    compared = verdict(all_parts, baseline, others)
     tables: list[Section] = [fleet.group_table(groups)] if groups else []
     tables += [verdict_section(compared)] if compared.lines else []
     for part in all_parts:

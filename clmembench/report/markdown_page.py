@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
 
 from clmembench.model import Run
 from clmembench.report import fleet, render, terminal
-from clmembench.report.parts import Part, parts
+from clmembench.report.parts import Findings, Part, parts
 from clmembench.report.published import published, published_table
 from clmembench.report.rows import point_table
 from clmembench.report.section import Column, Section, table
@@ -15,39 +14,40 @@ from clmembench.report.verdict import verdict, verdict_section
 from clmembench.report.verdict_sentences import sentences
 from clmembench.sanitize import markdown
 from clmembench.specs.sheets import SpecSheet
-from clmembench.studies.hierarchy.views import section
-from clmembench.studies.hierarchy.views.section import HierarchyFindings
+from clmembench.studies import studies
 from clmembench.units import count
 
 
 def render_markdown(
     runs: Sequence[Run],
     others: Sequence[SpecSheet] = (),
-    dissected: Sequence[HierarchyFindings | None] = (),
+    findings: Sequence[Findings] = (),
     groups: Sequence[fleet.Group] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
     """The verdict where there are several devices; the spreads of a fleet, where `groups` has one; the summaries of all runs,
-    each followed by its memory hierarchy, where `dissected` has one for it, and all its points; and what was published of
+    each followed by what the studies found in it, by `findings`, and all its points; and what was published of
     other devices. Raises UnknownDevice where none has the label of the `baseline`."""
-    all_parts = parts(runs, labels)
-    compared = verdict(all_parts, [None if found is None else found.hierarchy for found in dissected], baseline, others)
+    all_parts = parts(runs, labels, findings)
+    compared = verdict(all_parts, baseline, others)
     told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts, others))
     several = len(compared.labels) > 1 and compared.lines
     first = [f"{render.markdown(table(verdict_section(compared)))}\n{told}\n"] if several else []
     first += [render_fleet_markdown(groups)] if groups else []
-    measured = first + [_measured(part, found) for part, found in zip_longest(all_parts, dissected)]
+    measured = first + [_measured(part) for part in all_parts]
     elsewhere = [
         f"## {markdown(device.heading)}\n\n{render.markdown(table(published_table(device)))}\n" for device in published(others)
     ]
     return "\n".join(measured + elsewhere)
 
 
-def _measured(part: Part, found: HierarchyFindings | None) -> str:
+def _measured(part: Part) -> str:
     summary = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
-    hierarchy = f"{section.render_hierarchy(found, part.run.header.device, part.sheet)}\n" if found is not None else ""
-    return f"{summary}\n{hierarchy}### All points\n\n{render.markdown(table(point_table(part.rows)))}\n"
+    own = [study.load(study.markdown)(part) for study in studies() if study.markdown and study.name in part.findings]
+    found = "".join(f"{one}\n" for one in own)
+    points = render.markdown(table(point_table(part.rows)))
+    return f"{summary}\n{found}### All points\n\n{points}\n"
 
 
 def render_fleet_markdown(groups: Sequence[fleet.Group]) -> str:

@@ -14,23 +14,20 @@ from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.conditions_chart import conditions_chart
 from clmembench.report.fleet_verdict import fleet_verdict
-from clmembench.report.page_contents import STUDIES, SUITES, anchors, contents
+from clmembench.report.page_contents import ASPECTS, SUITES, anchors, contents
 from clmembench.report.page_points import point_values
 from clmembench.report.page_verdict import verdict_values
-from clmembench.report.parts import Part, parts
+from clmembench.report.parts import Findings, Part, parts
 from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
 from clmembench.report.published_points import published_marks
 from clmembench.report.run_warnings import warnings
-from clmembench.report.section import reasons_as_notes
 from clmembench.report.sections import energy_tables, peer_values
 from clmembench.report.summary import sections
 from clmembench.report.verdict import verdict
 from clmembench.report.verdict_sentences import sentences as verdict_sentences
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
-from clmembench.studies.guidelines import advice_table
-from clmembench.studies.hierarchy.views import section
-from clmembench.studies.hierarchy.views.section import HierarchyFindings
+from clmembench.studies import studies
 from clmembench.units import count, format_bytes
 
 MAX_TITLE_DEVICES = 3  # devices that a title names; of more it says how many
@@ -41,20 +38,18 @@ IN_TABLES = "all values are in its tables"
 def render_html(
     runs: Sequence[Run],
     others: Sequence[SpecSheet] = (),
-    dissected: Sequence[HierarchyFindings | None] = (),
+    findings: Sequence[Findings] = (),
     groups: Sequence[fleet.Group] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
-    """One page with inline SVG, one script of our own and no external address; all text from files is escaped. `dissected` has
-    what was found of each run's memory hierarchy, None where that is nothing. With `groups` the report is of all their runs:
+    """One page with inline SVG, one script of our own and no external address; all text from files is escaped. `findings`
+    are what the studies found in each run. With `groups` the report is of all their runs:
     `runs` are those that speak for them in figures and summaries, and the tables of points have a column a group. `labels` are
     the devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. Raises UnknownDevice where
     none has that label."""
-    all_parts, beside = parts(runs, labels), published(others)
-    found = [*dissected, *[None] * (len(all_parts) - len(dissected))]
-    hierarchies = [None if one is None else one.hierarchy for one in found]
-    compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, hierarchies, baseline, others)
+    all_parts, beside = parts(runs, labels, findings), published(others)
+    compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, baseline, others)
     names = [group.label for group in groups] or [part.label for part in all_parts]
     several = len(compared.labels) > 1 and bool(compared.lines)
     benchmarks = _benchmarks(all_parts, beside, groups)
@@ -65,13 +60,12 @@ def render_html(
         "unverified": _unverified(all_parts),
         "verdict": verdict_values(compared, verdict_sentences(compared, all_parts, others)) if several else None,
         "plots": _plots(all_parts, others),
-        "patterns": _patterns(all_parts, found),
+        "studies": _studies(all_parts),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
         "roofline": _roofline(all_parts),
-        "guidelines": _guidelines(all_parts),
         "suites": _by_suite(benchmarks),
         "facts": {"labels": [part.label for part in all_parts], "rows": _facts(all_parts)},
-        "devices": [_device(number, *pair) for number, pair in enumerate(zip(all_parts, found, strict=True), 1)],
+        "devices": [_device(number, part) for number, part in enumerate(all_parts, 1)],
         "points": [benchmark for benchmark in benchmarks if benchmark["points"]["rows"]],
         "published": beside,
         "fleet": _fleet_values(groups) if groups else None,
@@ -79,7 +73,7 @@ def render_html(
         "script": render.asset("page.js"),
         "script_hash": render.asset_hash("page.js"),
     }
-    values["aspects"] = any(values[name] for name in (*STUDIES, "suites"))
+    values["aspects"] = any(values[name] for name in (*ASPECTS, "studies", "suites"))
     return render.html("report.html.j2", {**values, "contents": contents(values)})
 
 
@@ -113,12 +107,10 @@ def _plots(all_parts: Sequence[Part], others: Sequence[SpecSheet]) -> list[dict[
     ]
 
 
-def _patterns(all_parts: Sequence[Part], found: Sequence[HierarchyFindings | None]) -> list[str]:
-    known = [(part.label, one.hierarchy) for part, one in zip(all_parts, found, strict=True) if one is not None]
-    labels, title = [part.label for part in all_parts], "Latency patterns of global memory on each device"
-    through = section.pattern_figure([(label, hierarchy.patterns) for label, hierarchy in known], labels)
-    past = section.pattern_figure([(label, h.patterns_past) for label, h in known if h.patterns_past], labels)
-    return [*embedded(through, title), *embedded(past, f"{title}, past the first cache")]
+def _studies(all_parts: Sequence[Part]) -> list[dict[str, str]]:
+    """What the studies say of all devices together: the anchor, title and HTML of each that says anything."""
+    made = [(study, study.load(study.page)(all_parts)) for study in studies() if study.page]
+    return [{"id": study.name, "title": study.page_title, "html": html} for study, html in made if html]
 
 
 def _peers(part: Part) -> dict[str, Any] | None:
@@ -134,26 +126,17 @@ def _roofline(all_parts: Sequence[Part]) -> dict[str, Any] | None:
     return {**made, "figures": embedded(made["svg"], f"Measured kernels under the roofs of each device; {IN_TABLES}")}
 
 
-def _guidelines(all_parts: Sequence[Part]) -> dict[str, Any] | None:
-    found = advice_table.guideline_values([(p.label, p.run, p.rows) for p in all_parts])
-    return found if found["rows"] else None
-
-
-def _device(number: int, part: Part, found: HierarchyFindings | None) -> dict[str, Any]:
-    """A device's warnings, what its sensors said, and its memory hierarchy where that was measured."""
-    values: dict[str, Any] = {"id": f"device-{number}", "label": part.label, "hierarchy": None}
+def _device(number: int, part: Part) -> dict[str, Any]:
+    """A device's warnings, what its sensors said, and what the studies found."""
+    values: dict[str, Any] = {"id": f"device-{number}", "label": part.label}
     values["warnings"] = [printable(warning) for warning in warnings(part.run, part.rows, part.sheet)]
     values["conditions"] = embedded(
         conditions_chart(energy_tables.conditions(part.run)),
         f"Power, clock and temperature of {part.label} over the run's time",
     )
     values["energy"] = energy_tables.section(part.run, part.rows)
-    if found is not None:
-        made = section.device_values(part.label, found, part.run.header.device, part.sheet)
-        made["regions"] = embedded(made["regions"], f"Heat map of the latency from each compute unit of {part.label}")
-        for classic in made["classic"]:
-            classic["figures"] = embedded(classic["svg"], f"{classic['title']} of {part.label}")
-        values["hierarchy"] = {**made, "findings": reasons_as_notes(made["findings"], ("evidence", "why"))}
+    own = [study for study in studies() if study.device_page and study.name in part.findings]
+    values["studies"] = [study.load(study.device_page)(values["id"], part) for study in own]
     return values
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from clmembench.studies import studies
+
 # anchors of what is no benchmark; one called like these gets a number instead
 SECTIONS = {
     "verdict": "Verdict",
@@ -14,11 +16,9 @@ SECTIONS = {
     "points": "All points",
     "published": "Published and imported results",
 }
-STUDIES = {
+ASPECTS = {
     "plots": "Devices in one plot",
-    "patterns": "Latency patterns",
     "roofline": "Roofline",
-    "guidelines": "Guidelines for kernels",
     "peers": "Peers of the host",
 }
 SUITES = {
@@ -28,7 +28,18 @@ SUITES = {
     "compute": "Compute",
     "access": "Access patterns",
 }
-RESERVED = {*SECTIONS, *STUDIES, "main", "contents", "fleet", "outliers", "facts", "filter", "intervals"}
+RESERVED = {
+    *SECTIONS,
+    *ASPECTS,
+    *(study.name for study in studies()),
+    "main",
+    "contents",
+    "fleet",
+    "outliers",
+    "facts",
+    "filter",
+    "intervals",
+}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 
 
@@ -42,8 +53,9 @@ def anchors(names: Iterable[str]) -> dict[str, str]:
 
 def contents(page: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The sections that a page with these values has, in order; each with its anchor, title, and groups of entries."""
-    studies = [(name, title) for name, title in STUDIES.items() if page[name]]
-    groups = [_group("", studies), *(_group(s["title"], [(p["id"], p["name"]) for p in s["parts"]]) for s in page["suites"])]
+    aspects = [(name, title) for name, title in ASPECTS.items() if page[name]]
+    aspects += [(study["id"], study["title"]) for study in page["studies"]]
+    groups = [_group("", aspects), *(_group(s["title"], [(p["id"], p["name"]) for p in s["parts"]]) for s in page["suites"])]
     devices = [_group("", [(device["id"], device["label"]) for device in page["devices"]])]
     entries: dict[str, Sequence[dict[str, Any]]] = {"verdict": [], "aspects": groups, "devices": devices, "points": []}
     having = {name: title for name, title in SECTIONS.items() if name in ("devices",) or page[name]}

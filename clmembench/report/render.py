@@ -121,9 +121,12 @@ def json_text(data: object) -> str:
     return json.dumps(data, indent=1, allow_nan=False)
 
 
-def html(template: str, values: dict[str, object]) -> str:
-    """A page by a template of `templates/`, in which `table.html.j2` renders sections. All text is escaped."""
-    return _environment().get_template(template).render(values)
+def html(template: str, values: dict[str, object], folder: Path | None = None) -> Markup:
+    """A page, or a part of one, by a template of `templates/` or of a study's folder, in which `table.html.j2` renders
+    sections. All text is escaped."""
+    from markupsafe import Markup
+
+    return Markup(_environment(folder).get_template(template).render(values))  # noqa: S704 - escaped by the template
 
 
 @cache
@@ -140,12 +143,16 @@ def asset_hash(name: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(folder: Path | None) -> Environment:
     """Where templates are, each compiled once."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, finalize=_harmless
+        loader=FileSystemLoader([TEMPLATES, *([folder] if folder else [])]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        finalize=_harmless,
     )
     environment.globals["count"] = count
     return environment

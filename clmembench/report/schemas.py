@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import GenericAlias
 from typing import Any
 
 from clmembench.model import Header, Record
+from clmembench.model.study import JsonOutput, Study
 from clmembench.report import json_outputs as shapes
-from clmembench.report import json_study_outputs as studies
 from clmembench.results.imported import ImportedRun
-from clmembench.studies.guidelines.advice import Advice
-from clmembench.studies.memory_divergence.views import mdm_outputs
+from clmembench.studies import studies
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -19,33 +20,38 @@ LINES: dict[str, tuple[str, Any]] = {
     "run-record": ("every further line of a results file", Record),
     "import-line": ("line of an import file", ImportedRun),
 }
-# and the commands, by their words, that print it under --json
+# and the commands of the core, by their words, that print it under --json
 OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
-    "advise": (("advise",), list[Advice]),
-    "casestudy-mnf": (("casestudy mnf",), studies.CaseStudyObject),
     "compare": (("compare",), list[shapes.ComparisonObject]),
-    "compare-live": (("compare --live",), shapes.LiveComparisonObject),
-    "devices": (("devices",), list[studies.DeviceObject]),
-    "doctor": (("doctor",), studies.DoctorObject),
-    "hierarchy": (("topology", "infer"), shapes.HierarchyObject),
+    "devices": (("devices",), list[shapes.DeviceObject]),
+    "doctor": (("doctor",), shapes.DoctorObject),
     "history": (("history",), list[shapes.HistoryObject]),
     "import": (("import",), list[ImportedRun]),
-    "model-predict": (("model predict",), list[mdm_outputs.PredictionObject]),
-    "model-validate": (("model validate",), mdm_outputs.ValidationObject),
-    "peers": (("peers",), studies.PeersObject),
     "points": (("show", "run"), list[shapes.PointObject]),
 }
+
+
+def outputs() -> dict[str, tuple[tuple[str, ...], Any, Mapping[str, str]]]:
+    """What commands print: their words, the type of it, and the types of further properties of its objects."""
+    core: dict[str, tuple[tuple[str, ...], Any, Mapping[str, str]]] = {n: (*output, {}) for n, output in OUTPUTS.items()}
+    own = ((name, study, one) for study in studies() for name, one in study.json.items())
+    return dict(sorted((core | {name: (one.commands, _type(study, one), one.further) for name, study, one in own}).items()))
+
+
+def _type(study: Study, output: JsonOutput) -> Any:
+    kind: Any = study.load(output.type)
+    return GenericAlias(list, (kind,)) if output.is_list else kind
 
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Every schema by its file name. Lines of a file may have fields that this version does not know, as a reader ignores
     them; an output has no others than its schema's."""
     lines = {name: _schema(what, kind) for name, (what, kind) in LINES.items()}
-    outputs = {
-        name: _closed(_schema(", ".join(f"clmembench {words} --json" for words in commands), kind))
-        for name, (commands, kind) in OUTPUTS.items()
+    printed = {
+        name: _closed(_schema(", ".join(f"clmembench {words} --json" for words in commands), kind), further)
+        for name, (commands, kind, further) in outputs().items()
     }
-    return {**lines, **outputs}
+    return {**lines, **printed}
 
 
 def _schema(what: str, kind: Any) -> dict[str, Any]:
@@ -69,12 +75,11 @@ def _untitled(schema: Any) -> Any:
     return {**rest, **named}
 
 
-def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+def _closed(schema: dict[str, Any], further: Mapping[str, str]) -> dict[str, Any]:
     """A schema whose objects have no further keys, and those of dataclasses every key: it is of what we write."""
     named = schema.get("$defs", {})
-    for name in shapes.OPEN:
-        if name in named:
-            named[name]["additionalProperties"] = {"$ref": "#/$defs/FindingObject"}
+    for name, kind in further.items():
+        named[name]["additionalProperties"] = {"$ref": f"#/$defs/{kind}"}
     for one in (schema, *named.values()):
         if one.get("type") == "object":
             properties = one.setdefault("properties", {})

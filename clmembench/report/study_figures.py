@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from clmembench import studies
 from clmembench.model import Card
+from clmembench.model.study import NO_FIGURE
 from clmembench.report.figures.curves import figure
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.left_out import comparable, reasons, without_value
-from clmembench.report.studies import NO_FIGURE, STUDIES, Study, load
 
 Figure = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
@@ -17,10 +18,10 @@ Figure = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is
 def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
     """The figures of one benchmark over all devices that were measured with the card's version of it; "" where it has none.
     `shown` are all devices of the page in its order, which decides their looks."""
-    own = _own(name)
+    own = studies.figure(name)
     if own == NO_FIGURE:
         return ""
-    draw: Figure = load("figures", own) if own else figure
+    draw: Figure = own if callable(own) else figure
     numbered = [replace(device, number=number) for number, device in enumerate(shown)]
     return draw(card, comparable(card, numbered)[0])
 
@@ -28,8 +29,4 @@ def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
 def left_out(name: str, card: Card, shown: Sequence[Shown]) -> list[str]:
     """Values that these figures leave out, each with its reason."""
     same, why = comparable(card, shown)
-    return why + (without_value(same) if _own(name) else reasons(card, same))
-
-
-def _own(name: str) -> str:
-    return STUDIES.get(name, Study()).figure
+    return why + (without_value(same) if studies.figure(name) else reasons(card, same))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clmembench import studies
 from clmembench.model import CHASE_BENCHMARK, Card, Run, Value
 from clmembench.model.direction import gain
-from clmembench.report import studies
 from clmembench.report.rows import Row, by_point, interval, percent
 from clmembench.report.section import Reasons, Section, columns
 from clmembench.report.sections.level_table import cycles_cell, levels_section

@@ -13,7 +13,7 @@ from clmembench.report.sections import agreement_table, energy_tables, peer_valu
 from clmembench.report.summary import sections
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
-from clmembench.studies.guidelines import advice_table
+from clmembench.studies import studies
 from clmembench.units import count, format_bytes
 
 
@@ -35,16 +35,16 @@ def device_line(header: Header, sheet: SpecSheet | None) -> str:
 
 
 def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is_whole: bool = True) -> Document:
-    """The summary of a run: every benchmark, the host's peers, the roofline, guidelines for kernels, and warnings. Of a part of
-    a run that is not `is_whole` there are no roofline, agreement and guidelines, which need all of it."""
+    """The summary of a run: every benchmark, the host's peers, the roofline, answers of studies, and warnings. Of a part of
+    a run that is not `is_whole` there are no roofline, agreement and answers, which need all of it."""
     found = [*sections(run, table)]
     peers = peer_values.section(run, table)
     found += [peers] if peers is not None else []
     if is_whole:
-        guidelines = advice_table.section(run, table)
         agreement = agreement_table.section(run, table, sheet)
         found += [*roofline_tables.sections(run, table, sheet), *([agreement] if agreement is not None else [])]
-        found += [guidelines] if guidelines is not None else []
+        own = [study.load(study.summary)(run, table) for study in studies() if study.summary]
+        found += [section for section in own if section is not None]
     energy = energy_tables.determined(run, table)
     found += [energy] if energy is not None else []
     return Document(tuple(found), device_line(run.header, sheet), tuple(warnings(run, table, sheet)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.benchmarks import discovered
-from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline, Hierarchy
+from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
 from clmembench.model.direction import score
 from clmembench.report.headline_cells import headline_cell
 from clmembench.report.imported_headlines import imported_cells
@@ -15,11 +15,11 @@ from clmembench.report.parts import Part
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.section import Column, Section
 from clmembench.report.verdict_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, UnknownDevice, Verdict
-from clmembench.report.verdict_findings import bank_lines, level_lines
 from clmembench.report.verdict_known import known_lines
 from clmembench.report.verdict_pairs import device_pairs, side_of
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
+from clmembench.studies import studies
 from clmembench.units import count, format_value
 
 MARKS = {"*": BEST, "?": OPEN}
@@ -28,7 +28,6 @@ MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
 
 def verdict(
     parts: Sequence[Part],
-    hierarchies: Sequence[Hierarchy | None] = (),
     baseline: str = "",
     others: Sequence[SpecSheet] = (),
 ) -> Verdict:
@@ -40,8 +39,7 @@ def verdict(
     """
     found = [
         *_benchmark_lines(parts),
-        *level_lines([*hierarchies, *[None] * (len(parts) - len(hierarchies))], [part.run.header for part in parts]),
-        *bank_lines([part.rows for part in parts]),
+        *(line for study in studies() if study.headlines for line in study.load(study.headlines)(parts)),
     ]
     devices = [(part.label, part.run.header.device, part.sheet) for part in parts]
     pairs = device_pairs([side_of(part) for part in parts], found, parts)

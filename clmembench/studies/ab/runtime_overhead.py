@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from clmembench import units
 from clmembench.cli import devices, exit_codes, options, run_request, session
+from clmembench.cli.command import Command
 from clmembench.studies.ab import command as live
 from clmembench.studies.ab.live_run import LiveRun, RequestedSide
 
@@ -29,31 +28,24 @@ MARGIN = 0.05
 
 
 # options of `run` that mean something here
-USED_OPTIONS = frozenset(
-    {"device", "runtime", "bench", "axis", "budget", "timeout", "seed", "size", "output", "overwrite", "as_json"}
-)
+MEASURE_OPTIONS = ("device", "bench", "axis", "budget", "timeout", "seed", "size", "output", "overwrite", "as_json")
+USED_OPTIONS = frozenset({"runtime", *MEASURE_OPTIONS})
 
 
-def is_of_both(text: str) -> bool:
-    """Whether --runtime names both runtimes. Ends the command where it names anything else than one or both."""
-    names = text.split(",")
-    if not (set(names) <= BOTH and len(set(names)) == len(names)):
-        exit_codes.stop(f"--runtime {text!r}: give opencl, sycl, or opencl,sycl for both interleaved", exit_codes.USAGE)
-    return len(names) == len(BOTH)
+class Run(Command):
+    """`run`, which --runtime with both runtimes makes an interleaved measurement."""
 
-
-def selector(text: str, device: str | None) -> str:
-    """The device of a run of one runtime. Ends the command where --device names one of the other."""
-    if device is not None and devices.runtime_of(device) != text:
-        exit_codes.stop(f"--runtime {text} and --device {device} name two runtimes: leave out --runtime", exit_codes.USAGE)
-    return device or ("0" if text == "opencl" else f"{devices.SYCL}0")
-
-
-def refuse_options(context: typer.Context) -> None:
-    """Ends the command where an option was given that an interleaved run does not know."""
-    given = session.on_command_line(context, but=USED_OPTIONS)
-    if given:
-        exit_codes.stop(f"--runtime opencl,sycl measures both interleaved: leave out {', '.join(given)}", exit_codes.USAGE)
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that is meant."""
+        given = ctx.params
+        names = (given["runtime"] or "").split(",")
+        if given["resume"] is not None or len(names) != len(BOTH) or set(names) != BOTH:
+            return super().invoke(ctx)
+        others = session.on_command_line(ctx, but=USED_OPTIONS)
+        if others:
+            exit_codes.stop(f"--runtime opencl,sycl measures both interleaved: leave out {', '.join(others)}", exit_codes.USAGE)
+        options.warn_of_packages()
+        return measure(*(given[name] for name in MEASURE_OPTIONS))
 
 
 def measure(

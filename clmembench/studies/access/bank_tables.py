@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from clmembench.model import Run
-from clmembench.report.finding_tables import interval_text, property_label, value_text
+from clmembench.report.finding_tables import finding_cell, interval_text, property_label, value_text
+from clmembench.report.parts import Part
 from clmembench.report.rows import Row
 from clmembench.report.section import Column, Section, columns
+from clmembench.report.verdict_cells import Line
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, BankStudy, bank_accesses, study_banks
 from clmembench.units import format_value
 
@@ -98,3 +100,15 @@ def _padding(measured: Sequence[BankAccess], unit: str) -> Section:
     latency = Column("latency", is_number=True, unit=unit)
     header = ("banks: 32 work-items read", "word in B", latency, "95% interval", "times a row's")
     return Section("Padding a tile in local memory, by a word a row.", columns(header, left=2), tuple(rows))
+
+
+def headlines(parts: Sequence[Part]) -> Iterator[Line]:
+    """Banks of local memory, from the latencies of conflicts."""
+    cells = []
+    for part in parts:
+        measured, unit = bank_accesses([row.value for row in part.rows if row.status == "ok"])
+        findings = study_banks(measured, unit).findings if measured else {}
+        finding = findings.get("banks", findings.get("memory"))  # ordinary memory has none
+        cells.append(finding_cell(finding, "not measured: clmembench advise, benchmark banks"))
+    if any(cell.status != "missing" for cell in cells):
+        yield Line("capacity", "banks of local memory", "", tuple(cells))

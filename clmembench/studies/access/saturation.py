@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from clmembench.analysis import plateaus
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import DeviceInfo, Finding
@@ -209,15 +208,3 @@ def _bytes_per_work_item(value: Derived, sizes: Mapping[str, int]) -> int:
     """Bytes that a work-item of it copies: of as many elements as were best."""
     elements = value.tuning.get("elements", 1)
     return sizes[str(value.params["dtype"])] * (elements if isinstance(elements, int) else 1)
-
-
-def memory_latency(curve: Sequence[plateaus.CurvePoint], info: DeviceInfo) -> Finding:
-    """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where there is none, or it has
-    not come to memory."""
-    method = "pointer chase, the settled end of its curve"
-    if not curve:
-        return replace(undetermined_finding("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
-    if not plateaus.has_settled(curve, plateaus.memory_floor_bytes(info)):
-        return replace(undetermined_finding("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
-    last = plateaus.find_plateaus(curve)[-1]
-    return measured_finding("latency_ns", last.ns, method, last.evidence, last.low, last.high, "ns")

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.analysis.findings import undetermined_finding
-from clmembench.analysis.plateaus import CurvePoint
+from clmembench.analysis.plateaus import CurvePoint, memory_latency
 from clmembench.gates.whole import latency_curve
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Reasons, Section, columns
 from clmembench.studies.access import concurrency
-from clmembench.studies.access.saturation import memory_latency, saturating_element, saturation_findings
+from clmembench.studies.access.saturation import saturating_element, saturation_findings
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
 READ_SHARE_OF_COPY = 0.5  # of a copy's bytes

@@ -6,9 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from clmembench.model import Run
+from clmembench.report import render
+from clmembench.report.parts import Part
 from clmembench.report.rows import Row
 from clmembench.report.section import Column, Section, columns
 from clmembench.sanitize import line
@@ -18,6 +21,7 @@ from clmembench.studies.guidelines.advice import Advice
 from clmembench.studies.guidelines.all_guidelines import advice_of_guidelines
 from clmembench.units import format_value
 
+TEMPLATES = Path(__file__).parent / "templates"
 COLUMNS = (*map(Column, ("id", "guideline", "verdict")), Column("effect", is_number=True), Column("advice"))
 WIDTH, MIN_WIDTH = 100, 40  # letters of a line
 _wrapped = partial(textwrap.wrap, break_on_hyphens=False)
@@ -76,6 +80,12 @@ def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str
     ]
     without = [label for label, run, _ in runs if not has_evidence(run)]
     return {"labels": [label for label, _ in mine], "rows": guidelines, "without": without}
+
+
+def page(parts: Sequence[Part]) -> str:
+    """The guidelines of all devices; "" where no run has evidence for any."""
+    found = guideline_values([(part.label, part.run, part.rows) for part in parts])
+    return render.html("guidelines.html.j2", {"guidelines": found}, TEMPLATES) if found["rows"] else ""
 
 
 def _cell(advice: Advice | None) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, stored, study, text_output
+from clmembench.cli import options, stored, text_output
+from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -41,12 +42,12 @@ def advise(
     advice. Guidelines whose points --budget leaves out are undetermined.
     """
     form = options.output_format(json=as_json, md=as_md)
-    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
-    advice = study.Study(lambda info: _measurement(given), _has_evidence, NO_EVIDENCE, show, FOOTER)
-    study.measure_or_read(advice, context, path, form, given)
+    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
+    command = StudyCommand(lambda info: _measurement(given), _has_evidence, NO_EVIDENCE, show, FOOTER)
+    measure_or_read(command, context, path, form, given)
 
 
-def _measurement(given: study.Options) -> study.Measurement:
+def _measurement(given: MeasureOptions) -> Measurement:
     from clmembench.measure.runner import run_selections
     from clmembench.plan import estimate
     from clmembench.studies.guidelines import plan as advise
@@ -56,7 +57,7 @@ def _measurement(given: study.Options) -> study.Measurement:
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
         return run_selections(info.runtime, info, found, advise.selections(selection), selection.budget_s)
 
-    return study.Measurement(
+    return Measurement(
         selection,
         advise.names(selection),
         records,

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from clmembench.cli import options, stored, study, text_output
+from clmembench.cli import options, stored, text_output
+from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
+from clmembench.studies.hierarchy.study import STUDY
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -19,9 +21,9 @@ if TYPE_CHECKING:
     from clmembench.plan.budget import Deadline
     from clmembench.plan.selection import Selection
 
+NO_EVIDENCE = "holds no records of chase, from which a hierarchy is inferred: measure them with clmembench topology -d DEVICE"
 MIN_COLUMNS, MAX_COLUMNS = 60, 110  # of a drawing on a terminal
 FILE_COLUMNS = 100  # of a drawing that goes elsewhere
-NO_EVIDENCE = "holds no records of chase, from which a hierarchy is inferred: measure them with clmembench topology -d DEVICE"
 
 
 def topology(
@@ -60,22 +62,27 @@ def topology(
     of the spec sheet. Properties whose points --budget leaves out are undetermined.
     """
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
-    hierarchy = study.Study(lambda info: _measurement(given, spaces, classic), is_chased, NO_EVIDENCE, show)
-    study.measure_or_read(hierarchy, context, path, form, given)
+    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
+    command = StudyCommand(lambda info: _measurement(given, spaces, classic), _has_evidence, NO_EVIDENCE, show)
+    measure_or_read(command, context, path, form, given)
 
 
-def _measurement(given: study.Options, spaces: str | None, classic: bool) -> study.Measurement:
+def _measurement(given: MeasureOptions, spaces: str | None, classic: bool) -> Measurement:
     """Raises ValueError for what is no memory space, too."""
     from clmembench.model import CHASE_BENCHMARK
-    from clmembench.model.sharing import SHARING_BENCHMARK
-    from clmembench.plan import estimate
-    from clmembench.studies.hierarchy import plan as hierarchy
+    from clmembench.studies.hierarchy.plan import hierarchy_estimate
 
     selection = given.selection("topology", globs=(CHASE_BENCHMARK,))
     records = partial(hierarchy_records, selection=selection, spaces=_parse_spaces(spaces), classic=classic)
-    names = (CHASE_BENCHMARK, SHARING_BENCHMARK, hierarchy.L2_MAP)
-    return study.Measurement(selection, names, records, estimate.hierarchy_estimate)
+    return Measurement(selection, STUDY.measures, records, hierarchy_estimate)
+
+
+def part_of_run(selection: Selection, known: Sequence[Record], deadline: Deadline | None) -> Measurement:
+    """The hierarchy as a part of a run of suite everything: what `known` records lack, until the deadline."""
+    from clmembench.studies.hierarchy.plan import hierarchy_estimate
+
+    records = partial(hierarchy_records, selection=selection, known=known, deadline=deadline)
+    return Measurement(selection, STUDY.measures, records, hierarchy_estimate)
 
 
 def hierarchy_records(
@@ -124,17 +131,22 @@ def _parse_spaces(text: str | None) -> tuple[str, ...]:
     return named
 
 
-def is_chased(run: Run) -> bool:
-    """Whether a run has chases, from which a hierarchy is inferred."""
+def _infer_hierarchy(run: Run) -> Hierarchy:
+    from clmembench.studies.hierarchy import from_runs
+
+    return from_runs.infer_hierarchy(run)
+
+
+def _has_evidence(run: Run) -> bool:
     from clmembench.studies.hierarchy import from_runs
 
     return from_runs.has_chases(run)
 
 
-def _infer_hierarchy(run: Run) -> Hierarchy:
-    from clmembench.studies.hierarchy import from_runs
-
-    return from_runs.infer_hierarchy(run)
+def show_after_summary(run: Run) -> None:
+    """Print the hierarchy of a run that has one."""
+    if _has_evidence(run):
+        show(run, "text")
 
 
 def show(run: Run, form: str) -> None:

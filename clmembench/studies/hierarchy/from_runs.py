@@ -44,3 +44,8 @@ def check_together(
     judged, hierarchies = consistency.across(judged, [None if one is None else one.hierarchy for one in found])
     pairs = zip(found, hierarchies, strict=True)
     return judged, [None if one is None or own is None else replace(one, hierarchy=own) for one, own in pairs]
+
+
+def findings(runs: Sequence[Run]) -> tuple[list[Run], list[HierarchyFindings | None]]:
+    """What a report shows of the hierarchies of runs, None for one without chases, and the runs as these judge them."""
+    return check_together(runs, list(map(hierarchy_of, runs)))

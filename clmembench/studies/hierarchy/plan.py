@@ -21,17 +21,24 @@ from clmembench.model import (
     Space,
     Value,
 )
+from clmembench.model.sharing import SHARING_BENCHMARK
+from clmembench.plan.estimate import Amount, BenchmarkEstimate, RunEstimate
 from clmembench.studies.hierarchy.chase_latency import clock_of, usual
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings, classic_inquiry
 from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.sharing.cache_sharing import sharing_findings, sharing_notes
 from clmembench.studies.hierarchy.sharing.llc_placement import PlacedHierarchy, place_last_cache
+from clmembench.studies.hierarchy.sharing.sharing_plan import GPU_POINTS
 
 Result = TypeVar("Result")
 L2_MAP = "l2_map"
 MAX_MAPPED_CORES = 4  # cores of a CPU whose last cache is mapped
 GIB = 1 << 30
 SPACES_OF_CPUS: tuple[Space, ...] = ("global", "readonly", "local", "private")  # that are looked at unless others are named
+HIERARCHY_POINTS = 650  # of an inquiry into the memory hierarchy
+HIERARCHY_POINT_S = {"cpu": 0.25, "gpu": 0.11}
+GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a GPU, and seconds of one
+SHARING_S = 10.0  # of a GPU's points of cache_sharing, most of which build a program
 ProbeKey = tuple[tuple[str, Value], ...]  # the parameters of a probe and of its record
 FEATURE_BY_SPACE: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
 
@@ -80,6 +87,25 @@ def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
         yield [Point(L2_MAP, {"access": "load"}, place) for place in places]
     elif "ptx" in info.features:
         yield [Point(L2_MAP, {"access": access}) for access in ("load", "atomic")]
+
+
+def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
+    """What an inquiry into the memory hierarchy takes, whose every question depends on earlier answers, by those of
+    reports/."""
+
+    def part(name: str, count: int, seconds: float, processes: int = 1) -> BenchmarkEstimate:
+        return BenchmarkEstimate(name, count, {"first": Amount(count, seconds)}, processes=processes, is_open=True)
+
+    chase_s = HIERARCHY_POINTS * HIERARCHY_POINT_S["cpu" if info.has_cpu_cores else "gpu"]
+    cores = min(MAX_MAPPED_CORES, info.compute_units) if info.kind == "cpu" else GPU_MAP_POINTS
+    shared = (1, 0.0) if info.has_cpu_cores else (GPU_POINTS, SHARING_S)
+    return RunEstimate(
+        (
+            part(CHASE_BENCHMARK, HIERARCHY_POINTS, chase_s),
+            part(SHARING_BENCHMARK, *shared),
+            part(L2_MAP, cores, cores * MAP_POINT_S, cores),
+        )
+    )
 
 
 def infer_stored(run: Run) -> PlacedHierarchy:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, stored, study, text_output
+from clmembench.cli import exit_codes, options, stored, text_output
+from clmembench.cli.measure_or_read import MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
     from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile
@@ -99,16 +100,16 @@ def measure(
     """
     from clmembench.studies.memory_divergence import model_runs
 
-    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    given = MeasureOptions(device, budget, timeout, seed, output, overwrite)
     first, others = (path[0], path[1:]) if path else (None, [])
-    inputs = study.Study(
+    inputs = StudyCommand(
         lambda info: model_runs.measurement(given, info, validating=False),
         lambda run: True,
         "",
         lambda run, form: model_runs.print_inputs([run, *map(stored.load, others)]),
         footer="# results: {}",  # a comment, as all of this is TOML
     )
-    study.measure_or_read(inputs, context, first, "text", given)
+    measure_or_read(inputs, context, first, "text", given)
 
 
 @model.command("validate")
@@ -139,13 +140,13 @@ def validate(
     from clmembench.studies.memory_divergence import model_runs
 
     form = options.output_format(json=as_json, md=as_md, latex=as_latex)
-    given = study.Options(device, budget, timeout, seed, output, overwrite)
+    given = MeasureOptions(device, budget, timeout, seed, output, overwrite)
     if figure is not None:
         model_runs.check_figure(figure)
-    held = study.Study(
+    held = StudyCommand(
         lambda info: model_runs.measurement(given, info, validating=True),
         model_runs.has_evidence,
         model_runs.NO_EVIDENCE,
         lambda run, form: model_runs.show_validation(run, form, figure),
     )
-    study.measure_or_read(held, context, path, form, given)
+    measure_or_read(held, context, path, form, given)

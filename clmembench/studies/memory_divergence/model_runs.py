@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clmembench.cli import exit_codes, output_file, run_header, session, stored, study, text_output
+from clmembench.cli import exit_codes, output_file, run_header, session, stored, text_output
+from clmembench.cli.measure_or_read import Measurement, MeasureOptions
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ FIGURES = (".png", ".svg", ".pdf")
 REPORTS = Path("reports")  # where results files are made by default
 
 
-def measurement(given: study.Options, info: DeviceInfo, validating: bool) -> study.Measurement:
+def measurement(given: MeasureOptions, info: DeviceInfo, validating: bool) -> Measurement:
     """The inputs of the model, and with `validating` the kernels that it predicts. Raises ValueError for a device that the
     model says nothing of."""
     from clmembench.studies.memory_divergence import plan as mdm
@@ -35,7 +36,7 @@ def measurement(given: study.Options, info: DeviceInfo, validating: bool) -> stu
     selection = given.selection("model validate" if validating else "model measure")
     names = (*mdm.INPUTS, mdm.VALIDATED) if validating else mdm.INPUTS
     folder = given.output.parent if given.output is not None else REPORTS
-    return study.Measurement(selection, names, partial(_records, selection=selection, folder=folder if validating else None))
+    return Measurement(selection, names, partial(_records, selection=selection, folder=folder if validating else None))
 
 
 def _records(info: DeviceInfo, found: ProbeResult, *, selection: Selection, folder: Path | None) -> Iterator[Record]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, stored, study, text_output
+from clmembench.cli import options, stored, text_output
+from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 HELP = "Measure a published program in each of its optimised versions."
 casestudy = typer.Typer(help=HELP)
 
-TIMEOUT_S = 300.0  # of a point: on the host alone a large cube takes seconds a pass
 NO_EVIDENCE = "holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE"
+TIMEOUT_S = 300.0  # of a point: on the host alone a large cube takes seconds a pass
 
 
 @casestudy.callback(help=HELP)
@@ -61,18 +62,18 @@ def mnf(
     whole program is compared with NumPy on the host. Points that --budget leaves out are skipped.
     """
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet, timeout_s=TIMEOUT_S)
-    program = study.Study(lambda info: _measurement(given, size, processes), _has_evidence, NO_EVIDENCE, show)
-    study.measure_or_read(program, context, path, form, given)
+    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet, timeout_s=TIMEOUT_S)
+    command = StudyCommand(lambda info: _measurement(given, size, processes), _has_evidence, NO_EVIDENCE, show)
+    measure_or_read(command, context, path, form, given)
 
 
-def _measurement(given: study.Options, size: str | None, processes: int | None) -> study.Measurement:
+def _measurement(given: MeasureOptions, size: str | None, processes: int | None) -> Measurement:
     """Raises ValueError for what is no cube, too."""
     from clmembench.studies.mnf import plan
 
     selection = given.selection("casestudy", globs=plan.BENCHMARKS)
     records = partial(_records, selection=selection, size=plan.parse_optional_size(size), processes=processes)
-    return study.Measurement(selection, plan.BENCHMARKS, records)
+    return Measurement(selection, plan.BENCHMARKS, records)
 
 
 def _records(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, session, stored, study, text_output
+from clmembench.cli import options, session, stored, text_output
+from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -41,12 +42,12 @@ def peers(
     problems, interleaved with ours. Problems that --budget leaves out have no line.
     """
     form = options.output_format(json=as_json, md=as_md)
-    given = study.Options(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
-    table = study.Study(lambda info: _measurement(info, given, processes), _has_evidence, NO_EVIDENCE, show, FOOTER)
-    study.measure_or_read(table, context, path, form, given)
+    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
+    command = StudyCommand(lambda info: _measurement(info, given, processes), _has_evidence, NO_EVIDENCE, show, FOOTER)
+    measure_or_read(command, context, path, form, given)
 
 
-def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) -> study.Measurement:
+def _measurement(info: DeviceInfo, given: MeasureOptions, processes: int | None) -> Measurement:
     """Raises ValueError where the user's own file of stored configurations is damaged, too."""
     from clmembench.benchmarks import discovered
     from clmembench.measure.runner import run_selections
@@ -60,7 +61,7 @@ def _measurement(info: DeviceInfo, given: study.Options, processes: int | None) 
     def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
         return run_selections(info.runtime, info, found, peers.selections(selection, info), selection.budget_s)
 
-    return study.Measurement(
+    return Measurement(
         selection, names, records, lambda info: estimate.estimate_selections(info, peers.selections(selection, info))
     )
 

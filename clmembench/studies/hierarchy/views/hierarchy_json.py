@@ -10,7 +10,7 @@ from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 
 if TYPE_CHECKING:
-    from clmembench.report.json_outputs import FindingObject
+    from clmembench.studies.hierarchy.views.json_types import FindingObject
 
 CACHE = {
     "size_bytes": "B",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from clmembench.model import DeviceInfo, Finding, Hierarchy
+from clmembench.model import DeviceInfo, Hierarchy
 from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
-from clmembench.report.section import Document, Section
+from clmembench.report.embedded_svg import embedded
+from clmembench.report.parts import Part
+from clmembench.report.section import Document, Section, reasons_as_notes
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
@@ -17,6 +20,7 @@ from clmembench.studies.hierarchy.views import latency_figures, tree
 from clmembench.studies.hierarchy.views.classic_table import classic_section
 from clmembench.studies.hierarchy.views.layout import Box, lay_out
 
+TEMPLATES = Path(__file__).parent.parent / "templates"
 MIN_WIDTH_PERCENT = 84  # width of the nearest level in per cent of the page: levels further out are wider
 
 
@@ -30,19 +34,34 @@ class HierarchyFindings:
     classic: tuple[ClassicReadings, ...] = ()
 
 
-def render_hierarchy(found: HierarchyFindings, info: DeviceInfo, sheet: SpecSheet | None) -> str:
+def markdown(part: Part) -> str:
     """The drawing as it is on a terminal, and a table of every finding."""
-    drawing = tree.draw_tree(found.hierarchy, info, claims.list_claims(info, sheet))
+    found, info = part.findings["hierarchy"], part.run.header.device
+    drawing = tree.draw_tree(found.hierarchy, info, claims.list_claims(info, part.sheet))
     block = "\n".join(f"    {line}".rstrip() for line in drawing.split("\n"))  # indented: nothing in it can end it
     sections = (classic_section(readings, found.hierarchy) for readings in found.classic)
     tables = Document((finding_tables.finding_table(found.hierarchy), *sections))
     return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(tables)}\n"
 
 
-def pattern_figure(devices: Sequence[tuple[str, Mapping[str, Finding]]], labels: Sequence[str] = ()) -> str:
-    """The latency patterns of all devices as one figure: inline SVG, "" where none has any. `labels` are those of all devices
-    of the page, in its order, which decides their looks."""
-    return latency_figures.patterns(devices, labels)
+def page(parts: Sequence[Part]) -> str:
+    """The latency patterns of all devices as one figure, and past the first cache as another; "" where none has any."""
+    known = [(p.label, p.findings["hierarchy"].hierarchy) for p in parts if "hierarchy" in p.findings]
+    labels, title = [part.label for part in parts], "Latency patterns of global memory on each device"
+    through = latency_figures.patterns([(label, hierarchy.patterns) for label, hierarchy in known], labels)
+    past = latency_figures.patterns([(label, h.patterns_past) for label, h in known if h.patterns_past], labels)
+    figures = [*embedded(through, title), *embedded(past, f"{title}, past the first cache")]
+    return render.html("patterns.html.j2", {"patterns": figures}, TEMPLATES) if figures else ""
+
+
+def device_page(anchor: str, part: Part) -> str:
+    """The hierarchy of a device: its drawing, figures and findings."""
+    made = device_values(part.label, part.findings["hierarchy"], part.run.header.device, part.sheet)
+    made["regions"] = embedded(made["regions"], f"Heat map of the latency from each compute unit of {part.label}")
+    for classic in made["classic"]:
+        classic["figures"] = embedded(classic["svg"], f"{classic['title']} of {part.label}")
+    found = {**made, "findings": reasons_as_notes(made["findings"], ("evidence", "why"))}
+    return render.html("hierarchy.html.j2", {"id": anchor, "label": part.label, "found": found}, TEMPLATES)
 
 
 def device_values(label: str, found: HierarchyFindings, info: DeviceInfo, sheet: SpecSheet | None) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Sec
     notes = (
         "Ratios are predicted over measured performance: above 1 the model predicts too much. MDM: us is the range that the "
         "intervals of the inputs leave.",
-        "Profiles are declared from the kernels' source (studies/memory_divergence/held_out_plan.py). Staging in local memory, bank conflicts and "
+        "Profiles are declared from the kernels' source. Staging in local memory, bank conflicts and "
         "the bandwidth of the first cache are not in the models, which miss kernels that depend on them.",
         "The form of MDM-overlap was chosen when such ratios of an H200 had been seen: they are no evidence for it.",
         *([FEWEST_MSHRS] if hardware.quantities.mshrs.bound else []),

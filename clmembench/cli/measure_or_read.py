@@ -1,4 +1,4 @@
-"""Commands that either measure a device or read a stored run of such a measurement: advise, peers, topology and casestudy."""
+"""Commands of studies that either measure a device or read a stored run of such a measurement."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from clmembench import units
 from clmembench.cli import devices, exit_codes, session, stored, waiting
 from clmembench.sanitize import line
+from clmembench.studies import studies
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -32,20 +33,7 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
-    """One command: what it measures on a device (raises ValueError for an option that cannot be meant), whether a run has
-    evidence for it, what to say of a run that has none, and how it prints one. `footer` is printed under text, with the name
-    of the results file for {}."""
-
-    measurement: Callable[[DeviceInfo], Measurement]
-    has_evidence: Callable[[Run], bool]
-    no_evidence: str
-    show: Callable[[Run, str], None]
-    footer: str = "Results: {}"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
+class MeasureOptions:
     """The options that all these commands have, as they were given."""
 
     device: str | None = None
@@ -71,36 +59,58 @@ class Options:
         )
 
 
-def measure_or_read(study: Study, context: typer.Context, path: Path | None, form: str, options: Options) -> None:
+@dataclass(frozen=True, slots=True)
+class StudyCommand:
+    """One command: what it measures on a device (raises ValueError for an option that cannot be meant), whether a run has
+    evidence for it, what to say of a run that has none, and how it prints one. `footer` is printed under text, with the name
+    of the results file for {}."""
+
+    measurement: Callable[[DeviceInfo], Measurement]
+    has_evidence: Callable[[Run], bool]
+    no_evidence: str
+    show: Callable[[Run, str], None]
+    footer: str = "Results: {}"
+
+
+def measure_or_read(
+    command: StudyCommand, context: typer.Context, path: Path | None, form: str, options: MeasureOptions
+) -> None:
     """Print what a study finds in a stored run, or measure it first where there is no `path`. Ends the command where that
     cannot be done, with FAILED where a record is bad, and with INTERRUPTED after Ctrl-C."""
     if path is not None:
         session.refuse_measuring_options(path, context)
         run = stored.load(path)
-        if not study.has_evidence(run):
-            exit_codes.stop(f"{path} {study.no_evidence}", exit_codes.USAGE)
-        study.show(run, form)
+        if not command.has_evidence(run):
+            exit_codes.stop(f"{path} {command.no_evidence}", exit_codes.USAGE)
+        command.show(run, form)
         return
     info = devices.select(devices.listed(options.device), options.device or "0")
     try:
-        measurement = study.measurement(info)
+        measured = command.measurement(info)
         waits = waiting.parse(options.wait, options.wait_quiet)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     session.check_output(options.output, options.overwrite)
     written = session.measure_to_file(
         info,
-        measurement.selection,
-        session.cards(measurement.benchmarks),
-        lambda info, found, known: measurement.records(info, found),
+        measured.selection,
+        session.cards(measured.benchmarks),
+        lambda info, found, known: measured.records(info, found),
         options.output,
         options.overwrite,
-        estimate=measurement.estimate,
+        estimate=measured.estimate,
         waits=waits,
     )
     run = session.read_back(written.path)
-    if study.has_evidence(run):
-        study.show(run, form)
+    if command.has_evidence(run):
+        command.show(run, form)
     if form == "text":
-        print(study.footer.format(line(str(written.path))))
+        print(command.footer.format(line(str(written.path))))
     session.end(written)
+
+
+def show_with_run(run: Run) -> None:
+    """Print, after the summary of a run, the answers of those studies that show theirs with every run."""
+    for study in studies():
+        if study.after_summary:
+            study.load(study.after_summary)(run)

@@ -1,0 +1,11 @@
+"""The study `compare --live`: two builds, drivers, runtimes or devices measured interleaved."""
+
+from clmembench.model.study import JsonOutput, Study
+
+STUDY = Study(
+    name="ab",
+    title="Interleaved A/B measurement",
+    package=__package__,
+    replaces={"compare": "command:Compare", "run": "runtime_overhead:Run"},
+    json={"compare-live": JsonOutput(("compare --live",), "json_types:LiveComparisonObject")},
+)
