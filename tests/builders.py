@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from clmembench.model import Card, ClockReading, DeviceInfo, Header, Metric, Place, Plan, Point, Record, Run, Series, Value
+from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
@@ -76,3 +77,9 @@ def walked(plan: Plan, answer: Callable[[Point], Record] | None = None) -> list[
             return asked
         asked += points
         answers = [answer(point) for point in points] if answer else []
+
+
+def found_of(*hierarchies):
+    """Findings of runs as a report takes them: of each a hierarchy, or what a report shows of one; None for a run without."""
+    found = [one if one is None or isinstance(one, HierarchyFindings) else HierarchyFindings(one) for one in hierarchies]
+    return [{} if one is None else {"hierarchy": one} for one in found]

@@ -219,7 +219,8 @@ def test_one_benchmark_is_found_by_its_name_without_the_others():
         named("no_such")
     with pytest.raises(KeyError):
         named("stream.evil")
-    code = "import sys, clmembench.benchmarks as b; b.named('launch'); print('clmembench.studies.mnf.benchmarks.mnf' in sys.modules)"
+    other = "clmembench.studies.mnf.benchmarks.mnf"
+    code = f"import sys, clmembench.benchmarks as b; b.named('launch'); print('{other}' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -17,9 +17,9 @@ from clmembench.results import jsonl
 from clmembench.results.jsonl import Writer
 from clmembench.specs.sheets import Match, Published, SpecSheet
 from tests import found_hierarchies as hierarchies
-from tests.builders import STREAM, device, header, record, series
+from tests.builders import STREAM, device, found_of, header, record, series
 from tests.pages import Page, assert_harmless
-from tests.test_report import HOSTILE, HierarchyFindings, bandwidth, dissected_gpu, hostile, ordinary
+from tests.test_report import HOSTILE, bandwidth, dissected_gpu, hostile, ordinary
 
 SCRIPTED = "<script>alert(1)</script>"
 
@@ -31,7 +31,7 @@ def source():
     runs = [ordinary(), ordinary("Device B", 80.0), hostile(" ".join(h for h in HOSTILE if "$" not in h))]
     triads = tuple(bandwidth({"op": "triad", "dtype": "double", "array_bytes": 1 << 30}, gb_s) for gb_s in (50.0, 80.0))
     runs[:2] = [replace(one, records=(*one.records, triad)) for one, triad in zip(runs, triads, strict=False)]
-    found = (dissected_gpu(), None, HierarchyFindings(hierarchies.cpu()))
+    found = found_of(dissected_gpu(), None, hierarchies.cpu())
     return render_html(runs, [SpecSheet("Old", "gpu", Match(), {}, (published,))], found)
 
 
@@ -48,7 +48,7 @@ def test_every_entry_of_the_contents_leads_somewhere_and_every_section_is_in_the
     contents = source[source.index("<nav") : source.index("</nav>")]
     missing = [one for one in ids if re.search(rf'<(h3|h4|section)[^>]* id="{one}"', source) and f'"#{one}"' not in contents]
     assert [one for one in missing if not one.endswith("-hierarchy") and one != "data-sheets"] == []
-    assert {"verdict", "patterns", "stream", "device-1", "device-3", "points", "published"} <= set(links)
+    assert {"verdict", "hierarchy", "stream", "device-1", "device-3", "points", "published"} <= set(links)
 
 
 def test_a_benchmark_called_like_a_section_has_another_anchor():

@@ -28,7 +28,7 @@ from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
 from tests import found_hierarchies as hierarchies
-from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, header, record, run, series, slope
+from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, found_of, header, record, run, series, slope
 from tests.commands import ROOT
 from tests.pages import Page, assert_harmless
 
@@ -794,7 +794,7 @@ def dissected_gpu(patterns=True):
 
 def dissected_page(*dissected):
     infos = (hierarchies.gpu_device(), hierarchies.cpu_device())
-    return render_html([run([], header(info, {})) for info in infos[: len(dissected)]], (), dissected)
+    return render_html([run([], header(info, {})) for info in infos[: len(dissected)]], (), found_of(*dissected))
 
 
 def test_a_page_draws_the_hierarchy_of_each_device():
@@ -850,16 +850,16 @@ def test_a_hostile_hierarchy_is_text_in_a_page_and_in_markdown(evil):
     hierarchy = Hierarchy((one,), (tlb,), one, (one,), (one,), {evil: size}, (evil,))
     none = replace(hostile(evil), records=())  # whose figures are drawn above
     read = HierarchyFindings(hierarchy, classic=(ClassicReadings(evil, (), (), {}, {evil: found}),))
-    source = render_html([none], (), [read])
+    source = render_html([none], (), found_of(read))
     assert_harmless(source)
     assert_no_control_or_bidirectional_characters(source)
-    markdown = render_markdown([hostile(evil)], (), [HierarchyFindings(hierarchy)])
+    markdown = render_markdown([hostile(evil)], (), found_of(hierarchy))
     assert_tables_are_rectangular("\n".join(line for line in markdown.split("\n") if not line.startswith("    ")))
     assert [c for c in markdown if c != "\n" and not c.isprintable()] == []
 
 
 def test_markdown_draws_the_hierarchy_and_lists_its_findings():
-    shown = render_markdown([ordinary(), ordinary("B")], (), [None, HierarchyFindings(hierarchies.cpu())])
+    shown = render_markdown([ordinary(), ordinary("B")], (), found_of(None, hierarchies.cpu()))
     assert shown.count("### Memory hierarchy") == 1
     assert "    ┌─┴─ L1 ─" in shown and "| L1 | global | ways | 8 |" in shown
     assert shown.index("## B") < shown.index("### Memory hierarchy")

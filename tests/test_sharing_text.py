@@ -12,13 +12,14 @@ from clmembench.measure.job import ProbeResult
 from clmembench.model import Hierarchy
 from clmembench.plan.selection import Selection
 from clmembench.report import finding_tables, render
+from clmembench.report.parts import parts
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.hierarchy.sharing import sharing_plan as sharing
 from clmembench.studies.hierarchy.views import hierarchy_json
-from clmembench.studies.hierarchy.views.section import HierarchyFindings, device_values, render_hierarchy
+from clmembench.studies.hierarchy.views.section import device_values, markdown
 from clmembench.studies.hierarchy.views.tree import columns, draw_tree
-from tests.builders import CHASE, device, header, run
+from tests.builders import CHASE, device, found_of, header, run
 from tests.shared_storage import KIB, units_record
 from tests.test_shared_storage import measured, unit
 
@@ -81,9 +82,9 @@ def test_every_finding_is_in_csv_the_table_and_json():
 
 
 def test_a_report_has_the_block():
-    found = HierarchyFindings(Hierarchy(sharing=SHARING))
-    assert "Shared storage" in render_hierarchy(found, device(), None)
-    values = device_values("GPU", found, device(), None)
+    (part,) = parts([run([], header(device()))], findings=found_of(Hierarchy(sharing=SHARING)))
+    assert "Shared storage" in markdown(part)
+    values = device_values("GPU", part.findings["hierarchy"], device(), None)
     assert any("read-only loads" in text for text in values["sharing"])
 
 

@@ -29,7 +29,7 @@ from clmembench.results import jsonl
 from clmembench.specs.sheets import published_sheets
 from clmembench.units import format_value
 from tests import found_hierarchies
-from tests.builders import CHASE, LATENCY, STREAM, clock, device, header, record, run, series, slope
+from tests.builders import CHASE, LATENCY, STREAM, clock, device, found_of, header, record, run, series, slope
 from tests.pages import without_own_script
 
 REPORTS = Path(__file__).parent.parent / "reports"
@@ -162,7 +162,7 @@ def test_ratios_to_a_baseline_are_above_1_where_a_device_is_better():
 
 def test_levels_of_a_hierarchy_have_rows_and_what_is_undetermined_says_so():
     hierarchy = found_hierarchies.cpu()
-    found = verdict(parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))]), [None, hierarchy])
+    found = verdict(parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))], findings=found_of(None, hierarchy)))
     size = line(found, "size of L1, by topology")
     assert [c.text for c in size.cells] == ["–", "32 KiB"] and size.group == "capacity"
     assert size.cells[0].detail == "not measured: clmembench topology"
@@ -344,7 +344,9 @@ def test_what_a_value_is_on_a_cpu_alone_is_said_and_not_compared_with_gpus(bench
 
 def test_latencies_of_memory_by_topology_and_by_a_sweep_say_how_they_differ():
     (sweep,) = [one for one in discovered()["pchase"].headlines if one.name == "memory"]
-    found = verdict(parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))]), [None, dram_of(100.0)])
+    found = verdict(
+        parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))], findings=found_of(None, dram_of(100.0)))
+    )
     by_topology = line(found, "load from DRAM, by topology").note
     assert "address translation included" in sweep.note and "load from DRAM, by topology" in sweep.note
     assert "without address translation" in by_topology and "row memory" in by_topology
@@ -476,7 +478,7 @@ def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_count
 def test_latencies_by_topology_are_compared_with_the_noise_of_chases(second, says):
     gpus = [run([triad(100.0, 1 << 30)], header(device(name), CARDS)) for name in "AB"]
     hierarchies = [dram_of(335.0), dram_of(second)]
-    found = verdict(parts(gpus), hierarchies)
+    found = verdict(parts(gpus, findings=found_of(*hierarchies)))
     about = [text for text in sentences(found, parts(gpus)) if text.startswith("Load from DRAM")]
     assert [says in text and "A 335 ns" in text for text in about] == ([True] if says else [])
 

@@ -15,9 +15,9 @@ from clmembench.studies import studies
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
     from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
-    from clmembench.model.study import Study
     from clmembench.plan.estimate import RunEstimate
     from clmembench.plan.selection import Selection
+    from clmembench.studies import Study
 
 
 MIN_ARRAY_BYTES = 64 << 10  # of --size: 256 work-items with a vector of 16 doubles each, twice

@@ -7,10 +7,9 @@ from types import GenericAlias
 from typing import Any
 
 from clmembench.model import Header, Record
-from clmembench.model.study import JsonOutput, Study
 from clmembench.report import json_outputs as shapes
 from clmembench.results.imported import ImportedRun
-from clmembench.studies import studies
+from clmembench.studies import JsonOutput, Study, studies
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

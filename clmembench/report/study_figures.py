@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from clmembench import studies
 from clmembench.model import Card
-from clmembench.model.study import NO_FIGURE
 from clmembench.report.figures.curves import figure
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.left_out import comparable, reasons, without_value
+from clmembench.studies import NO_FIGURE
 
 Figure = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 

@@ -1,6 +1,6 @@
 """The study `compare --live`: two builds, drivers, runtimes or devices measured interleaved."""
 
-from clmembench.model.study import JsonOutput, Study
+from clmembench.studies import JsonOutput, Study
 
 STUDY = Study(
     name="ab",

@@ -1,6 +1,6 @@
 """The study of suite `access`: memories as work-items see them."""
 
-from clmembench.model.study import Study
+from clmembench.studies import Study
 
 STUDY = Study(
     name="access",

@@ -1,6 +1,6 @@
 """The study `advise`: which guidelines for kernels hold on a device."""
 
-from clmembench.model.study import JsonOutput, Study
+from clmembench.studies import JsonOutput, Study
 
 STUDY = Study(
     name="guidelines",

@@ -1,6 +1,6 @@
 """The study `topology`: how the memory hierarchy of a device is built."""
 
-from clmembench.model.study import JsonOutput, Study
+from clmembench.studies import JsonOutput, Study
 
 STUDY = Study(
     name="hierarchy",

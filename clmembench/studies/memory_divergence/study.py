@@ -1,6 +1,6 @@
 """The study `model`: the memory divergence model, measured and validated."""
 
-from clmembench.model.study import NO_FIGURE, JsonOutput, Study
+from clmembench.studies import NO_FIGURE, JsonOutput, Study
 
 STUDY = Study(
     name="memory_divergence",

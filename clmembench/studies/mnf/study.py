@@ -1,6 +1,6 @@
 """The study `casestudy mnf`: what each optimisation of a hyperspectral kernel gains."""
 
-from clmembench.model.study import NO_FIGURE, JsonOutput, Study
+from clmembench.studies import NO_FIGURE, JsonOutput, Study
 
 STUDY = Study(
     name="mnf",

@@ -1,6 +1,6 @@
 """The study `peers`: our kernels beside the libraries of the host."""
 
-from clmembench.model.study import JsonOutput, Study
+from clmembench.studies import JsonOutput, Study
 
 STUDY = Study(
     name="peers",

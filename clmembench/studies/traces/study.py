@@ -1,6 +1,6 @@
 """The study `infer`: caches and TLBs from traces of latencies that any tool recorded."""
 
-from clmembench.model.study import Study
+from clmembench.studies import Study
 
 STUDY = Study(
     name="traces",
