@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 NO_OPENCL = (
     "no OpenCL device found. For this CPU: pip install 'clmembench[pocl]' (or a system PoCL: apt install pocl-opencl-icd). "
-    "For a GPU: install its vendor's OpenCL driver, or register it with a file in /etc/OpenCL/vendors. See README.md, Runtimes"
+    "For a GPU: install its vendor's OpenCL driver, or register it with a file in /etc/OpenCL/vendors. See docs/install.md"
 )
 
 NO_SYCL = (
