@@ -6,10 +6,10 @@
 // The FP64 matrix instruction of NVIDIA's sub-groups, by PTX: D += A B with A of 16 x 16 and B of 16 x 8. All elements of A
 // are one number and all of B another, so each instruction adds 16 times their product to every element of D, and it does not
 // matter which elements a work-item holds.
-#define MULTIPLY_ADD(sum, a, b)                                                                                       \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, "     \
-                 "{%12,%13,%14,%15}, {%0,%1,%2,%3};"                                                                  \
-                 : "+d"(sum.s0), "+d"(sum.s1), "+d"(sum.s2), "+d"(sum.s3)                                             \
+#define MULTIPLY_ADD(sum, a, b)                                                                                   \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7,%8,%9,%10,%11}, " \
+                 "{%12,%13,%14,%15}, {%0,%1,%2,%3};"                                                              \
+                 : "+d"(sum.s0), "+d"(sum.s1), "+d"(sum.s2), "+d"(sum.s3)                                         \
                  : "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(a), "d"(b), "d"(b), "d"(b), "d"(b));
 #define V double4
 #else

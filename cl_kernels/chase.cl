@@ -245,27 +245,27 @@ kernel void chase(CHAIN, const global uint* restrict lap, const uint nodes, glob
 
 // Records the ticks of a bracket without an access. A few brackets run before the first one that counts, so that instructions
 // are cached.
-#define NOTE_COSTS                      \
-    for (int i = -8; i < COSTS; i++) {  \
-        const int slot = max(i, 0);     \
-        TIME_ACCESS()                   \
-    }                                   \
+#define NOTE_COSTS                     \
+    for (int i = -8; i < COSTS; i++) { \
+        const int slot = max(i, 0);    \
+        TIME_ACCESS()                  \
+    }                                  \
     for (int i = 0; i < COSTS; i++) costs[i] = ticks[i];
 
 // Records the ticks of steps[0] dependent operations.
-#define NOTE_CHAIN                                  \
-    {                                               \
-        uint x = a;                                 \
-        const uint chained = (uint)steps[0] / 32;   \
-        INSTRUCTION_FENCE                           \
-        const uint start = ticks_now();             \
-        INSTRUCTION_FENCE                           \
-        for (uint i = 0; i < chained; i++) {        \
-            ALU_CHAIN_32(x, a, b)                   \
-        }                                           \
-        ticks[0] = x;                               \
-        INSTRUCTION_FENCE                           \
-        steps[1] = ticks_now() - start;             \
+#define NOTE_CHAIN                                \
+    {                                             \
+        uint x = a;                               \
+        const uint chained = (uint)steps[0] / 32; \
+        INSTRUCTION_FENCE                         \
+        const uint start = ticks_now();           \
+        INSTRUCTION_FENCE                         \
+        for (uint i = 0; i < chained; i++) {      \
+            ALU_CHAIN_32(x, a, b)                 \
+        }                                         \
+        ticks[0] = x;                             \
+        INSTRUCTION_FENCE                         \
+        steps[1] = ticks_now() - start;           \
     }
 
 // The first work-item records `count` single accesses after the first `skip` of a lap: the ticks of each and the node that it

@@ -34,7 +34,7 @@ kernel void copy_local(global V* restrict contents, const uint rounds, const uin
     for (uint k = 0; k < ILP; k++) source[(ILP + k) * WORD_STRIDE] = (V)(~0u);
     V held[ILP];
     for (uint i = 0; i < rounds; i++) {
-#define COPY_WORDS(from, to, more)                                                                     \
+#define COPY_WORDS(from, to, more)                                                                 \
     _Pragma("unroll") for (uint k = 0; k < ILP; k++) held[k] = source[((from) + k) * WORD_STRIDE]; \
     _Pragma("unroll") for (uint k = 0; k < ILP; k++) target[((to) + k) * WORD_STRIDE] = held[k] + (V)(more);
         COPY_WORDS(0, ILP, 0)
@@ -74,8 +74,7 @@ kernel void read_local(global V* restrict sums, const uint rounds) {
     local V store[START_VECTORS + UNROLLED * LOAD_STRIDE];
     for (uint k = 0; k < START_VECTORS + UNROLLED * LOAD_STRIDE; k += GROUP_SIZE) {
         const uint i = k + (uint)get_local_id(0);
-        if (i < START_VECTORS + UNROLLED * LOAD_STRIDE)
-            store[i] = NUMBERED(i) * HASH_FACTOR;
+        if (i < START_VECTORS + UNROLLED * LOAD_STRIDE) store[i] = NUMBERED(i) * HASH_FACTOR;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     uint at = VECTOR_BYTES * (uint)get_local_id(0);

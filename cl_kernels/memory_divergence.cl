@@ -33,9 +33,9 @@ uint line_of(const uint counter, const uint mask) {
 // `word_step` apart; it has 2^region_shift words and `mask` + 1 lines. `zero` and `one` are 0 and 1 at run time, opaque to the
 // compiler: the next interval's addresses wait for the end of this one's arithmetic.
 kernel void memory_divergence(const global float* restrict data, global float* restrict sums, global float* restrict stored,
-                              global ulong* restrict ticks, global uint* restrict units, const uint intervals,
-                              const uint mask, const uint lane_shift, const uint region_shift, const uint word_step,
-                              const uint seed, const uint zero, const float one) {
+                              global ulong* restrict ticks, global uint* restrict units, const uint intervals, const uint mask,
+                              const uint lane_shift, const uint region_shift, const uint word_step, const uint seed,
+                              const uint zero, const float one) {
     const uint lane = get_local_id(0) % WIDTH, sub_group = get_global_id(0) / WIDTH;
     const uint within = (lane & ((1u << lane_shift) - 1)) * word_step;
     const global float* const region = data + ((size_t)(lane >> lane_shift) << region_shift) + within;

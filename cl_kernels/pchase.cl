@@ -12,7 +12,7 @@ kernel void build_chain(global uchar* chain, const global uint* restrict next, g
     cursor[1] = cursor[2] = 0;
 }
 
-#define STEP                      \
+#define STEP                     \
     p = (global const ulong*)*p; \
     made++;
 
