@@ -10,7 +10,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 DOCS = "docs"
-ROOT_PAGES = {"CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}  # pages of the site that lie outside docs/
+ROOT_PAGES = {  # pages of the site that lie outside docs/
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
 FOLDERS = {"docs/schemas": "reference/schemas.md"}  # folders that a page of the site describes
 COPIES = "repository"  # the site's folder of files outside docs/ that pages link to
 LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s]+)\)")

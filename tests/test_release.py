@@ -38,6 +38,15 @@ def test_classifiers_name_the_versions_of_python_from_the_lowest_on():
 
 
 @in_a_clone
+def test_the_workflow_runs_each_version_of_python_that_the_metadata_names():
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    versions = re.findall(r'"(3\.\d+)"', re.search(r"^ +python: \[(.*)\]$", workflow, re.MULTILINE)[1])
+    named = [line.rpartition(".")[2] for line in PROJECT["project"]["classifiers"] if re.search(r":: 3\.\d+$", line)]
+    assert [version.partition(".")[2] for version in versions[: len(named)]] == named
+    assert "- run: bash .ci/run\n" in workflow
+
+
+@in_a_clone
 def test_kernels_sheets_and_tables_are_among_the_files_that_a_wheel_must_hold():
     shipped = try_release.shipped_files()
     kinds = {(name.split("/")[1], Path(name).suffix) for name in shipped}
