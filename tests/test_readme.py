@@ -67,7 +67,7 @@ def test_the_benchmark_of_the_readme_runs_in_place_of_the_one_that_new_writes(tm
     assert process("new", "triple", "-o", "mine", cwd=tmp_path).returncode == 0
     written = tmp_path / "mine" / "triple.py"
     written.write_text(written.read_text(encoding="utf-8").partition("@benchmark(")[0] + listing, encoding="utf-8")
-    done = process("run", "--path", "mine", "-d", "0", "--budget", "1m", "-o", "triple.jsonl", cwd=tmp_path)
+    done = process("run", "--path", "mine", "-d", "0", "--size", "16MiB", "--budget", "1m", "-o", "triple.jsonl", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     points = {(one.benchmark, one.params["width"]) for one in read(tmp_path / "triple.jsonl").records}
     assert points == {("triple", 2), ("triple", 4)}
