@@ -1,4 +1,4 @@
-"""Measures how often intervals cover the truth and how often unchanged devices are called different: docs/calibration.md.
+"""Measures how often intervals cover the truth and how often unchanged devices are called different: docs/measuring.md.
 
 Usage: python scripts/calibrate.py coverage                  # simulated processes and samples with known ground truth
        python scripts/calibrate.py measure FOLDER RUNS DEVICE cpu|gpu [SECONDS [PROCESSES [PART...]]]  # runs of a small suite
@@ -74,7 +74,7 @@ MIN_RUN_SHARE = 0.1  # of the variance between processes: few runs may not show 
 FREEDOM_RANGE = (0.5, 30.0)
 RUN_FREEDOM, DEVICE_FREEDOM = 4.0, 3.0
 HEAD = f"""# How much values differ where nothing was changed, made by scripts/calibrate.py fit from reports/calibration.
-# Standard deviations are of logarithms; docs/calibration.md says what they mean.
+# Standard deviations are of logarithms; docs/measuring.md says what they mean.
 run_freedom = {RUN_FREEDOM}
 device_freedom = {DEVICE_FREEDOM}
 """

@@ -1,4 +1,4 @@
-"""Measures the error rates of an interleaved A/B run on simulated hosts with known ground truth: docs/calibration.md's table.
+"""Measures the error rates of an interleaved A/B run on simulated hosts with known ground truth: docs/measuring.md's table.
 
 Usage: python scripts/interleaved_error_rate.py [RUNS]
 """

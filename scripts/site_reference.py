@@ -8,10 +8,11 @@ from pathlib import Path
 import site_benchmarks
 import site_commands
 import site_schemas
+import site_tables
 
 PYTHON_API = """# Python API
 
-Generated from the docstrings of this version. [Work in a notebook](../how-to/notebook.md) has examples.
+Generated from the docstrings of this version. [Reading results](../reading.md#in-a-notebook) has examples.
 
 ## Runs as data
 
@@ -33,7 +34,7 @@ Generated from the docstrings of this version. [Work in a notebook](../how-to/no
 
 ## Writing benchmarks
 
-What a benchmark is written with. [Write a benchmark of your own](../adding-a-benchmark.md) explains it by an example.
+What a benchmark is written with. [Extending](../extending.md) explains it by an example.
 
 ::: clmembench.benchmarks.benchmark
 
@@ -70,6 +71,7 @@ def pages() -> dict[str, str]:
         "reference/benchmarks.md": site_benchmarks.benchmarks_page(),
         "reference/metrics.md": site_benchmarks.metrics_page(),
         "reference/schemas.md": site_schemas.page(),
+        "reference/tables.md": site_tables.page(),
         "reference/python.md": PYTHON_API,
     }
 

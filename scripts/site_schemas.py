@@ -16,7 +16,7 @@ def page() -> str:
         "# JSON schemas",
         "Generated from the types of this version that read and write the data. Each schema is JSON Schema, draft 2020-12. "
         "Readers of a results file ignore fields that they do not know; an output has no others than these. "
-        "[Results as data](../data.md) says what the values mean.",
+        "[Reading results](../reading.md) says what the values mean.",
     ]
     for name, schema in schemas().items():
         parts += [f"## {name}", f"{plain(_upper(schema['title']))}. Schema: [{name}.json](../schemas/{name}.json)."]

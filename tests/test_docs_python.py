@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parent.parent
 RUNS = ("h200-sxm-quick", "xeon-16-cores-pocl-quick", "epyc-2-cores-pocl")  # the last has points over compute units
-LISTINGS = {"adding-a-benchmark.md": "the file of docs/example, which test_example runs"}
+LISTINGS = {"extending.md": "a benchmark and a study, which test_example and test_study_package run"}
 
 
 def blocks(page: Path) -> list[str]:
@@ -37,4 +37,4 @@ def test_the_python_of_a_page_runs(name, tmp_path, monkeypatch):
 
 
 def test_pages_with_python_are_found():
-    assert {"data.md", "notebook.md"} <= PAGES.keys()
+    assert {"reading.md", "extending.md"} <= PAGES.keys()

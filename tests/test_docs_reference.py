@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import site_commands  # noqa: E402
 import site_markdown  # noqa: E402
 import site_reference  # noqa: E402
+import site_tables  # noqa: E402
 
 from clmembench.benchmarks import discovered  # noqa: E402
 from clmembench.cli import exit_codes  # noqa: E402
@@ -73,6 +74,16 @@ def test_every_field_of_every_schema_is_there(pages):
         objects = [schema, *schema.get("$defs", {}).values()]
         fields = {field for one in objects for field in one.get("properties", {})}
         assert fields and [field for field in fields if f"| `{field}` |" not in found[name]] == []
+
+
+def test_every_measured_table_is_there_with_all_its_rows(pages):
+    found = sections(pages["reference/tables.md"], "##")
+    assert {path.stem for path in site_tables.FOLDER.glob("*.csv")} == site_tables.TITLES.keys()
+    assert list(found) == [title for title, *_ in site_tables.TITLES.values()]
+    for name, (title, *_) in site_tables.TITLES.items():
+        header, *rows = site_tables.read(name)
+        assert rows and {len(row) for row in rows} == {len(header)}, name
+        assert found[title].count("\n|") == len(rows) + 2, name
 
 
 def test_names_of_the_python_api_exist(pages):

@@ -45,7 +45,7 @@ def test_pages_of_the_site_load_only_files_that_are_there(site):
     pages = [
         path for path in site.rglob("*.html") if path.relative_to(site).parts[0] != "repository" and path.name != "404.html"
     ]
-    assert len(pages) > 30
+    assert len(pages) > 20
     for page in pages:
         for address in Loads(page.read_text(encoding="utf-8")).loads:
             assert not re.match(r"(https?:)?//", address), f"{page.name} loads {address}"

@@ -20,13 +20,6 @@ def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / "docs/example/strided_read.py", tmp_path / "clmembench/benchmarks")
     shutil.copy(ROOT / "docs/example/strided_read.cl", tmp_path / "cl_kernels")
-    # and a table of its own, by one line
-    shutil.copy(ROOT / "docs/example/strided_tables.py", tmp_path / "clmembench/report/sections")
-    studies = tmp_path / "clmembench/report/studies.py"
-    line = '    "strided_read": Study(tables="strided_tables.sections"),\n'
-    named = "STUDIES: Mapping[str, Study] = {\n"
-    assert named in studies.read_text(encoding="utf-8")
-    studies.write_text(studies.read_text(encoding="utf-8").replace(named, named + line), encoding="utf-8")
 
     def cli(*args: str) -> str:
         command = [sys.executable, "-m", "clmembench", *args]
@@ -38,11 +31,7 @@ def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path
     assert "strided_read" in cli("suites").splitlines()[0]  # quick
     assert "Useful bandwidth" in cli("describe", "strided_read")
     summary = cli("run", "-b", "strided_read", "-s", "quick", "-a", STRIDES, "--size", "4MiB", "-o", "r.jsonl")
-    assert (
-        "strided_read: stride" in summary
-        and "of stride 1" in summary
-        and any(line.split()[:1] == ["32"] for line in summary.splitlines())
-    )
+    assert "strided_read: stride" in summary and any(line.split()[:1] == ["32"] for line in summary.splitlines())
     as_on_a_quiet_host(tmp_path / "r.jsonl")
     shown = json.loads(cli("show", "r.jsonl", "--json"))
     assert {row["params"]["stride"]: row["status"] for row in shown} == dict.fromkeys((1, 2, 4, 8, 16, 32), "ok")

@@ -130,7 +130,7 @@ def test_what_is_of_the_hosts_processor_is_not_taken_for_the_cards():
 
 
 def test_the_page_on_xeon_phi_states_what_its_sheet_does():
-    page = (Path(__file__).parent.parent / "docs" / "xeon-phi.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parent.parent / "docs" / "results.md").read_text(encoding="utf-8")
     (sheet,) = published_sheets(["intel-xeon-phi-knc"])
     cells = published_cells(sheet)
     assert len(cells) >= 4

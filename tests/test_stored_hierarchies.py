@@ -16,7 +16,7 @@ from scripts.dissect_error_rate import judge_hierarchy
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
 
 REPORTS = File(__file__).parent.parent / "reports"
-# what the reports said when these runs were measured: docs/h200.md
+# what the reports said when these runs were measured: docs/results.md
 KNOWN = {
     "h100-sxm-topology": {
         ("L1", "size_bytes"): 222208, ("L1", "line_bytes"): 128, ("L1", "sector_bytes"): 32, ("L1", "latency_cycles"): 32.2,

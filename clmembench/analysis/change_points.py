@@ -16,7 +16,7 @@ import numpy as np
 
 from clmembench.analysis.stats import Ratio, ratio
 
-PENALTY = 8.0  # found false in at most 0.5% of series of noise, 3% where runs resemble their neighbours: docs/data.md
+PENALTY = 8.0  # found false in at most 0.5% of series of noise, 3% where runs resemble their neighbours: docs/reading.md
 MIN_RUNS = 10  # fewer tell too little of how runs differ
 MIN_RUNS_OF_LEVEL = 4  # runs before a change, and after it
 RULE = (

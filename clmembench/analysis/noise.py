@@ -1,7 +1,7 @@
 """Variation of values where nothing was changed: between processes of a run, between runs, between devices of one model.
 
 The figures are learnt from calibration runs (reports/calibration, `scripts/calibrate.py fit`) for each kind of device and each
-benchmark, and stand in noise.toml; docs/calibration.md says how. A run's own processes update them.
+benchmark, and stand in noise.toml; docs/measuring.md says how. A run's own processes update them.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ MAX_TUNING_FILE_BYTES = 4 << 20  # an entry takes half a KiB
 TUNING_VARIABLE = "CLMEMBENCH_TUNING"  # the environment variable that names the user's own file
 SHIPPED_ORIGIN, OWN_ORIGIN = "shipped", "own"
 FILE_HEADING = """# Shapes that `clmembench tune` found to be the best, by family of devices; `clmembench run` takes them.
-# docs/tuning.md says what each field means. Written anew whenever tune stores something: comments added here are lost.
+# docs/running.md says what each field means. Written anew whenever tune stores something: comments added here are lost.
 """
 
 ConfigurationTest = Callable[[Mapping[str, Value]], bool]

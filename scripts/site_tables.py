@@ -1,0 +1,50 @@
+"""The reference page of measured tables: each file of docs/tables, as it is printed by the script or command that it names."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from site_markdown import table
+
+FOLDER = Path(__file__).parent.parent / "docs" / "tables"
+
+# name of the file -> title, what made it, and the page that explains it
+TITLES = {
+    "coverage": ("Coverage of 95% intervals", "scripts/calibrate.py coverage", "measuring"),
+    "false-verdicts": ("Verdicts between runs of an unchanged device", "scripts/calibrate.py pairs", "measuring"),
+    "detection-limits": ("Smallest slowdown detected in 80% of cases", "scripts/calibrate.py pairs", "measuring"),
+    "interleaved-error-rates": ("Error rates of interleaved A/B runs", "scripts/interleaved_error_rate.py 2000", "measuring"),
+    "interleaved-runs": ("Interleaved A/B runs on a 2-core Xeon", "clmembench compare --live", "measuring"),
+    "causes": ("Causes of records that are not ok", "results files", "measuring"),
+    "h100": ("H100", "reports/h100-sxm.jsonl", "results"),
+    "h200-access-patterns": ("H200: access patterns", "clmembench advise", "results"),
+    "xeon-2-cores-peers": ("2-core Xeon and the host's libraries", "clmembench peers", "results"),
+    "epyc-2-cores": ("EPYC, 2 virtual cores", "reports/epyc-2-cores-pocl.jsonl", "results"),
+    "published-latency-patterns": ("Latency patterns of simulated devices", "tests/test_patterns.py", "topology"),
+    "memory-divergence-held-out": ("Held-out kernels of an H100", "clmembench model validate", "memory-divergence"),
+    "other-tools": ("Other tools", "their documentation, November 2026", "peers"),
+    "faults": ("Faults and their consequences", "tests/test_faults.py", "testing"),
+    "fault-storm": ("A storm of 500 runs", "scripts/fault_storm.py", "testing"),
+    "fault-storm-surroundings": ("A storm of 300 runs with faulty surroundings", "scripts/fault_storm.py", "testing"),
+    "planted-faults": ("Faults planted in kernels", "scripts/plant_kernel_faults.py", "testing"),
+}
+
+
+def page() -> str:
+    """A section for each table."""
+    parts = [
+        "# Measured tables",
+        "Long tables that other pages sum up, from the files of docs/tables. Each names what made it and the page that explains it.",
+    ]
+    for name, (title, origin, explained) in TITLES.items():
+        header, *rows = read(name)
+        parts += [f"## {title}", f"From `{origin}`: [{name}.csv](../tables/{name}.csv), [explained](../{explained}.md)."]
+        parts.append(table(header, rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def read(name: str) -> list[list[str]]:
+    """The header and the rows of a table."""
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
