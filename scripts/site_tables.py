@@ -35,7 +35,7 @@ def page() -> str:
     """A section for each table."""
     parts = [
         "# Measured tables",
-        "Long tables that other pages sum up, from the files of docs/tables. Each names what made it and the page that explains it.",
+        "Tables that other pages sum up, from the files of docs/tables. Each names its origin and the page that explains it.",
     ]
     for name, (title, origin, explained) in TITLES.items():
         header, *rows = read(name)

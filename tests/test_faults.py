@@ -1,4 +1,4 @@
-"""docs/tables/faults.csv, row by row: real processes that are killed, starved, hung and lied to, and what is left of their runs."""
+"""docs/tables/faults.csv, row by row: processes that are killed, starved, hung and lied to, and what is left of their runs."""
 
 from __future__ import annotations
 
