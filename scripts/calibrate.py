@@ -27,7 +27,7 @@ import numpy as np
 from clmembench.analysis import compare, decision, distributions, noise, stats
 from clmembench.analysis.derive import Derived, derive
 from clmembench.gates.whole import judged_run
-from clmembench.model import Card, Place, Run
+from clmembench.model import BenchmarkInfo, Placement, Run
 from clmembench.report import rows
 from clmembench.results import jsonl
 
@@ -177,8 +177,8 @@ def read_digest(path: Path) -> dict[tuple[str, int], list[Derived]]:
         for row in csv.DictReader(file):
             medians = tuple(map(float, row["medians"].split()))
             value = Derived(
-                benchmark=row["benchmark"], params=json.loads(row["params"]), tuning={}, place=Place(), metric=row["metric"],
-                unit=row["unit"], better=row["better"], peak=None, status="ok", reason="", median=statistics.median(medians),
+                benchmark=row["benchmark"], params=json.loads(row["params"]), tuning={}, place=Placement(),
+                metric=row["metric"], unit=row["unit"], better=row["better"], peak=None, status="ok", reason="", median=statistics.median(medians),
                 clock=row["clock"], pass_ns=float(row["pass_ns"]), nbytes=int(row["nbytes"]), others=float(row["others"]),
                 medians=medians, measured_in=tuple(range(len(medians))), processes=len(medians),
             )  # fmt: skip
@@ -342,9 +342,9 @@ def _power(of_host: Sequence[Pair], processes: int) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in sorted(found.items())}
 
 
-def _cards(values: Sequence[Derived]) -> dict[str, Card]:
+def _cards(values: Sequence[Derived]) -> dict[str, BenchmarkInfo]:
     """The part of each benchmark's card that comparing its values needs."""
-    return {v.benchmark: Card(1, "calibration", "", "", ()) for v in values}
+    return {v.benchmark: BenchmarkInfo(1, "calibration", "", "", ()) for v in values}
 
 
 def _judge(path: Path) -> Run:

@@ -28,7 +28,7 @@ from clmembench.benchmarks import named
 from clmembench.gates.impossible import impossible
 from clmembench.measure.job import Job
 from clmembench.measure.worker_process import Start, WorkerError, WorkerProcess, probed
-from clmembench.model import Card, Cause, DeviceInfo, Header, Point, Record, Run
+from clmembench.model import BenchmarkInfo, Cause, DeviceInfo, Header, Point, Record, Run
 from clmembench.plan.budget import Budget
 from clmembench.resources import KERNELS_VARIABLE
 from clmembench.runtimes import runtime
@@ -112,7 +112,7 @@ class Bench:
         if record.gate in VALUE_GATES:
             return f"{GATE}{record.gate}: {record.reason}"
         bench = named(record.benchmark)
-        card = Card(bench.version, bench.suite, "", "", bench.metrics)
+        card = BenchmarkInfo(bench.version, bench.suite, "", "", bench.metrics)
         head = Header(
             schema=1, tool_version="", run_id="", started="", argv=(), suite="", seed=0, runtime="opencl", device=self.device,
             features=(), host={}, benchmarks={record.benchmark: card},

@@ -6,15 +6,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from clmembench.model import Card, ClockReading, DeviceInfo, Header, Metric, Place, Plan, Point, Record, Run, Series, Value
+from clmembench.model import (
+    BenchmarkInfo,
+    ClockReading,
+    DeviceInfo,
+    Header,
+    Metric,
+    Placement,
+    Plan,
+    Point,
+    Record,
+    Run,
+    Series,
+    Value,
+)
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower", cycles=True)
 COST = Metric("cost", "us", "ops", "cost", "lower", scale=1e-3)
 
-STREAM = Card(1, "memory", "Bandwidth of global memory.", "McCalpin 1995", (BANDWIDTH,), x="array_bytes")
-CHASE = Card(1, "latency", "Latency of global memory.", "Mei & Chu 2015", (LATENCY,), growing="array_bytes", x="array_bytes")
+STREAM = BenchmarkInfo(1, "memory", "Bandwidth of global memory.", "McCalpin 1995", (BANDWIDTH,), x="array_bytes")
+CHASE = BenchmarkInfo(
+    1, "latency", "Latency of global memory.", "Mei & Chu 2015", (LATENCY,), growing="array_bytes", x="array_bytes"
+)
 
 
 def device(name: str = "Synthetic GPU", **changes: Any) -> DeviceInfo:
@@ -27,7 +42,7 @@ def device(name: str = "Synthetic GPU", **changes: Any) -> DeviceInfo:
     return replace(plain, **changes)
 
 
-def header(info: DeviceInfo | None = None, cards: Mapping[str, Card] | None = None, **changes: Any) -> Header:
+def header(info: DeviceInfo | None = None, cards: Mapping[str, BenchmarkInfo] | None = None, **changes: Any) -> Header:
     plain = Header(
         schema=1, tool_version="0.0", run_id="01J0000000000000000000TEST", started="2024-01-01T00:00:00+00:00",
         argv=("run",), suite="all", seed=1, runtime="fake", device=info or device(), features=("fp64",),
@@ -45,7 +60,7 @@ def series(times_ns: Sequence[int], nbytes: int = 0, ops: int = 0, **changes: An
 
 def record(benchmark: str = "stream", params: Mapping[str, Value] | None = None, *works: Series, **changes: Any) -> Record:
     chosen = params if params is not None else {"op": "copy"}
-    plain = Record(benchmark, 1, chosen, Place(), 0, "ok", series=works, stopped="noise", checked=True)
+    plain = Record(benchmark, 1, chosen, Placement(), 0, "ok", series=works, stopped="noise", checked=True)
     return replace(plain, **changes)
 
 

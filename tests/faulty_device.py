@@ -28,7 +28,7 @@ from clmembench.model import (
     Fill,
     Kernel,
     Launch,
-    Place,
+    Placement,
     Runtime,
     Timing,
     Value,
@@ -194,7 +194,7 @@ class Faulty(Runtime):
     def devices(self) -> list[DeviceInfo]:
         return [replace(FAKE_DEVICE_INFO, id="fau17", name="Faulty device", runtime="opencl")]
 
-    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+    def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]:
         return {}
 
     def open(self, info: DeviceInfo) -> FaultyDevice:

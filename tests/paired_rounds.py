@@ -34,7 +34,7 @@ def logs(host: str, slowdown: float, run: int, rounds: int = MAX_ROUNDS) -> list
     return [float(x) for x in a - b - math.log(slowdown)]
 
 
-def decided(host: str, slowdown: float, run: int, margin: float = 0.05, most: int = MAX_ROUNDS) -> ab_decision.Decision:
+def decided(host: str, slowdown: float, run: int, margin: float = 0.05, most: int = MAX_ROUNDS) -> ab_decision.ABDecision:
     """What the run ends in: looks as they are planned, and one more when its rounds are over."""
     found, plan = logs(host, slowdown, run, most), ab_decision.schedule_looks(1)
     for rounds in (*(n for n in plan.rounds if n < most), most):

@@ -10,7 +10,7 @@ import numpy as np
 
 from clmembench.analysis.derive import Derived
 from clmembench.benchmarks import discovered
-from clmembench.model import DeviceInfo, Place
+from clmembench.model import DeviceInfo, Placement
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -78,7 +78,7 @@ def values(rules: Mapping[str, Rule], kind: str = "gpu", noise: float = 0.0, see
     for benchmark in ("subgroup", "step_latency"):
         for point in walked(sweep.explore(discovered()[benchmark], info, Selection())):
             memory = str(point.params["memory"])
-            if point.place == Place() and memory in rules:
+            if point.place == Placement() and memory in rules:
                 cycles = _cycles(dict(point.params), rules[memory], kind, wide) * (1 + noise * rng.uniform(-0.5, 0.5))
                 found.append(value(benchmark, dict(point.params), cycles, noise, len(found)))
     return found
@@ -100,7 +100,7 @@ def value(
     """One value of a benchmark, at 1 GHz."""
     low, high = latency * (1 - noise), latency * (1 + noise)
     plain = Derived(
-        benchmark, params, {}, Place(), "latency", "ns", "lower", None, "ok", "",  # type: ignore[arg-type]
+        benchmark, params, {}, Placement(), "latency", "ns", "lower", None, "ok", "",  # type: ignore[arg-type]
         median=latency, ci_low=low, ci_high=high, cycles=latency, cycles_low=low, cycles_high=high,
         n=20, processes=1, evidence=(f"{benchmark}:{index}:0",),
     )  # fmt: skip

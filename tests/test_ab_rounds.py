@@ -16,7 +16,7 @@ from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.studies.ab import ab_outcome, ab_rounds
 from clmembench.studies.ab.ab_case import MAX_WORK_DIFFERENCE, Case, different_work
-from clmembench.studies.ab.ab_rounds import Side, conclude, find_cases, run_rounds
+from clmembench.studies.ab.ab_rounds import ABSide, conclude, find_cases, run_rounds
 from tests.builders import header, record, run, series
 
 FOUND = ProbeResult(FAKE_DEVICE_INFO.features, 1.0, "test", 1.0)
@@ -28,8 +28,8 @@ AXES = {
 SELECTION = Selection(suite="all", globs=("stream",), axes=AXES)
 
 
-def sides(changes: Mapping[str, Any] | None = None) -> tuple[Side, Side]:
-    return Side("A", FAKE_DEVICE_INFO, FOUND), Side("B", FAKE_DEVICE_INFO, FOUND, changes=changes or {})
+def sides(changes: Mapping[str, Any] | None = None) -> tuple[ABSide, ABSide]:
+    return ABSide("A", FAKE_DEVICE_INFO, FOUND), ABSide("B", FAKE_DEVICE_INFO, FOUND, changes=changes or {})
 
 
 class Script:
@@ -39,7 +39,7 @@ class Script:
         self.b_ns, self.started, self.asked, self.now = b_ns, [], [], 0.0
         self.status: dict[tuple[str, int], Record] = {}
 
-    def __call__(self, job: Any, side: Side, timeout_s: float) -> Script:
+    def __call__(self, job: Any, side: ABSide, timeout_s: float) -> Script:
         self.job, self.side = job, side
         return self
 

@@ -5,7 +5,7 @@ import pytest
 
 from clmembench.model import Answer
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
 from clmembench.studies.hierarchy.replacement.aged_traces import explaining_age_policies
 from clmembench.studies.hierarchy.replacement.cache_set import FifoSet, LruSet
@@ -23,7 +23,7 @@ SIX = ("LRU", "FIFO", "tree-PLRU", "NRU", "random", "way-weighted")
 
 def policy_of(answer, ways, noise=0.002):
     """What laps over one set say of its policy."""
-    asked, lines = ProbeCache(), SetLines(ways + EXTRA_LINES, WAY_BYTES)
+    asked, lines = ProbeSession(), SetLines(ways + EXTRA_LINES, WAY_BYTES)
     probe = LevelProbe(asked, ChaseLayout(), HitMissModel(HIT, MISS, noise * HIT))
     inquiry = probe_policy(probe, SetOfLevel(ways, lines, 32))
     found = replay(inquiry, lambda probes: [answer(one) for one in probes])["policy"]

@@ -10,7 +10,7 @@ from clmembench.analysis.derive import derive
 from clmembench.benchmarks import discovered
 from clmembench.gates.agreement import GATE, pairs
 from clmembench.gates.whole import judged_run
-from clmembench.model import Cause, Place, Quantity
+from clmembench.model import Cause, Placement, Quantity
 from clmembench.plan.sweep import benchmark_card
 from clmembench.report import render, terminal
 from clmembench.report.rows import judged_rows
@@ -138,7 +138,7 @@ def test_sets_that_a_cache_may_hold_are_another_quantity():
 
 def test_a_driver_that_claims_a_cores_cache_makes_no_memory_of_a_sockets():
     info = replace(CPU, cache_bytes=2 * MIB)
-    fast = replace(product(8.0, 2, nbytes=110 * MIB), place=Place())
+    fast = replace(product(8.0, 2, nbytes=110 * MIB), place=Placement())
     assert found(read(33.0), fast, info=info) == []
     assert {pair.contradicts for pair in found(product(1.0, 1, 128 * MIB), product(2.7, 2, 128 * MIB, 1), info=info)} == {False}
 
@@ -211,7 +211,7 @@ def product(gflop_s, units, nbytes=GIB, index=0):
     flops = 2 * nbytes // 12
     times = series([round(flops / gflop_s)] * 16, nbytes=nbytes, flops=flops, ops=1)
     times = replace(times, cpu_ns=tuple(units * t for t in times.host_ns))
-    return record("spmv", params, times, place=Place(units, tuple(range(units)), "compact"), index=index)
+    return record("spmv", params, times, place=Placement(units, tuple(range(units)), "compact"), index=index)
 
 
 def test_a_speed_up_above_the_number_of_units_is_explained_or_suspect():

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.model import Card, Metric, Place
+from clmembench.model import BenchmarkInfo, Metric, Placement
 from clmembench.report import study_figures
 from clmembench.report.figures import comparison_choice
 from clmembench.report.figures.aspects import aspects
-from clmembench.report.figures.comparison_data import PlotPoint, Series, compared_devices, eligible_devices
+from clmembench.report.figures.comparison_data import DrawnSeries, PlotPoint, compared_devices, eligible_devices
 from clmembench.report.figures.comparison_series import curve_series, placement_series
 from clmembench.report.figures.device_looks import look
 from clmembench.report.figures.device_rows import Shown
@@ -19,7 +19,9 @@ from clmembench.report.parts import parts
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope
 
-LINK = Card(3, "link", "Copies.", "somebody", (Metric("link_bandwidth", "GB/s", "nbytes", "rate", "higher"),), x="array_bytes")
+LINK = BenchmarkInfo(
+    3, "link", "Copies.", "somebody", (Metric("link_bandwidth", "GB/s", "nbytes", "rate", "higher"),), x="array_bytes"
+)
 CARDS = {"pchase": CHASE, "stream": STREAM, "transfer": LINK}
 FIGURES = [figure for group in CATALOGUE.values() for figure in group]
 LATENCY, CYCLES = CATALOGUE["Latency"]
@@ -33,7 +35,7 @@ def latency(kib, ns, **changes):
 
 def triad(gb_s, units=None, placement="", nbytes=1 << 30, **changes):
     times = [round(nbytes / gb_s)] * 16
-    place = Place(units, tuple(range(units)) if placement else (), placement) if units else Place()
+    place = Placement(units, tuple(range(units)) if placement else (), placement) if units else Placement()
     params = {"op": "triad", "dtype": "double", "array_bytes": nbytes}
     return record("stream", params, series(times, nbytes=nbytes), place=place, **changes)
 
@@ -164,7 +166,7 @@ def test_published_values_have_places_of_their_own_units_scaled_and_are_never_jo
 
 
 def test_of_40_devices_8_have_a_name_and_the_others_are_grey_and_named_in_words():
-    lines = [Series(f"device {n}", n, (PlotPoint(1, n + 1, n + 1, n + 1),)) for n in range(40)]
+    lines = [DrawnSeries(f"device {n}", n, (PlotPoint(1, n + 1, n + 1, n + 1),)) for n in range(40)]
     named = comparison_choice.named_series(lines)
     assert [one.number for one in named] == [0, 6, 11, 17, 22, 28, 33, 39]  # lowest, highest and equal steps between
     assert comparison_choice.named_series(lines[:8]) == lines[:8]

@@ -15,7 +15,7 @@ from clmembench.studies.hierarchy.curve.size_by_turning import confirmed_size
 from clmembench.studies.hierarchy.geometry.level_geometry import without_contradiction
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 from tests.truths import hashed
 
@@ -29,7 +29,9 @@ def test_frames_that_collide_by_chance_are_no_level(seed: int) -> None:
     caches = (Cache(plain(64, 8, 64), 64, 3), Cache(hashed(4096, 4, 64), 64, 21, frame_bytes=4 * KIB))
     device = Machine("frames", {"global": Path(caches, 115)}, Noise(lap_relative=0.003), seed, one_arena=True)
     sets = WorkingSets(64, KIB, 64 * MIB, 16 * MIB)
-    found = replay(measure_curve(ProbeCache(), ChaseLayout(block_bytes=BLOCK), sets), lambda ps: [device.answer(p) for p in ps])
+    found = replay(
+        measure_curve(ProbeSession(), ChaseLayout(block_bytes=BLOCK), sets), lambda ps: [device.answer(p) for p in ps]
+    )
     assert found is not None
     assert [step.hit for step in found.steps] == [pytest.approx(3, rel=0.03), pytest.approx(21, rel=0.03)]
     assert all(step.flat for step in found.steps)
@@ -78,7 +80,7 @@ def blocks_answer(cycles: Callable[[int, int], float]) -> Callable[[list[Probe]]
 )
 def test_a_prefetcher_shows_in_blocks_of_other_sizes(cycles: Callable[[int, int], float], penalty: float, free: bool) -> None:
     asked = free_of_prefetching(
-        ProbeCache(), ChaseLayout(block_bytes=BLOCK), PlateauPoint(4 * MIB, 64), BlockTranslation(256 * KIB, penalty)
+        ProbeSession(), ChaseLayout(block_bytes=BLOCK), PlateauPoint(4 * MIB, 64), BlockTranslation(256 * KIB, penalty)
     )
     assert replay(asked, blocks_answer(cycles)) is free
 
@@ -96,7 +98,7 @@ def test_a_prefetcher_whose_gain_a_translation_would_explain_shows_in_sparse_lap
         return [Answer(probe, value, value, value) for probe, value in zip(probes, values, strict=True)]
 
     point, translation = PlateauPoint(4 * MIB, 64), BlockTranslation(256 * KIB, 15.0)
-    asked = free_of_prefetching(ProbeCache(shared=shared), ChaseLayout(block_bytes=BLOCK), point, translation)
+    asked = free_of_prefetching(ProbeSession(shared=shared), ChaseLayout(block_bytes=BLOCK), point, translation)
     assert replay(asked, answers) is free
 
 
@@ -119,7 +121,7 @@ def test_two_lower_bounds_that_agree_are_the_size(policy: str, sets: int, low: f
     true = sets * 8 * 64
     step = CurveStep(10.0, 10.0, 100.0, 4 * true // 5, 11 * true // 10, 5 * true // 4, noise=0.001)
     size = undetermined_finding("size_bytes", "only a lower bound", low=low * true)
-    asked = confirmed_size(ProbeCache(), ChaseLayout(), step, 64, (0.0, 0.0), 8 * MIB, size)
+    asked = confirmed_size(ProbeSession(), ChaseLayout(), step, 64, (0.0, 0.0), 8 * MIB, size)
     found = replay(asked, lambda probes: [device.answer(probe) for probe in probes])
     assert found.status == status
     if status == "ok":

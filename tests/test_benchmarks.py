@@ -13,7 +13,7 @@ import pytest
 from clmembench.benchmarks import discovered, headline_bytes, line_bytes, named, work_group_sizes
 from clmembench.benchmarks.pchase import random_cycle
 from clmembench.benchmarks.stream import input_value
-from clmembench.model import Axis, Benchmark, Launch, Local, Map, Metric, Overlap, Place, Skip, Slope, Work
+from clmembench.model import Axis, Benchmark, Launch, Local, Map, Metric, Overlap, Placement, Skip, Slope, Work
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection, suites
 from clmembench.runtimes import runtime
@@ -112,7 +112,7 @@ def test_every_value_of_an_axis_is_a_point_of_its_suite(name, info, suite):
     axes = {**benchmark.axes, **((benchmark.quick or {}) if suite == "quick" else {})}
     plain = {n: set(a.values(info)) for n, a in axes.items() if not a.tuning and not a.per_octave}
     info = replace(info, features=info.features | {"nontemporal"})
-    asked = [p for p in walked(sweep.explore(benchmark, info, Selection(suite=suite))) if p.place == Place()]
+    asked = [p for p in walked(sweep.explore(benchmark, info, Selection(suite=suite))) if p.place == Placement()]
     assert {n: {p.params[n] for p in asked} for n in plain} == plain
 
 

@@ -5,7 +5,7 @@ import pytest
 from clmembench.studies.hierarchy.geometry.cache_bits import with_sets_by_bits
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry, StrideLimits
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 LINE, HIT, MISS = 128, 47.0, 200.0
@@ -16,7 +16,7 @@ def told(second, counts, told_bits=(7,), policy="LRU", nearer="LRU", most_bytes=
     first = Cache(plain(8, 24, LINE), LINE, 5.0, nearer)
     behind = Cache(second, LINE, HIT, policy, frame_bytes=frame_bytes)
     device = Machine("test", {"global": Path((first, behind), MISS)}, Noise(lap_relative=0.001), 3)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(HIT, MISS, 0.1))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(HIT, MISS, 0.1))
     sets = SetGeometry((), told_bits, None, "a nearer level holds them")
     limits = StrideLimits(most_bytes, most_bytes, 1 << 20, 5.0)
     return replay(
@@ -73,7 +73,7 @@ def test_frames_are_no_sets(frame, sets, counts, bits, policy):
 
 def test_nothing_is_asked_that_was_told_or_has_no_room():
     asked = SetGeometry((), (7,), 8)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(HIT, MISS, 0.1))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(HIT, MISS, 0.1))
     limits = StrideLimits(512 * MIB, 512 * MIB, 1 << 20)
     assert replay(with_sets_by_bits(probe, LINE, (2048, 2050), asked, limits), lambda _: pytest.fail("asked")) == asked
     gap = SetGeometry((), (7, 9), None, "a gap")

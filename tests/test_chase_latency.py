@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.model import ClockReading, Pattern, Place, Probe, Record, Trace
+from clmembench.model import ClockReading, Pattern, Placement, Probe, Record, Trace
 from clmembench.studies.hierarchy import chase_latency
 from tests.builders import clock, record, series
 
@@ -46,7 +46,7 @@ def test_the_mean_over_laps_is_in_cycles_of_the_core_and_names_its_record():
 
 
 def test_a_further_process_is_told_apart():
-    assert chase_latency.answer(lap(15.0, index=7, process=2, place=Place()), LAP).evidence == ("chase:7/2",)
+    assert chase_latency.answer(lap(15.0, index=7, process=2, place=Placement()), LAP).evidence == ("chase:7/2",)
 
 
 @pytest.mark.parametrize("unknown", [None, clock(2.0, None)], ids=["no reading", "cycles not known"])

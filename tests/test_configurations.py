@@ -9,7 +9,7 @@ import pytest
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
 from clmembench.measure import runner
 from clmembench.measure.job import ProbeResult
-from clmembench.model import Place, Point, Record, Tuned, Work
+from clmembench.model import Placement, Point, Record, Tuned, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -61,7 +61,7 @@ def test_a_stored_shape_is_taken_without_a_trial_and_says_so():
 def test_a_stored_shape_that_fails_is_searched_around_and_its_record_stays():
     def answer(point: Point) -> Record:
         status = "failed" if point.params["width"] == 4 else "ok"
-        return Record("shaped", 1, point.params, Place(), 0, status, "no registers", role=point.role)
+        return Record("shaped", 1, point.params, Placement(), 0, status, "no registers", role=point.role)
 
     selection = Selection(tuning=(SMALL,), isolated=False, axes={"op": ("copy",), "n": (64,)})
     points = walked(sweep.explore(shaped, ABLE, selection), answer)
@@ -141,7 +141,7 @@ def test_suite_quick_takes_what_its_own_short_search_would_not_find():
 def test_on_fewer_compute_units_a_stored_shape_begins_the_search_and_the_study_is_in_it():
     cpu = replace(ABLE, kind="cpu")
     points = asked(SMALL, info=cpu, isolated=True)
-    study = [p for p in points if p.place != Place()]
+    study = [p for p in points if p.place != Placement()]
     assert study and {(p.params["width"], p.params["order"]) for p in study} == {(4, "block")}
     halved = [p for p in asked(SMALL, info=cpu, isolated=True, axes={"compute_units": (4,)}) if p.params["n"] == 64]
     assert next((p.role, p.params["width"]) for p in halved if p.params["op"] == "copy") == ("tune", 4)

@@ -9,7 +9,7 @@ from clmembench.analysis.derive import derive
 from clmembench.analysis.findings import measured_finding
 from clmembench.cli import app
 from clmembench.gates.whole import judged_run
-from clmembench.model import CacheLevel, Card, Hierarchy, Metric, TlbLevel
+from clmembench.model import BenchmarkInfo, CacheLevel, Hierarchy, Metric, TlbLevel
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy import from_runs
 from clmembench.studies.hierarchy.consistency import across, conflicts, same_device
@@ -24,7 +24,7 @@ from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 
 IDS = ("chase:1", "chase:2")
 CPU = device("Xeon", kind="cpu", cache_bytes=480 * MIB, host_mem_bytes=8 << 30, max_alloc_bytes=2 << 30)
-READ = Card(
+READ = BenchmarkInfo(
     1,
     "access",
     "Reads.",

@@ -10,7 +10,7 @@ from clmembench.gates.cpu_share import is_disturbed
 from clmembench.gates.whole import judged_values
 from clmembench.measure.repeats import MAX_WAIT_S, Repeats
 from clmembench.measure.timed_work import TimedWork
-from clmembench.model import Call, Copy, Launch, Place, Work
+from clmembench.model import Call, Copy, Launch, Placement, Work
 from clmembench.plan.budget import Deadline
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, device, header, record, run, series, slope
 
@@ -105,7 +105,7 @@ def test_a_quota_below_the_units_at_work_makes_them_suspect(quota, remedy):
 
 
 def test_the_remedy_for_a_limit_gives_values():
-    placed = copy(used=1.0, busy=1, place=Place(1, (0,), "compact"), **QUIET)
+    placed = copy(used=1.0, busy=1, place=Placement(1, (0,), "compact"), **QUIET)
     for host in ({"usable_cpus": 1}, {"cpu_limit": 1.0}):
         assert judged(placed, host).status == "ok"
 

@@ -11,7 +11,7 @@ from clmembench.studies.hierarchy.eviction.crowd_sets import CrowdLevel, sets_by
 from clmembench.studies.hierarchy.eviction.set_units import line_of_sets, sector_of_set
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
 from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
 from tests.simulated import KIB, Cache, Machine, Noise, Path, Sets, plain
@@ -32,7 +32,7 @@ def machine(sets, ways, policy="LRU"):
 
 
 def level(sets, ways):
-    return CrowdLevel(ProbeCache(), "global", LINE, 62.0, 0.6 * sets * ways * LINE, 16 * KIB, 1 << 30, LINE)
+    return CrowdLevel(ProbeSession(), "global", LINE, 62.0, 0.6 * sets * ways * LINE, 16 * KIB, 1 << 30, LINE)
 
 
 def answers(device):
@@ -61,7 +61,7 @@ def test_two_places_of_one_line_are_not_two_lines_of_a_set():
     noise = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001)
     paths = {"global": Path((Cache(plain(32, 8, LINE), LINE, 5.0), cache), 100.0)}
     device = Machine("test", paths, noise, 7, one_arena=True)
-    tested = CrowdLevel(ProbeCache(), "global", LINE, 62.0, 0.6 * cache.size_bytes, 16 * KIB, 1 << 30, 128)
+    tested = CrowdLevel(ProbeSession(), "global", LINE, 62.0, 0.6 * cache.size_bytes, 16 * KIB, 1 << 30, 128)
     found = replay(sets_by_crowds(tested), answers(device))
     assert [len({line // 128 for line in lines}) for lines in found] == [5, 5] == [len(lines) for lines in found]
 
@@ -98,7 +98,7 @@ def bare(policy="LRU", line=LINE, sector=LINE):
     cache = Cache(hashed(256, 16, line), line, 25.0, policy, sector, frame_bytes=4096)
     noise = Noise(jitter_cycles=1.0, quantum_cycles=1.0, outliers=0.001, lap_relative=0.001)
     device = Machine("test", {"global": Path((cache,), 100.0)}, noise, 7, one_arena=True)
-    return device, CrowdLevel(ProbeCache(), "global", line, 62.0, 0.6 * cache.size_bytes, 0.0, 1 << 30, line)
+    return device, CrowdLevel(ProbeSession(), "global", line, 62.0, 0.6 * cache.size_bytes, 0.0, 1 << 30, line)
 
 
 @pytest.mark.parametrize("policy", ["LRU", "FIFO"])

@@ -6,7 +6,7 @@ from clmembench.studies.hierarchy.eviction.dense_pool import find_dense_sets
 from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets, find_another_line
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
-from clmembench.studies.hierarchy.probes.probing import ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ProbeSession
 from tests.hierarchies import uneven
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
@@ -25,7 +25,7 @@ def behind(policy="LRU", nearer=NEARER, sets=HASHED, frame_bytes=0, tlbs=(), noi
 
 
 def found_in(device, noise=0.001, reach=1 << 30, page=0, miss=100.0):
-    probe = LineProbe(ProbeCache(), "global", 25.0, miss, 5.0, noise, LINE, 5.0, 102, 0, page, reach_bytes=reach)
+    probe = LineProbe(ProbeSession(), "global", 25.0, miss, 5.0, noise, LINE, 5.0, 102, 0, page, reach_bytes=reach)
     return replay(find_dense_sets(probe, 8 * KIB, 64 * MIB), answers(device))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.analysis.derive import derive, derive_point, values_of
-from clmembench.model import Card, Metric, Place, Run
+from clmembench.model import BenchmarkInfo, Metric, Placement, Run
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 
 
@@ -140,7 +140,7 @@ def test_a_benchmark_that_the_header_lacks_is_left_out():
 def test_a_metric_speaks_only_of_its_parameter_values():
     read = Metric("read", "GB/s", "nbytes", "rate", "higher", only={"op": ("read", "dot")})
     write = Metric("write", "GB/s", "nbytes", "rate", "higher", only={"op": ("write",)})
-    card = Card(1, "memory", "", "", (read, write))
+    card = BenchmarkInfo(1, "memory", "", "", (read, write))
     work = series([100] * 8, nbytes=1000)
     records = [record("both", {"op": op}, work) for op in ("read", "write", "dot")]
     found = derive(run(records, header(cards={"both": card})))
@@ -148,7 +148,7 @@ def test_a_metric_speaks_only_of_its_parameter_values():
 
 
 def test_a_point_that_no_metric_speaks_of_has_no_number():
-    card = Card(1, "memory", "", "", (replace(BANDWIDTH, only={"op": ("read",)}),))
+    card = BenchmarkInfo(1, "memory", "", "", (replace(BANDWIDTH, only={"op": ("read",)}),))
     found = derive_point([record("both", {"op": "write"}, series([100] * 8, nbytes=1000))], card)
     assert all(d.median is None for d in found)
 
@@ -161,7 +161,7 @@ def test_a_skipped_point_that_no_metric_speaks_of_stays_skipped_with_its_reason(
 
 
 def test_a_point_has_every_metric_its_works_speak_of():
-    card = Card(1, "memory", "", "", (BANDWIDTH, COST))
+    card = BenchmarkInfo(1, "memory", "", "", (BANDWIDTH, COST))
     both, one = series([1000] * 8, nbytes=1000, ops=1), series([1000] * 8, ops=1)
     assert [d.metric for d in derive_point([record("x", {}, both)], card)] == ["bandwidth", "cost"]
     assert [d.metric for d in derive_point([record("x", {}, one)], card)] == ["cost"]
@@ -182,7 +182,7 @@ def test_the_order_of_parameters_does_not_part_processes():
 
 def test_places_are_points_of_their_own():
     work = series([100] * 8, nbytes=1000)
-    records = [record("stream", {}, work), record("stream", {}, work, place=Place(compute_units=1))]
+    records = [record("stream", {}, work), record("stream", {}, work, place=Placement(compute_units=1))]
     assert [d.place.compute_units for d in derive(run(records))] == [None, 1]
 
 
@@ -309,7 +309,7 @@ def test_points_come_in_the_order_of_their_plan_however_they_were_measured():
 
 
 RATE = Metric("throughput", "Gop/s", "ops", "slope_rate", "higher", times="items")
-ATOMIC = Card(1, "sync", "Atomics.", "Razzaq et al. 2016", (LATENCY, RATE), x="items")
+ATOMIC = BenchmarkInfo(1, "sync", "Atomics.", "Razzaq et al. 2016", (LATENCY, RATE), x="items")
 
 
 def contest(near, far, items=4, **changes):
@@ -341,7 +341,7 @@ def test_a_slope_that_may_be_0_has_no_rate():
 
 def test_a_place_is_among_the_parameters_and_keeps_points_apart():
     works = [series([100] * 8, nbytes=1000)]
-    places = [Place(), Place(1, (0,), "compact"), Place(2, (0, 1), "compact"), Place(2, (0, 2), "scatter")]
+    places = [Placement(), Placement(1, (0,), "compact"), Placement(2, (0, 1), "compact"), Placement(2, (0, 2), "scatter")]
     records = [record("stream", {"op": "copy"}, *works, place=place) for place in places]
     on_gpu = derive(run(records))
     assert dict(on_gpu[1].params) == {"op": "copy", "work_groups": 1, "placement": "compact"}

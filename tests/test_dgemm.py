@@ -11,7 +11,7 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.measure import sampling
-from clmembench.model import Local, Place, Skip
+from clmembench.model import Local, Placement, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
@@ -207,7 +207,7 @@ def test_single_has_no_matrix_instructions_and_who_names_a_size_is_told_once():
 @pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (FAKE_DEVICE_INFO, 8192)], ids=["cpu", "gpu"])
 def test_few_shapes_are_tried_unasked(info, n):
     # the first is the likely best, and each one costs a compilation
-    tried = [p for p in walked(sweep.explore(discovered()["dgemm"], info, Selection())) if p.place == Place()]
+    tried = [p for p in walked(sweep.explore(discovered()["dgemm"], info, Selection())) if p.place == Placement()]
     points = [p for p in tried if p.params["n"] == n and p.params["dtype"] == "double"]
     likely = {"portable": ("6x8", "8x8"), "ptx": ("64x32",)}
     variants = {v: [p for p in points if p.params["variant"] == v] for v in DGEMM._variants(info)}

@@ -9,7 +9,7 @@ from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hiera
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes import random_pages
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import TRUTHS
 
@@ -151,7 +151,7 @@ def steady(hit, miss, capacity):
 @pytest.mark.parametrize("guesses", [(), (64,), (3, 900)])
 def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
     inquiry, answer = (
-        find_capacity(LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(1.0, 9.0, 0.01)), 64, 2000, guesses),
+        find_capacity(LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(1.0, 9.0, 0.01)), 64, 2000, guesses),
         steady(1.0, 9.0, capacity),
     )
     try:
@@ -164,7 +164,7 @@ def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
 
 
 def searched(answer, guesses=(), most=2000):
-    inquiry = find_capacity(LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(4.0, 14.0, 0.004)), 64, most, guesses)
+    inquiry = find_capacity(LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(4.0, 14.0, 0.004)), 64, most, guesses)
     return replay(inquiry, each(answer))
 
 
@@ -228,7 +228,7 @@ def test_a_ramp_gives_bounds_around_the_true_size_and_none_where_it_is_another_l
 
 
 def test_a_probe_is_asked_once():
-    asked, count = ProbeCache(), 0
+    asked, count = ProbeSession(), 0
     inquiry = asked.all([Probe(Pattern("random", 4, 64))] * 3)
     probes = next(inquiry)
     count += len(probes)

@@ -22,7 +22,7 @@ from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
 from clmembench.studies.hierarchy.probes.page_probe import PageCountLimits
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.tlb.tlb import PAGE_LINES, measure_tlbs
 from tests.hierarchies import uneven
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -43,7 +43,7 @@ def line_probe(device, level=0, noise=0.001):
     cycles = [*(cache.hit_cycles for cache in caches), device.paths["global"].memory_cycles]
     held = caches[0].size_bytes // caches[0].line_bytes * 4 // 5
     before = cycles[level - 1] if level else 0.0
-    return LineProbe(ProbeCache(), "global", cycles[level], cycles[level + 1], before, noise, 64, cycles[0], held)
+    return LineProbe(ProbeSession(), "global", cycles[level], cycles[level + 1], before, noise, 64, cycles[0], held)
 
 
 def hashed(sets, ways, low=6):
@@ -133,7 +133,7 @@ def test_laps_that_turn_round_tell_the_capacity_behind_random_frames(policy, sha
     device = machine(Cache(plain(512, 8, 64), 64, 20.0, policy, frame_bytes=4096), memory=120.0)
     step = CurveStep(20.0, 20.0, 120.0, 128 * KIB, 256 * KIB, 384 * KIB, True, 0.001)
     turned = replay(
-        turn_round(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB), answers(device)
+        turn_round(ProbeSession(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB), answers(device)
     )
     assert turned.misses_all
     assert turned.recent_bytes() == pytest.approx(share * 256 * KIB, rel=0.02)
@@ -143,7 +143,7 @@ def test_random_victims_leave_a_share_of_hits_that_tells_the_capacity():
     device = machine(Cache(plain(512, 8, 64), 64, 20.0, "random", frame_bytes=4096), memory=120.0)
     step = CurveStep(20.0, 20.0, 120.0, 128 * KIB, 256 * KIB, 384 * KIB, True, 0.001)
     turned = replay(
-        turn_round(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB, True), answers(device)
+        turn_round(ProbeSession(), ChaseLayout(block_bytes=128 * KIB), step, 64, (0.0, 0.0), 512 * MIB, True), answers(device)
     )
     assert not turned.misses_all
     assert turned.random_bytes(8) == pytest.approx(256 * KIB, rel=0.09)
@@ -164,7 +164,7 @@ def test_a_tlb_is_told_by_two_orders_of_the_same_lines_where_their_caches_overfl
         tlbs=(Tlb(Sets((40,)), 64 * KIB, 12.0, policy),),
     )  # fmt: skip
     chase = ChaseLayout(shift_bytes=64, control_bytes=64, page_lines=PAGE_LINES)
-    (tlb,) = replay(measure_tlbs(ProbeCache(), chase, PageCountLimits(512 * MIB, 0.001)), answers(device))
+    (tlb,) = replay(measure_tlbs(ProbeSession(), chase, PageCountLimits(512 * MIB, 0.001)), answers(device))
     assert (tlb.page.nbytes, tlb.tags.fits) == (64 * KIB, 40)
     assert math.fsum(tlb.penalties) / len(tlb.penalties) == pytest.approx(12.0, rel=0.05)
 
@@ -175,7 +175,7 @@ def test_caches_without_a_tlb_show_none():
         noise=Noise(lap_relative=0.004),
     )  # fmt: skip
     chase = ChaseLayout(shift_bytes=64, control_bytes=64, page_lines=PAGE_LINES)
-    assert replay(measure_tlbs(ProbeCache(), chase, PageCountLimits(256 * MIB, 0.004)), answers(device)) == []
+    assert replay(measure_tlbs(ProbeSession(), chase, PageCountLimits(256 * MIB, 0.004)), answers(device)) == []
 
 
 def test_lines_of_far_slices_are_no_eviction_set():
@@ -190,7 +190,7 @@ def test_lines_of_far_slices_are_no_eviction_set():
 
     every = np.arange(4096) * 65536
     far = every[slices(every) >= 60].tolist()
-    probe = LineProbe(ProbeCache(), "global_cg", 282.0, 516.0, 0.0, 0.0013, 128, 32.0, 1400, 16, 16 * MIB)
+    probe = LineProbe(ProbeSession(), "global_cg", 282.0, 516.0, 0.0, 0.0013, 128, 32.0, 1400, 16, 16 * MIB)
     found = replay(reduce_pool(probe, far, (6, 12, 24), 1000), lambda probes: [answered(one) for one in probes])
     assert isinstance(found, str)
 
@@ -205,7 +205,7 @@ def test_lines_of_far_slices_are_no_eviction_set():
     ],
 )
 def test_as_many_lines_as_a_tlb_has_entries_may_overflow_that(ways, apart, entries, reach, doubted):
-    probe = LineProbe(ProbeCache(), "global", 35.0, 111.0, 0.0, 0.003, 64, 35.0, 64, entries, 4 * KIB, reach_bytes=reach)
+    probe = LineProbe(ProbeSession(), "global", 35.0, 111.0, 0.0, 0.003, 64, 35.0, 64, entries, 4 * KIB, reach_bytes=reach)
     lines = tuple(apart * number for number in range(ways + 1))
     assert EvictionSets(probe, (lines,), ((),), apart).may_overflow_tlb is doubted
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from clmembench.model import Place, Run
+from clmembench.model import Placement, Run
 from clmembench.report import render, rows, terminal
 from clmembench.report.markdown_page import render_markdown
 from clmembench.report.page import render_html
@@ -58,7 +58,7 @@ def small() -> list[str]:
     ]
     found += [record("barrier", {"wg": n}, series([90] * 8, ops=9), series([190] * 8, ops=27)) for n in (32, 64)]
     found += [
-        record("triad", {"op": "triad", "wg": 64}, series([9] * 8, nbytes=9, busy=n), place=Place(n, (0,), "compact", 1))
+        record("triad", {"op": "triad", "wg": 64}, series([9] * 8, nbytes=9, busy=n), place=Placement(n, (0,), "compact", 1))
         for n in (1, 2)
     ]
     found += [record("stream", {"op": s}, status=s, reason="because") for s in ("skipped", "failed", "wrong")]
@@ -69,7 +69,7 @@ def small() -> list[str]:
 LINES = [json.loads(line) for line in small()]
 
 
-PLACED = (Place(), Place(1), Place(2))
+PLACED = (Placement(), Placement(1), Placement(2))
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ import pytest
 from clmembench.model import Answer, Probe
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 # cycles at working sets in MiB, as measured on an H200 through OpenCL; below 25 MiB the near part, and the L1
@@ -32,7 +32,7 @@ def measured(seed: int, sets: WorkingSets) -> LatencyCurve:
         value *= float(rng.normal(1, 0.01 if size > 24 else 0.003))
         return Answer(probe, value, 0.998 * value, 1.002 * value, "cycles", value / 1.98)
 
-    found = replay(measure_curve(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), sets), lambda ps: [answer(p) for p in ps])
+    found = replay(measure_curve(ProbeSession(), ChaseLayout(block_bytes=128 * KIB), sets), lambda ps: [answer(p) for p in ps])
     assert found is not None
     return found
 
@@ -61,7 +61,7 @@ def test_far_part_of_a_simulated_device() -> None:
     device = Machine("far-part", {"global": path}, Noise(lap_relative=0.002), 3, one_arena=True)
     sets = replace(SETS, first_bytes=16 * MIB, flat_from_bytes=160 * MIB, last_bytes=320 * MIB)
     found = replay(
-        measure_curve(ProbeCache(), ChaseLayout(block_bytes=128 * KIB), sets), lambda ps: [device.answer(p) for p in ps]
+        measure_curve(ProbeSession(), ChaseLayout(block_bytes=128 * KIB), sets), lambda ps: [device.answer(p) for p in ps]
     )
     assert found is not None
     near, far = found.steps

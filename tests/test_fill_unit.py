@@ -5,7 +5,7 @@ import pytest
 from clmembench.model import Answer
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import PAIR_DISTANCES_BYTES, find_fill_unit
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 
 HIT, MISS = 280.0, 510.0
 
@@ -18,7 +18,7 @@ def found(second):
         mean = (MISS + costs[probe.pattern.block_bytes]) / 2
         return Answer(probe, mean, mean, mean, evidence=("a",))
 
-    probe = LevelProbe(ProbeCache(), ChaseLayout(space="global_cg"), HitMissModel(HIT, MISS, 0.5))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(space="global_cg"), HitMissModel(HIT, MISS, 0.5))
     return replay(find_fill_unit(probe, 30 << 20), lambda probes: [answer(one) for one in probes])
 
 
@@ -49,6 +49,6 @@ def test_a_level_in_between_that_costs_little_beside_a_miss_is_no_hit():
         mean = (300.0 + costs[probe.pattern.block_bytes]) / 2
         return Answer(probe, mean, mean, mean, evidence=("a",))
 
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(4.0, 300.0, 0.004))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(4.0, 300.0, 0.004))
     told = replay(find_fill_unit(probe, 32 << 10), lambda probes: [answer(one) for one in probes])
     assert (told.nbytes, told.least) == (None, 64)

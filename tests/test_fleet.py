@@ -154,6 +154,6 @@ def test_a_worker_that_dies_while_others_are_started_leaves_none_behind(monkeypa
 
     monkeypatch.setattr(digests, "ProcessPoolExecutor", Broken)
     before = set(active_children())
-    with pytest.raises(digests.WorkerError, match="ended from outside"):
+    with pytest.raises(digests.ReaderError, match="ended from outside"):
         list(digests.digests([tmp_path / "r.jsonl"], False, 2))
     assert set(active_children()) == before

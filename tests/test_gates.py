@@ -9,7 +9,7 @@ import pytest
 from clmembench.analysis.derive import derive
 from clmembench.gates.point import GATES, judged
 from clmembench.gates.whole import CROSS_POINT_GATES, SINGLE_VALUE_GATES, judged_run
-from clmembench.model import Card, Metric, Place
+from clmembench.model import BenchmarkInfo, Metric, Placement
 from clmembench.report.rows import row_object, rows
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
@@ -221,7 +221,7 @@ def test_a_point_that_fails_a_gate_is_no_value_in_any_of_its_rows():
 @pytest.mark.parametrize(("used", "gate"), [(2.0, ""), (1.9, ""), (1.0, "cores"), (2.5, "cores")])
 def test_as_many_compute_units_are_used_as_were_asked_for(used, gate):
     times = series([10**6] * 8, nbytes=10**6, busy=2, cpu_ns=(round(used * 10**6),) * 8)
-    one = record("stream", {"op": "copy"}, times, place=Place(2, (0, 1), "compact"))
+    one = record("stream", {"op": "copy"}, times, place=Placement(2, (0, 1), "compact"))
     assert gates_of(run([one], header(device(kind="cpu")))) == {"copy": gate}
     assert gates_of(run([one], header(device(kind="gpu")))) == {"copy": ""}  # a GPU's work takes no CPU time
 
@@ -269,7 +269,7 @@ def test_a_level_does_not_count_what_failed_a_gate():
     ],
 )
 def test_more_work_takes_no_less_time(times_us, suspect):
-    card = Card(1, "compute", "Sums.", "somebody", (replace(BANDWIDTH, peak=None),), x="n")
+    card = BenchmarkInfo(1, "compute", "Sums.", "somebody", (replace(BANDWIDTH, peak=None),), x="n")
     points = [record("sum", {"n": 1 << k}, series([1000 * us] * 8, nbytes=8 << k)) for k, us in enumerate(times_us)]
     found = gates_of(run(points, header(cards={"sum": card})))
     assert {n for n, gate in found.items() if gate == "sizes"} == suspect
@@ -308,7 +308,7 @@ def test_a_clock_reading_that_is_none_is_a_move_and_no_clock():
 
 
 def test_sizes_that_are_close_do_not_hide_a_contradiction_of_others():
-    card = Card(1, "compute", "Sums.", "somebody", (replace(BANDWIDTH, peak=None),), x="n")
+    card = BenchmarkInfo(1, "compute", "Sums.", "somebody", (replace(BANDWIDTH, peak=None),), x="n")
     times = ((4096, 10**5), (5000, 10**4), (16384, 10**4))
     points = [record("sum", {"n": n}, series([ns] * 8, nbytes=8 * n)) for n, ns in times]
     assert gates_of(run(points, header(cards={"sum": card})))[4096] == "sizes"
@@ -348,7 +348,7 @@ def judged_rate(metric: Metric, amount: float, ns: int, suite: str = "memory", c
     ends = [series([ns] * 8, clock=clock, queue_ns=(ns,) * 8, submit_ns=(ns,) * 8, **amounts)]
     if metric.form.startswith("slope"):
         ends.append(series([3 * ns] * 8, clock=clock, **{name: 3 * n for name, n in amounts.items()}))
-    card = Card(1, suite, "", "", (metric,))
+    card = BenchmarkInfo(1, suite, "", "", (metric,))
     one = run([record("mine", {}, *ends)], header(device(**claims), {"mine": card}))
     (value,) = derive(judged_run(one, None))
     return value
@@ -383,7 +383,7 @@ def test_a_rate_that_no_hardware_reaches_is_suspect_without_a_sheet(metric, amou
 @pytest.mark.parametrize("amount", ["nbytes", "flops"])
 def test_what_a_pass_is_said_to_do_is_judged_whatever_the_metric_is(amount):
     times = replace(series([10**6] * 8, ops=1000, nbytes=10**6), flops=10**6)
-    card = Card(1, "memory", "", "", (RATES["each"],))
+    card = BenchmarkInfo(1, "memory", "", "", (RATES["each"],))
     for said, status in ((10**6, "ok"), (2**62, "suspect")):
         one = run([record("mine", {}, replace(times, **{amount: said}))], header(cards={"mine": card}))
         assert {v.status for v in derive(judged_run(one, None))} == {status}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.model import Cause, Finding, Place
+from clmembench.model import Cause, Finding, Placement
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.report import render
@@ -361,7 +361,7 @@ def skipped_values(cause, reason, where=lambda v: True):
         for point in walked(sweep.explore(discovered()[name], FAKE_DEVICE_INFO, Selection()))[:4000]:
             blank = value(name, dict(point.params), 1.0, 0.0, status="skipped", reason=reason, cause=cause)
             blank = replace(blank, median=None, ci_low=None, ci_high=None, cycles=None, cycles_low=None, cycles_high=None)
-            found += [blank] if point.place == Place() and where(blank) else []
+            found += [blank] if point.place == Placement() and where(blank) else []
     return found
 
 

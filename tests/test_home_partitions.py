@@ -14,7 +14,7 @@ from clmembench.model.address_patterns import MIN_PAGE_BYTES, scan_offsets, time
 from clmembench.studies.hierarchy.levels.home_partitions import FarPartition, measure_far_partition
 from clmembench.studies.hierarchy.levels.residence import Residence, ScannedLevel, measure_residence
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ProbeSession
 from tests.simulated import KIB
 
 LINE, SETS, WAYS = 128, 128, 16
@@ -70,7 +70,7 @@ class TwoPartitions:
 
 
 def measured(device: TwoPartitions) -> tuple[Residence, FarPartition | str]:
-    level = ScannedLevel(ProbeCache(), "global_cg", LINE, HIT, 390.0, 220.0, 200 * KIB, 0, 1 << 30)
+    level = ScannedLevel(ProbeSession(), "global_cg", LINE, HIT, 390.0, 220.0, 200 * KIB, 0, 1 << 30)
 
     def answers(probes: Sequence[Probe]) -> list[Answer]:
         return [device.answer(probe) for probe in probes]

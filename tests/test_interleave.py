@@ -13,7 +13,7 @@ import pytest
 from clmembench.benchmarks import axis, benchmark, discovered
 from clmembench.cli import app
 from clmembench.measure.runner import _in_measuring_order
-from clmembench.model import Metric, Place, Point, Record, Work
+from clmembench.model import Metric, Placement, Point, Record, Work
 from clmembench.plan import interleave
 from clmembench.plan.selection import Selection
 from clmembench.results import jsonl
@@ -124,7 +124,9 @@ def test_a_reference_that_is_not_here_after_all_costs_one_process():
 
 def test_later_rounds_are_of_the_leaders_the_portable_and_those_in_the_references_format():
     speeds = {"fast": 100, "near": 90, "csr_slow": 30, "csr_slower": 20, "slow": 60, "none": 10}
-    points = [Point("ours", {"n": 1, "variant": v}) for v in speeds] + [Point("ours", {"n": 1, "variant": "slow"}, Place(1))]
+    points = [Point("ours", {"n": 1, "variant": v}) for v in speeds] + [
+        Point("ours", {"n": 1, "variant": "slow"}, Placement(1))
+    ]
 
     def answered(point, process):
         work = series([1000] * 8, nbytes=speeds.get(point.params.get("variant"), 50))
@@ -152,7 +154,7 @@ def test_the_inner_plan_is_told_of_its_own_records_alone():
 
 
 def test_what_a_reference_does_not_know_it_is_not_asked():
-    points = [Point("ours", {"n": 1, "variant": "fast"}), Point("ours", {"n": 1, "variant": "portable"}, Place(1))]
+    points = [Point("ours", {"n": 1, "variant": "fast"}), Point("ours", {"n": 1, "variant": "portable"}, Placement(1))]
     batches = asked(interleave.interleave_peers((batch for batch in [points]), ours, (WORDS,), FAKE_DEVICE_INFO, Selection()))
     assert batches == [points]
 

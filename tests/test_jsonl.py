@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clmembench.analysis.derive import derive
-from clmembench.model import Cause, ClockReading, Metric, Place, Record, Series, Trace
+from clmembench.model import Cause, ClockReading, Metric, Placement, Record, Series, Trace
 from clmembench.results.jsonl import SCHEMA, ResultsError, Writer, decode_record, encode, mismatch, read
 from tests.builders import CHASE, STREAM, clock, device, header, record, series, slope
 
@@ -51,7 +51,7 @@ records = st.builds(
     st.text(max_size=12),
     st.integers(0, 99),
     st.dictionaries(st.text(max_size=8), values, max_size=3),
-    st.builds(Place, st.none() | st.integers(1, 256), st.lists(st.integers(0, 512), max_size=3).map(tuple)),
+    st.builds(Placement, st.none() | st.integers(1, 256), st.lists(st.integers(0, 512), max_size=3).map(tuple)),
     st.integers(0, 99),
     st.sampled_from(["ok", "suspect", "wrong", "skipped", "failed", "timeout"]),
     st.text(max_size=20),

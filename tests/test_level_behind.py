@@ -15,7 +15,7 @@ from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import find_fill_unit, longest_unit
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
 QUIET = Noise(lap_relative=0.001)
@@ -41,7 +41,7 @@ def level_of(device, number, fits, node=64, entries=0, page=0):
     cycles = [*(cache.hit_cycles for cache in caches), device.paths["global"].memory_cycles]
     hit, miss, before = cycles[number], cycles[number + 1], cycles[number - 1] if number else 0.0
     held = caches[0].size_bytes // node * 4 // 5
-    lines = LineProbe(ProbeCache(), "global", hit, miss, before, 0.001, node, cycles[0], held, entries, page)
+    lines = LineProbe(ProbeSession(), "global", hit, miss, before, 0.001, node, cycles[0], held, entries, page)
     laps = LevelProbe(lines.asked, ChaseLayout(), HitMissModel(hit, miss, 0.001 * hit))
     step = CurveStep(hit, hit, miss, fits, 2 * fits, 3 * fits, True, 0.001)
     nearer = (caches[0].size_bytes, before) if number else (0.0, 0.0)
@@ -116,7 +116,7 @@ def test_lines_that_overflow_a_tlb_are_no_eviction_set():
 def test_a_longer_unit_than_the_nearer_levels_is_found_where_a_hit_costs_much_itself(first, second, miss):
     """The first cache serves the second access of a pair in one of its lines, and this level that in one of its own."""
     device = machine(Cache(plain(16, 4, first), first, 30.0), Cache(plain(256, 8, second), second, 460.0), memory=miss)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(460.0, miss, 0.5))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(460.0, miss, 0.5))
     found = replay(find_fill_unit(probe, 512 * KIB, second, [30.0]), answers(device))
     assert found.nbytes == second, found.reason
 
@@ -124,7 +124,7 @@ def test_a_longer_unit_than_the_nearer_levels_is_found_where_a_hit_costs_much_it
 def test_short_lines_that_a_hash_spreads_are_not_taken_for_long_ones():
     """Of too few pairs all lines would fit into a cache of 96 KiB, whatever their distance."""
     device = machine(Cache(plain(32, 16, 32), 32, 90.0, "random"), Cache(hashed(256, 12, 32), 32, 196.0, "FIFO"), memory=1393.0)
-    assert replay(longest_unit(ProbeCache(), "global", 384 * KIB, 64), answers(device)) == 64
+    assert replay(longest_unit(ProbeSession(), "global", 384 * KIB, 64), answers(device)) == 64
 
 
 def test_a_level_that_random_victims_approach_slowly_is_one():

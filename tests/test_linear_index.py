@@ -11,7 +11,7 @@ from clmembench.studies.hierarchy.eviction.linear_index import LinearIndex, find
 from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides, findings_by_eviction
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.line_probe import HELD_LINES_SHARE, LineProbe
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.set_index import set_number
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
@@ -37,7 +37,7 @@ def machine(sets, policy="LRU", noise=0.001, tlbs=(), line=LINE):
 
 def line_probe(device, fitting, noise=0.001, node=LINE, reach=64 * MIB):
     return LineProbe(
-        ProbeCache(), "global", 32.0, 282.0, 0.0, noise, node, 32.0, int(HELD_LINES_SHARE * fitting / node), reach_bytes=reach
+        ProbeSession(), "global", 32.0, 282.0, 0.0, noise, node, 32.0, int(HELD_LINES_SHARE * fitting / node), reach_bytes=reach
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.local_memory import LOADS_PER_ROUND, MAX_RESIDENT_ITEMS, expected_sums
-from clmembench.model import Card, Skip
+from clmembench.model import BenchmarkInfo, Skip
 from clmembench.plan.sweep import benchmark_card
 from clmembench.report import studies
 from clmembench.report.figures.device_rows import Shown
@@ -22,7 +22,7 @@ from tests.banked import HALVES, MAXWELL, straight
 
 UNITS, GHZ, PEAK = 4, 2.0, 4 * 128 * 2.0  # compute units, and GB/s of all of them at 128 B a cycle
 FREE, WAY = 28.0, 2.0  # cycles
-CARDS: dict[str, Card] = {name: benchmark_card(discovered()[name]) for name in ("banks", "local_copy", "local_read")}
+CARDS: dict[str, BenchmarkInfo] = {name: benchmark_card(discovered()[name]) for name in ("banks", "local_copy", "local_read")}
 SHEET = SpecSheet(
     "Test",
     "gpu",

@@ -9,7 +9,7 @@ from pathlib import Path
 from clmembench.analysis import plateaus
 from clmembench.benchmarks import discovered, headline_bytes
 from clmembench.measure.timed_work import TimedWork
-from clmembench.model import Benchmark, DeviceInfo, Launch, Place, Skip, Slope, Work
+from clmembench.model import Benchmark, DeviceInfo, Launch, Placement, Skip, Slope, Work
 from clmembench.model.work import Value
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
@@ -108,7 +108,7 @@ def test_kernels_have_the_shapes_and_orders_of_a_cpu_on_it():
 
 def test_what_is_of_the_hosts_processor_is_not_taken_for_the_cards():
     # its compute units are no threads of this host that could be pinned: a place is a number of work-groups
-    assert Place(8).seen(PHI) == replace(PHI, work_groups=8)
+    assert Placement(8).seen(PHI) == replace(PHI, work_groups=8)
     assert list(hierarchy.l2_map_plan(PHI, (0, 1))) == []
     # its CPU time is not this process's, so no number of busy threads is expected of it
     work = discovered()["stream"].prepare(

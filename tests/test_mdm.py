@@ -28,7 +28,7 @@ from clmembench.studies.memory_divergence.model.equations import (
     MODELS,
     Hardware,
     Interval,
-    Options,
+    ModelOptions,
     contention_free_cycles,
     interval_terms,
 )
@@ -104,16 +104,16 @@ def test_options_read_the_equations_as_the_scripts_do():
     one = (50, 800, 3, 0, 0.5, 43)
 
     def terms(model="MDM", **changed):
-        return predictions(TABLE_1, profile_of(*one), Options(**changed), (model,))[0]
+        return predictions(TABLE_1, profile_of(*one), ModelOptions(**changed), (model,))[0]
 
     assert float(terms().terms[0].latency_cycles[0]) == pytest.approx(120 + 110)
     assert float(terms(latency="mixed").terms[0].latency_cycles[0]) == pytest.approx(170)
     assert terms(request="sector").stack["noc"] == pytest.approx(terms().stack["noc"] / 4)
     # M/D/1: 28 x 128 requests of 0.37 cycles are more than DRAM serves in 800, so half of all wait; with few it is a queue
     many = profile_of(50, 800, 3, 0, 1, 43)
-    both = [predictions(TABLE_1, many, Options(gpumech_dram=queue), ("GPUMech",))[0].stack for queue in ("half", "md1")]
+    both = [predictions(TABLE_1, many, ModelOptions(gpumech_dram=queue), ("GPUMech",))[0].stack for queue in ("half", "md1")]
     assert both[0] == both[1] and both[0]["dram"] == pytest.approx(28 * 128 * 1.4 * 128 / 480 / 2)
-    few = predictions(TABLE_1, profile_of(50, 800, 1, 0, 0.5, 4), Options(gpumech_dram="md1"), ("GPUMech",))[0]
+    few = predictions(TABLE_1, profile_of(50, 800, 1, 0, 0.5, 4), ModelOptions(gpumech_dram="md1"), ("GPUMech",))[0]
     load = 28 * 4 * 0.5 * (1.4 * 128 / 480) / 800
     assert few.stack["dram"] == pytest.approx(load * (1.4 * 128 / 480) / (2 * (1 - load)))
     assert terms("bound", scheduling="gto").stack["issue"] == 43 * 50  # one instruction a cycle, as the scripts run it
@@ -209,7 +209,7 @@ def test_a_prediction_covers_those_of_all_inputs_within_their_intervals(model, r
     one = ProfileInterval(
         10.0, read_misses=Range(float(r), r * low, r * high), write_misses=1.0, llc_miss_ratio=Range(m, m * low, m), **own
     )
-    options = Options(gpumech_dram=queue)
+    options = ModelOptions(gpumech_dram=queue)
     (wide,) = predictions(sheet, Profile(w, (one,)), options, (model,))
     quantities = {
         f.name: replace(q, value=inside(q.value) if q.low is not None else q.value, low=None, high=None)
@@ -229,7 +229,7 @@ def test_many_configurations_at_once_are_those_one_by_one():
     rng, n = np.random.default_rng(21), 1_000_000
     reads, warps = rng.integers(0, 32, (n, 1)).astype(float), rng.integers(1, 65, (n, 1)).astype(float)
     ratio, c = rng.random((n, 1)), rng.uniform(10, 1e4, (n, 1))
-    ipc, cycles = predict("MDM", CHIP, Interval(50.0, c, reads, 1.0, ratio, warps), np.ones(1), Options())
+    ipc, cycles = predict("MDM", CHIP, Interval(50.0, c, reads, 1.0, ratio, warps), np.ones(1), ModelOptions())
     assert ipc.shape == cycles.shape == (n,)
     for k in rng.integers(0, n, 20):
         (one,) = predictions(TABLE_1, profile_of(50, c[k, 0], reads[k, 0], 1, ratio[k, 0], int(warps[k, 0])), models=("MDM",))
@@ -349,7 +349,7 @@ def test_a_point_of_memory_divergence_has_the_profile_that_its_kernel_declares()
     assert isinstance(one.stall_cycles, Range) and one.stall_cycles.value == pytest.approx(chain + 120 + 0.75 * 220)
     assert one.request_bytes == 32 and mdm_plan.profile_of({**params, "lines": 2}, TABLE_1).interval[0].request_bytes == 64
     # requests are sectors only where that is asked for
-    block, sector = (predictions(TABLE_1, profile, Options(request=r), ("MDM",))[0] for r in ("block", "sector"))
+    block, sector = (predictions(TABLE_1, profile, ModelOptions(request=r), ("MDM",))[0] for r in ("block", "sector"))
     assert sector.stack["noc"] == pytest.approx(block.stack["noc"] / 4)
 
 
@@ -366,5 +366,5 @@ def test_the_most_extreme_inputs_that_are_taken_give_numbers(tmp_path, number):
     }
     sheet = replace(TABLE_1, quantities=HardwareQuantities(**quantities))
     one = ProfileInterval(1e15, cycles=1e-9, read_misses=1e15, write_misses=1e15, llc_miss_ratio=1.0, repeats=1 << 31)
-    for found in predictions(sheet, Profile(1 << 16, (one,)), Options(gpumech_dram="md1")):
+    for found in predictions(sheet, Profile(1 << 16, (one,)), ModelOptions(gpumech_dram="md1")):
         assert all(map(math.isfinite, (found.ipc_sm_low, found.ipc_sm, found.ipc_sm_high, found.cycles_low, found.cycles_high)))

@@ -13,7 +13,7 @@ from clmembench.model import Launch, Skip
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.studies.memory_divergence.benchmarks import memory_divergence as module
-from clmembench.studies.memory_divergence.benchmarks.memory_divergence import LINE_BYTES, Shape, expected_intervals
+from clmembench.studies.memory_divergence.benchmarks.memory_divergence import LINE_BYTES, DivergenceShape, expected_intervals
 
 MIB = 1 << 20
 BENCHMARK, MLP = discovered()["memory_divergence"], discovered()["mlp"]
@@ -78,7 +78,7 @@ def test_rounds_of_any_number_of_lines_are_verified(device, lines, sectors):
 def test_an_interval_touches_as_many_distinct_lines_as_it_says():
     """By the words that sums are of: each work-item's lines over 40 loads, and those of a sub-group's load."""
     for lines in (1, 2, 4, 8, 16, 32):
-        shape = Shape(1, 64, 32, 32 // lines, 1, 1 << 10)
+        shape = DivergenceShape(1, 64, 32, 32 // lines, 1, 1 << 10)
         lane = np.arange(32)
         region = lane // shape.sharing
         counters = (region * module.SCRAMBLE_FACTOR + 7).astype(np.uint32)

@@ -10,7 +10,7 @@ from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.memory_latency import measure_memory, measure_plateau
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 from tests.simulated import MIB
 
 MEMORY, WALK, PAGE = 500.0, 200.0, 4096
@@ -24,7 +24,7 @@ def found(latency, claimed=16 * MIB, most=512 * MIB) -> LevelLatency:
         value = latency(probe.pattern.stride_bytes, probe.pattern.seed)
         return Answer(probe, value, ns=value and value / 3.6, evidence=(f"r{probe.pattern.stride_bytes}",))
 
-    inquiry = measure_memory(ProbeCache(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, most, claimed)
+    inquiry = measure_memory(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, most, claimed)
     return replay(inquiry, lambda probes: [answer(probe) for probe in probes])
 
 
@@ -87,7 +87,7 @@ def test_a_far_caches_latency_is_that_of_lines_that_no_prefetcher_pairs():
         value = 100.0 + 10.0 * probe.pattern.stride_bytes / PAGE
         return Answer(probe, value, ns=value / 3.0, evidence=("r",))
 
-    inquiry = measure_plateau(ProbeCache(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
+    inquiry = measure_plateau(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
     found = replay(inquiry, lambda probes: [answer(probe) for probe in probes])
     assert found.value == pytest.approx(100.0, rel=0.03) and within(found, 100.0)
     assert all(LAST.gone_bytes <= nbytes <= step.fits_bytes / 2 for nbytes in asked)
@@ -100,7 +100,7 @@ def plateau(latency) -> LevelLatency:
         value = latency(probe.pattern)
         return Answer(probe, value, ns=value / 3.0, evidence=("r",))
 
-    inquiry = measure_plateau(ProbeCache(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
+    inquiry = measure_plateau(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
     return replay(inquiry, lambda probes: [answer(probe) for probe in probes])
 
 

@@ -18,7 +18,7 @@ from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, S
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import Noise, NoiseTable
 from clmembench.gates.whole import judged_run
-from clmembench.model import Place
+from clmembench.model import Placement
 from clmembench.report import rows
 from clmembench.results import jsonl
 from tests.builders import STREAM
@@ -39,8 +39,8 @@ def calibrate():
 
 def value(medians, name="v", **changes):
     plain = dict(  # noqa: C408
-        benchmark="stream", params={"name": name}, tuning={}, place=Place(), metric="bandwidth", unit="GB/s", better="higher",
-        peak=None, status="ok", reason="", median=float(np.median(medians)), clock="device", pass_ns=1e6, nbytes=100,
+        benchmark="stream", params={"name": name}, tuning={}, place=Placement(), metric="bandwidth",
+        unit="GB/s", better="higher", peak=None, status="ok", reason="", median=float(np.median(medians)), clock="device", pass_ns=1e6, nbytes=100,
         medians=tuple(medians), measured_in=tuple(range(len(medians))),
     )  # fmt: skip
     return Derived(**{**plain, **changes})

@@ -14,7 +14,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock
-from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Overlap, Place, Skip, Slope, Work
+from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Overlap, Placement, Skip, Slope, Work
 from clmembench.plan import sweep
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
@@ -331,5 +331,5 @@ def test_pyopencls_own_method_launches_and_has_no_stamps(device):
 )
 def test_a_drivers_threads_are_limited_by_its_own_variable(platform, kind, expected):
     info = replace(GPU, platform=platform, kind=kind, runtime="opencl")
-    assert runtime("opencl").environment(info, Place(3)) == expected
-    assert runtime("opencl").environment(info, Place()) == {}
+    assert runtime("opencl").environment(info, Placement(3)) == expected
+    assert runtime("opencl").environment(info, Placement()) == {}

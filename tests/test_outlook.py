@@ -10,7 +10,7 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.cli import progress
-from clmembench.cli.outlook import Outlook, Snapshot
+from clmembench.cli.outlook import ProgressEstimate, Snapshot
 from clmembench.model import Run
 from clmembench.plan import estimate
 from clmembench.plan.estimate import Amount, BenchmarkEstimate, RunEstimate
@@ -28,7 +28,7 @@ def part(name: str, count: int, seconds: float, **more: object) -> BenchmarkEsti
 TWO = (part("stream", 10, 10.0), part("dgemm", 10, 30.0))
 
 
-def after(outlook: Outlook, benchmark: str, count: int, each_s: float, since_s: float = 0.0) -> Snapshot:
+def after(outlook: ProgressEstimate, benchmark: str, count: int, each_s: float, since_s: float = 0.0) -> Snapshot:
     """The outlook after so many measurements, each of which took so long."""
     for n in range(1, count + 1):
         found = outlook.add(record(benchmark, {"n": n}), since_s + n * each_s)
@@ -36,33 +36,33 @@ def after(outlook: Outlook, benchmark: str, count: int, each_s: float, since_s: 
 
 
 def test_before_the_first_measurement_the_estimate_is_all_there_is():
-    at = Outlook(TWO).at(0.0)
+    at = ProgressEstimate(TWO).at(0.0)
     assert (at.done, at.total, at.share) == (0, 20, 0.0) and at.left_s == pytest.approx(40.0)
     assert at.range_s[0] < 25 < 60 < at.range_s[1]
 
 
 def test_measurements_that_take_as_long_as_estimated_leave_the_rest_of_the_estimate():
-    at = after(Outlook(TWO), "stream", 5, 1.0)
+    at = after(ProgressEstimate(TWO), "stream", 5, 1.0)
     assert (at.done, at.total) == (5, 20) and at.left_s == pytest.approx(35.0)
 
 
 def test_measurements_that_take_longer_make_the_rest_longer_most_of_all_that_of_their_benchmark():
-    slow = after(Outlook(TWO), "stream", 5, 4.0)
+    slow = after(ProgressEstimate(TWO), "stream", 5, 4.0)
     assert 35.0 * 1.3 < slow.left_s < 35.0 * 4
-    end = after(Outlook(TWO), "dgemm", 5, 3.0)
-    other = after(Outlook(TWO), "dgemm", 5, 12.0)
+    end = after(ProgressEstimate(TWO), "dgemm", 5, 3.0)
+    other = after(ProgressEstimate(TWO), "dgemm", 5, 12.0)
     assert other.left_s > 2 * end.left_s
 
 
 def test_the_time_since_the_last_measurement_is_taken_from_the_next_one_alone():
-    outlook = Outlook(TWO)
+    outlook = ProgressEstimate(TWO)
     after(outlook, "stream", 5, 1.0)
     assert outlook.at(5.5).left_s == pytest.approx(34.5, abs=0.1)
     assert outlook.at(500.0).left_s == outlook.at(50.0).left_s > 30  # a point that hangs makes no other shorter
 
 
 def test_the_range_narrows_as_a_run_goes_on():
-    outlook = Outlook([part(f"bench{n}", 10, 10.0) for n in range(10)])
+    outlook = ProgressEstimate([part(f"bench{n}", 10, 10.0) for n in range(10)])
     ratios = []
     for n in range(9):
         at = after(outlook, f"bench{n}", 10, 1.0, 10.0 * n)
@@ -71,43 +71,43 @@ def test_the_range_narrows_as_a_run_goes_on():
 
 
 def test_a_curve_that_settles_early_leaves_fewer_points():
-    outlook = Outlook(TWO)
+    outlook = ProgressEstimate(TWO)
     after(outlook, "stream", 4, 1.0)
     at = outlook.add(record("dgemm"), 5.0)
     assert (at.done, at.total) == (5, 14)
 
 
 def test_points_that_may_not_be_needed_count_half_until_that_is_known():
-    growing = Outlook([part("pchase", 100, 100.0, grows=True, least_share=0.5)])
+    growing = ProgressEstimate([part("pchase", 100, 100.0, grows=True, least_share=0.5)])
     assert growing.at(0.0).left_s == pytest.approx(75.0)
     at = after(growing, "pchase", 90, 1.0)
     assert at.left_s == pytest.approx(5.0, rel=0.05) and at.bound == "at most "
 
 
 def test_more_measurements_than_expected_are_no_share_above_one():
-    at = after(Outlook(TWO[:1]), "stream", 15, 1.0)
+    at = after(ProgressEstimate(TWO[:1]), "stream", 15, 1.0)
     assert (at.done, at.total, at.share, at.left_s) == (15, 15, 1.0, 0.0)
 
 
 def test_measurements_of_peers_count_for_the_benchmark_that_they_are_compared_with():
-    outlook = Outlook(TWO, {"numpy_stream": "stream"})
+    outlook = ProgressEstimate(TWO, {"numpy_stream": "stream"})
     outlook.add(record("stream"), 1.0)
     assert outlook.add(record("numpy_stream"), 2.0).done == 2 and outlook.at(2.0).total == 20
 
 
 def test_a_resumed_run_begins_where_the_interrupted_one_ended():
     known = [record("stream", {"n": n}) for n in range(8)]
-    at = Outlook(TWO, known=known).at(0.0)
+    at = ProgressEstimate(TWO, known=known).at(0.0)
     assert (at.done, at.total) == (8, 20) and at.left_s == pytest.approx(32.0)
 
 
 def test_a_budget_bounds_the_time_to_go():
-    assert Outlook(TWO, budget_s=15.0).at(5.0).left_s == pytest.approx(10.0)
-    assert Outlook(TWO, budget_s=15.0).at(50.0).left_s == 0.0
+    assert ProgressEstimate(TWO, budget_s=15.0).at(5.0).left_s == pytest.approx(10.0)
+    assert ProgressEstimate(TWO, budget_s=15.0).at(50.0).left_s == 0.0
 
 
 def test_without_an_estimate_there_is_no_total():
-    at = after(Outlook(), "chase", 3, 1.0)
+    at = after(ProgressEstimate(), "chase", 3, 1.0)
     assert (at.done, at.total, at.left_s, at.share) == (3, None, None, None)
     assert progress.snapshot_text(at) == "3 measurements, 3 s"
 
@@ -124,7 +124,7 @@ def test_the_end_of_a_run_counts_as_the_plan_before_it():
         BenchmarkEstimate("pchase", 4, {"first": Amount(4), "further": Amount(4)}, grows=True),
         BenchmarkEstimate("dgemm", 1, {"first": Amount(1), "trial": Amount(3)}, most_trials=3),
     )
-    outlook = Outlook(parts)
+    outlook = ProgressEstimate(parts)
     for process in (0, 1):
         for n in range(3):
             outlook.add(record("pchase", {"n": n}, process=process), 1.0)
@@ -136,7 +136,7 @@ def test_the_end_of_a_run_counts_as_the_plan_before_it():
         "measured 4 points, 3 repeats in further processes, 3 tuning trials: 10 of at most 12 measurements planned "
         "(pchase 6 of at most 8)"
     )
-    assert progress.conclusion(Outlook(), False) == ""
+    assert progress.conclusion(ProgressEstimate(), False) == ""
 
 
 REPLAYED = ("epyc-2-cores-pocl", "h100-sxm-all", "h200-sxm-quick", "h200-sxm-sync", "xeon-16-cores-pocl-quick",
@@ -150,7 +150,7 @@ def replayed(run: Run) -> tuple[list[float], list[bool]]:
     head = run.header
     names = tuple(name for name, card in head.benchmarks.items() if not card.peer_of and name in discovered())
     selection = Selection(suite=head.suite, globs=names, axes=head.axes, processes=head.processes, tuning=head.tuning)
-    outlook = Outlook(estimate.estimate_run(head.device, selection).benchmarks)
+    outlook = ProgressEstimate(estimate.estimate_run(head.device, selection).benchmarks)
     begun = datetime.fromisoformat(head.started)
     starts = [(datetime.fromisoformat(r.started) - begun).total_seconds() if r.started else 0.0 for r in run.records]
     ends = list(accumulate((at + r.seconds for at, r in zip(starts, run.records, strict=True)), max))  # 0: skipped at once
@@ -207,7 +207,7 @@ def clock(monkeypatch) -> Clock:
 
 
 def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_a_benchmark(clock, capsys):
-    with progress.progress(Outlook(TWO)) as shown:
+    with progress.progress(ProgressEstimate(TWO)) as shown:
         for n in range(10):
             clock.now += 3.0
             shown.show(record("stream", {"op": "copy", "n": n}, series([1000] * 64, nbytes=10_000), seconds=3.0))
@@ -230,7 +230,7 @@ def test_a_closed_standard_error_ends_no_run(clock, monkeypatch):
             raise BrokenPipeError
 
     monkeypatch.setattr("sys.stderr", Closed())
-    outlook = Outlook(TWO)
+    outlook = ProgressEstimate(TWO)
     with progress.progress(outlook) as shown:
         clock.now += 11.0
         shown.show(record("stream", {"op": "copy"}, status="failed"))

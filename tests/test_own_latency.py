@@ -15,7 +15,7 @@ from clmembench.studies.hierarchy.levels import cache_level, evicted_level
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.line_probe import MIN_MISSES, LineProbe
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets
 
 STEP = CurveStep(187.6, 125.0, 530.0, 30 * KIB, 36 * KIB, 43 * KIB, noise=0.001)
@@ -33,7 +33,7 @@ def test_hits_cost_what_they_do_along_the_path_of_the_probes(cost, hit):
     def answered(probes):
         return [Answer(probe, cost, cost, cost, "cycles", cost) for probe in probes]
 
-    found = replay(with_hits_of_path(ProbeCache(), ChaseLayout("global_cg"), curve(STEP), 0, 128), answered)
+    found = replay(with_hits_of_path(ProbeSession(), ChaseLayout("global_cg"), curve(STEP), 0, 128), answered)
     assert found.steps[0].hit == hit and found.steps[0].fits_bytes == STEP.fits_bytes
 
 
@@ -42,7 +42,7 @@ def test_a_disturbed_control_hides_no_miss(controls, is_miss):
     """A lap over six lines whose mean is a sixth of a miss above a hit; the control, of other lines of the same pages, is slow
     in one order, or by translation in all."""
     lines, left = [64 * KIB * number for number in range(6)], list(controls)
-    probe = LineProbe(ProbeCache(), "global", 12.0, 28.0, 3.0, 0.001, 64, 3.0, 150)
+    probe = LineProbe(ProbeSession(), "global", 12.0, 28.0, 3.0, 0.001, 64, 3.0, 150)
     own = probe.lap(lines)
 
     def answered(probes):
@@ -60,7 +60,7 @@ def test_laps_that_turn_round_visit_every_short_line(filled, value):
     device = Machine("test", {"global": Path((cache,), 100.0)}, Noise(lap_relative=0.001), 5)
     step = CurveStep(10.0, 10.0, 100.0, 15 * KIB, 18 * KIB, 20 * KIB, noise=0.001)
     around = cache_level.LevelContext(0, 0.001, 128, StrideLimits(MIB, MIB, MIB))
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(10.0, 100.0, 0.01))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(10.0, 100.0, 0.01))
     size = undetermined_finding("size_bytes", "only a lower bound", low=16 * KIB + 32)
     asked = cache_level._confirmed_size(probe, curve(step), around, size, filled)
     found = replay(asked, lambda probes: [device.answer(one) for one in probes])
@@ -81,7 +81,7 @@ def test_lines_of_two_sets_that_bring_in_each_others_neighbours_tell_no_ways(mon
 
         return inquiry
 
-    probe = LineProbe(ProbeCache(), "global", 20.0, 47.0, 4.0, 0.001, 128, 4.0, 50)
+    probe = LineProbe(ProbeSession(), "global", 20.0, 47.0, 4.0, 0.001, 128, 4.0, 50)
     found = EvictionSets(probe, (lines, lines), ((), ()), 4096, 128, fills_all=True)
     unknown = {"policy": undetermined_finding("policy", "none explains them")}, frozenset()
     for name, value in (("find_eviction_sets", found), ("find_linear_index", None), ("_policy", unknown)):

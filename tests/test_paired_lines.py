@@ -18,7 +18,7 @@ from clmembench.studies.hierarchy.geometry.paired_lines import (
 from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize, find_fill_unit
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 from tests.truths import hashed
@@ -35,7 +35,7 @@ def second(line, ways, policy, is_hashed=False, frame_bytes=0):
 
 def settled(cache, pairs, fits=1.0, nearer=UNPAIRED, filled=PAIR):
     device = Machine("test", {"global": Path((L1, cache), 200.0, pairs=pairs)}, Noise(lap_relative=0.002), 3, one_arena=True)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
     inquiry = settle_line_unit(probe, filled, int(fits * SIZE), 64 * MIB, nearer)
     return replay(inquiry, lambda probes: [device.answer(probe) for probe in probes])
 
@@ -70,7 +70,7 @@ def test_the_same_sector_of_the_other_line_tells_line_and_sector(policy, pairs):
     """A second access 32 B away misses and one 64 B away does not: a line of 128 B, or a sector of 64 B, was told."""
     cache = Cache(plain(64, 8, 64), 64, 4.0, policy, 32)
     device = Machine("test", {"global": Path((cache,), 60.0, pairs=pairs)}, Noise(lap_relative=0.002), 3, one_arena=True)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(4.0, 60.0, 0.02))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(4.0, 60.0, 0.02))
     filled = replay(find_fill_unit(probe, 36 * KIB), lambda probes: [device.answer(p) for p in probes])
     assert (filled.nbytes, filled.beside) == (32, 64)
     found = replay(settle_line_unit(probe, filled, 32 * KIB, 64 * MIB), lambda probes: [device.answer(p) for p in probes])
@@ -109,7 +109,7 @@ def test_lines_of_one_set_that_may_be_pairs_bound_its_ways_too():
 
 
 def test_a_run_stored_before_keeps_its_line_and_says_what_it_lacks():
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
     found = replay(
         settle_line_unit(probe, UnitSize(128), SIZE, 64 * MIB), lambda probes: [Answer(p, reason="no") for p in probes]
     )
@@ -140,7 +140,7 @@ def test_fewer_hits_of_a_nearer_cache_are_no_misses():
     first = Cache(plain(128, 8, 64), 64, 3.0, "tree-PLRU")
     cache = Cache(hashed(256, 8, 128), 128, 11.0, "random", frame_bytes=4096)
     device = Machine("test", {"global": Path((first, cache), 42.0)}, Noise(lap_relative=0.002), 3, one_arena=True)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(11.0, 42.0, 0.02))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(11.0, 42.0, 0.02))
     found = replay(settle_line_unit(probe, PAIR, 180 * KIB, 64 * MIB), lambda probes: [device.answer(p) for p in probes])
     assert (found.line_bytes, found.filled.nbytes, found.doubt) == (0, 128, "")
 
@@ -183,7 +183,7 @@ def test_halves_that_more_lines_tell_otherwise_than_fewer_are_not_settled(monkey
 
     left = list(laps)
     monkeypatch.setattr(paired_lines, "_laps", measured)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(21.4, 497.0, 0.02))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(21.4, 497.0, 0.02))
     assert replay(paired_lines.shortest_line(probe, 128, 1200 * KIB, 1024 * MIB), lambda probes: []) == line
 
 

@@ -11,7 +11,7 @@ from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hiera
 from clmembench.studies.hierarchy.levels.memory_spaces import path_levels
 from clmembench.studies.hierarchy.levels.path_geometry import with_geometry_of_path
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ProbeSession
 from tests.found_hierarchies import known, level
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 from tests.truths import hashed
@@ -35,7 +35,7 @@ def first_level(device, space, most=256 * MIB, node=128, longest=2 * MIB, global
             Answer(probe, reason="no room") if over else device.answer(probe) for probe, over in zip(probes, full, strict=True)
         ]
 
-    levels = replay(path_levels(ProbeCache(), space, node, longest, global_first), said)
+    levels = replay(path_levels(ProbeSession(), space, node, longest, global_first), said)
     return levels[0], len(asked)
 
 

@@ -13,7 +13,7 @@ from clmembench.analysis.peers import Spreads, by_best, peer_ratios
 from clmembench.benchmarks import discovered
 from clmembench.cli import app, exit_codes
 from clmembench.gates.whole import judged_run
-from clmembench.model import Card, Metric
+from clmembench.model import BenchmarkInfo, Metric
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.report import render, rows, run_warnings, summary
@@ -27,11 +27,11 @@ from tests.builders import device, header, record, run, series
 RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak="fp64_vector_gflop_s")
 TIME = Metric("round_trip", "ns", "ops", "cost", "lower")
 CARDS = {
-    "dgemm": Card(1, "compute", "Products.", "test", (RATE,), tuning=("tile",), x="n"),
-    "cublas_gemm": Card(1, "compute", "cuBLAS.", "test", (RATE,), peer_of="dgemm", x="n"),
-    "other_gemm": Card(1, "compute", "Another.", "test", (RATE,), peer_of="dgemm", x="n"),
-    "launch": Card(1, "sync", "Launches.", "test", (TIME,), x="groups"),
-    "clpeak_launch": Card(1, "sync", "clpeak's.", "test", (TIME,), peer_of="launch", x="groups"),
+    "dgemm": BenchmarkInfo(1, "compute", "Products.", "test", (RATE,), tuning=("tile",), x="n"),
+    "cublas_gemm": BenchmarkInfo(1, "compute", "cuBLAS.", "test", (RATE,), peer_of="dgemm", x="n"),
+    "other_gemm": BenchmarkInfo(1, "compute", "Another.", "test", (RATE,), peer_of="dgemm", x="n"),
+    "launch": BenchmarkInfo(1, "sync", "Launches.", "test", (TIME,), x="groups"),
+    "clpeak_launch": BenchmarkInfo(1, "sync", "clpeak's.", "test", (TIME,), peer_of="launch", x="groups"),
 }
 SPREADS = Spreads(0.02, 0.1, 5e4)
 FACTS = {"library": "cuBLAS", "version": "13.0.2", "timed": "passes back to back, CUDA events around them"}
@@ -142,9 +142,9 @@ def test_one_wrong_process_of_a_library_is_wrong():
 
 
 def test_other_points_and_places_have_no_peer():
-    from clmembench.model import Place
+    from clmembench.model import Placement
 
-    made = [product("dgemm", 30.0, 0, "ptx", n=65), replace(product("dgemm", 30.0, 0, "ptx"), place=Place(2))]
+    made = [product("dgemm", 30.0, 0, "ptx", n=65), replace(product("dgemm", 30.0, 0, "ptx"), place=Placement(2))]
     assert pairs([*made, product("cublas_gemm", 30.0, 0)]) == []
 
 
@@ -186,8 +186,8 @@ def test_the_best_variant_is_a_line_and_the_portable_one_beside_it():
 def test_what_a_peer_has_as_its_format_is_a_line_beside_the_best():
     rate = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher")
     cards = {
-        "spmv": Card(1, "compute", "SpMV.", "test", (rate,)),
-        "cusparse_spmv": Card(1, "compute", "x", "test", (rate,), peer_of="spmv"),
+        "spmv": BenchmarkInfo(1, "compute", "SpMV.", "test", (rate,)),
+        "cusparse_spmv": BenchmarkInfo(1, "compute", "x", "test", (rate,), peer_of="spmv"),
     }
     made = [
         record("spmv", {"matrix": "a", "format": form}, series([1_000_000] * 20, nbytes=nbytes * 10**6))

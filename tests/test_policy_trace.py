@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.cache_set import hits_of_accesses, policy_forms
 from clmembench.studies.hierarchy.replacement.policy_trace import favoured_policy, policy_by_trace
 from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
@@ -19,7 +19,7 @@ def traced(policy: str, emptied: bool, extra: int):
     path = Path((cache,), 200.0, launch_empties=None if emptied else ())
     device = Machine("test", {"global": path}, Noise(1.0, quantum_cycles=1.0), 7, one_arena=True)
     lines = tuple(SETS * LINE * i for i in range(WAYS + extra))
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(30.0, 200.0, 0.1))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(30.0, 200.0, 0.1))
     found = policy_by_trace(probe, SetOfLevel(WAYS, SetLines(len(lines), own=lines, apart_bytes=LINE), LINE))
     return replay(found, lambda probes: [device.answer(probe) for probe in probes])
 
@@ -45,7 +45,7 @@ def behind_drawn(policy: str, seed: int):
     device = Machine("test", {"global": Path((nearer, cache), 200.0)}, Noise(2.0, quantum_cycles=1.0), seed, one_arena=True)
     way = 4 * SETS * LINE
     lines, filler = tuple(way * i for i in range(6)), tuple(SETS * LINE * (1 + 4 * i) for i in range(6))
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(30.0, 200.0, 0.1))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(30.0, 200.0, 0.1))
     own = SetLines(len(lines), own=lines, filler=filler, apart_bytes=LINE)
     found = policy_by_trace(probe, SetOfLevel(4, own, LINE, nearer=4.0))
     return replay(found, lambda probes: [device.answer(probe) for probe in probes])

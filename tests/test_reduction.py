@@ -10,7 +10,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.reduction import MAX_SINGLE_GROUP_ELEMENTS, NOTE_FEWER_GROUPS, element_value, exact_total
 from clmembench.measure import sampling
-from clmembench.model import Launch, Place, Skip
+from clmembench.model import Launch, Placement, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
@@ -208,7 +208,7 @@ def test_trials_are_few_and_short_sums_are_not_searched(info):
     ("info", "usual", "other"), [(FAKE_DEVICE_INFO, "tree", "loop"), (CPU, "loop", "tree")], ids=["gpu", "cpu"]
 )
 def test_the_usual_method_is_shown_at_every_length_and_the_others_at_few(info, usual, other):
-    shown = [p.params for p in asked_in(info) if p.role == "measure" and p.place == Place()]
+    shown = [p.params for p in asked_in(info) if p.role == "measure" and p.place == Placement()]
     assert sorted(p["n"] for p in shown if p["method"] == usual) == list(lengths(info))
     assert 1 <= sum(p["method"] == other for p in shown) <= 3
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.model import Card, Metric, Record, Value
+from clmembench.model import BenchmarkInfo, Metric, Record, Value
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.report.study_figures import drawn
@@ -18,7 +18,7 @@ from clmembench.studies.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, 
 from tests.builders import clock, header, record, run, series
 
 STEP = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
-CARDS = {"private_array": Card(1, "access", "A step.", "Fang et al. 2017", (STEP,), x="words")}
+CARDS = {"private_array": BenchmarkInfo(1, "access", "A step.", "Fang et al. 2017", (STEP,), x="words")}
 SIZES = {
     "add": (2, 4, 8, 16, 29, 32, 64, 73, 96, 128, 256),
     "matmul": (4, 9, 16, 25, 36, 49, 64, 144),

@@ -11,7 +11,7 @@ import pytest
 from clmembench import sanitize
 from clmembench.analysis import plateaus
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
-from clmembench.model import CacheLevel, Card, Finding, Hierarchy, Metric, Place, TlbLevel
+from clmembench.model import BenchmarkInfo, CacheLevel, Finding, Hierarchy, Metric, Placement, TlbLevel
 from clmembench.report import render, study_figures, terminal
 from clmembench.report.figures import style
 from clmembench.report.figures.device_rows import Shown
@@ -73,7 +73,7 @@ def ordinary(name="Device A", gb_s=50.0):
 def hostile(evil):
     """Every text that a file or a driver can hold, replaced."""
     metric = replace(BANDWIDTH, name=evil, unit=evil, peak=None)
-    card = Card(1, evil, evil, evil, (metric,), x=evil)
+    card = BenchmarkInfo(1, evil, evil, evil, (metric,), x=evil)
     names = {"plain": replace(STREAM, summary=evil, source=evil), evil: card}
     info = device(evil, platform=evil, driver=evil, vendor=evil)
     head = header(info, names, suite=evil, tool_version=evil, run_id=evil, started=evil, host={"cpu": evil})
@@ -404,7 +404,7 @@ def test_a_figure_with_hostile_names_is_shapes_and_text(metric, axis, line, name
     card = replace(STREAM, metrics=(rate,), x=f"n {axis}")
     names = (line, f"{line} 2")
     points = [bandwidth({"op": op, f"n {axis}": n}, 10.0 * n) for op in names for n in (1, 2, 4)]
-    points += [bandwidth({"op": line, f"n {axis}": 4}, place=Place(n, (), p)) for n in (1, 2) for p in names]
+    points += [bandwidth({"op": line, f"n {axis}": 4}, place=Placement(n, (), p)) for n in (1, 2) for p in names]
     head = header(device(name, kind="cpu"), {"stream": card})
     plots = re.findall(r"<svg.*?</svg>", render_html([run(points, head), run(points, head)]), re.S)
     assert len(plots) == 3
@@ -507,7 +507,7 @@ def test_no_point_of_a_page_is_lost():
     # a user who names values of a tuning axis, or places, wants to see each of them
     tuned = header(cards={"stream": replace(STREAM, tuning=("wg",))})
     by_tuning = run([bandwidth({"op": "copy", "wg": wg}, gb_s) for wg, gb_s in ((64, 40.0), (128, 50.0))], tuned)
-    by_place = run([bandwidth({"op": "copy"}, gb_s, place=Place(n)) for n, gb_s in ((1, 40.0), (2, 50.0))])
+    by_place = run([bandwidth({"op": "copy"}, gb_s, place=Placement(n)) for n, gb_s in ((1, 40.0), (2, 50.0))])
     for found in (by_tuning, by_place):
         compared = render_html([found]).split("All points")[1]
         assert "40.00 GB/s" in compared and "50.00 GB/s" in compared
@@ -618,8 +618,8 @@ def study(used=lambda n: float(n)):
     """Triad on a whole CPU of four cores, then on 1, 2 (two ways) and 4 of them, at 10 GB/s each."""
     info = device("Test CPU", kind="cpu", compute_units=4)
     card = replace(STREAM, metrics=(BANDWIDTH,))
-    places = [Place()] + [
-        Place(n, tuple(range(n)), p) for n, p in ((1, "compact"), (2, "compact"), (2, "scatter"), (4, "compact"))
+    places = [Placement()] + [
+        Placement(n, tuple(range(n)), p) for n, p in ((1, "compact"), (2, "compact"), (2, "scatter"), (4, "compact"))
     ]
     found = []
     for place in places:
@@ -695,7 +695,7 @@ def test_a_metric_beside_the_headline_is_a_column_with_its_share_of_the_peak():
 
 
 def test_axes_label_large_powers_of_two_and_long_times_so_that_they_fit():
-    card = Card(1, "sync", "Sums.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="n")
+    card = BenchmarkInfo(1, "sync", "Sums.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="n")
     points = [record("reduction", {"n": 1 << k}, series([10 * 2**k] * 8, ops=1)) for k in range(10, 27, 4)]
     page = render_html([run(points, header(cards={"reduction": card}))])
     labels = re.findall(r">([^<>]*)</text>", page)
@@ -705,7 +705,9 @@ def test_axes_label_large_powers_of_two_and_long_times_so_that_they_fit():
 
 
 def test_bars_show_each_line_at_its_own_largest_size():
-    card = Card(1, "compute", "Products.", "somebody", (Metric("performance", "GFLOP/s", "flops", "rate", "higher"),), x="n")
+    card = BenchmarkInfo(
+        1, "compute", "Products.", "somebody", (Metric("performance", "GFLOP/s", "flops", "rate", "higher"),), x="n"
+    )
     sizes = {"double": (256, 512, 1024), "float": (256,)}
     points = [
         record("dgemm", {"dtype": dtype, "n": n}, series([1000] * 8, flops=10**6)) for dtype, ns in sizes.items() for n in ns
@@ -716,7 +718,7 @@ def test_bars_show_each_line_at_its_own_largest_size():
 
 
 def test_a_device_that_has_one_line_alone_is_drawn_beside_one_that_has_many():
-    card = Card(1, "sync", "Sums.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="n")
+    card = BenchmarkInfo(1, "sync", "Sums.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="n")
 
     def of(methods):
         points = [
@@ -746,7 +748,7 @@ def test_a_point_that_needs_no_other_core_is_not_held_against_the_compute_units_
 
 
 def test_lines_that_differ_far_behind_are_two_lines():
-    card = Card(1, "sync", "Atomics.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="items")
+    card = BenchmarkInfo(1, "sync", "Atomics.", "somebody", (Metric("time", "ns", "ops", "cost", "lower"),), x="items")
     long = {"operation": "exchange", "a_parameter": "of_some_length", "address": "spread_over_everything"}
     points = [
         record("atomic", {**long, "result": result, "items": n}, series([ns] * 8, ops=1))
@@ -773,7 +775,7 @@ def test_a_study_whose_fewest_units_have_no_value_says_over_what_its_speed_up_is
 
 def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
     found = study()
-    records = [replace(r, place=Place(r.place.compute_units)) for r in found.records if r.place.placement != "scatter"]
+    records = [replace(r, place=Placement(r.place.compute_units)) for r in found.records if r.place.placement != "scatter"]
     on_gpu = replace(found, records=tuple(records), header=replace(found.header, device=device("Some GPU")))
     _, scaling = sections(on_gpu, rows(on_gpu, None))
     assert scaling.header == ("stream: work-groups", "median", "95% interval", "speed-up")
@@ -883,7 +885,7 @@ def plotted(page):
     return [word for plot in re.findall(r"<svg.*?</svg>", page, re.S) for word in re.findall(r">([^<>]*)</text>", plot)]
 
 
-TIMED = Card(1, "sync", "Barriers.", "somebody", (Metric("barrier", "ns", "ops", "cost", "lower"),), x="groups")
+TIMED = BenchmarkInfo(1, "sync", "Barriers.", "somebody", (Metric("barrier", "ns", "ops", "cost", "lower"),), x="groups")
 
 
 def timed(ns_by_groups, **changes):
@@ -966,7 +968,7 @@ def test_one_of_anything_is_no_plural():
 
 def test_one_kind_of_set_looks_the_same_in_every_plot_and_one_point_is_drawn():
     rate = Metric("read_bandwidth", "GB/s", "nbytes", "rate", "higher")
-    card = Card(1, "access", "Caches.", "somebody", (rate,), x="set_bytes")
+    card = BenchmarkInfo(1, "access", "Caches.", "somebody", (rate,), x="set_bytes")
 
     def of(*kinds):
         points = [

@@ -5,10 +5,10 @@ import sys
 from inspect import signature
 
 import pytest
+from clmembench.report.studies import NO_FIGURE, STUDIES, Study, load
 
 from clmembench.benchmarks import discovered
 from clmembench.report import studies
-from clmembench.report.studies import NO_FIGURE, STUDIES, Study, load
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -15,7 +15,7 @@ from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.levels.residence import Looks, Residence, ScannedLevel, measure_residence, residence_of
 from clmembench.studies.hierarchy.levels.scanned_levels import with_scanned_sizes, with_share_of_last
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 LINE = 64
@@ -34,7 +34,7 @@ def machine(*caches: Cache, noise: Noise = NOISE, memory: float = 100.0) -> Mach
 
 
 def level(least: float, unit: int = LINE, hit: float = 25.0, miss: float = 100.0, most: int = 1 << 30) -> ScannedLevel:
-    return ScannedLevel(ProbeCache(), "global", unit, hit, (hit + miss) / 2, miss - hit, least, 32 * KIB, most)
+    return ScannedLevel(ProbeSession(), "global", unit, hit, (hit + miss) / 2, miss - hit, least, 32 * KIB, most)
 
 
 def answers(device: Machine):
@@ -136,7 +136,7 @@ def test_a_level_gets_its_size_and_its_sets() -> None:
     step = CurveStep(25.0, 12.5, 100.0, 180 * KIB, 210 * KIB, 1 * MIB)
     known = {"size_bytes": 32 * KIB, "line_bytes": 64, "policy": "LRU"}
     levels = [cache_level(1, 5.0, **known), cache_level(2, 25.0, line_bytes=64, ways=8)]
-    found, far = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), answers(machine(second)))
+    found, far = replay(with_scanned_sizes(ProbeSession(), levels, curve(step), 1 << 30), answers(machine(second)))
     assert isinstance(far, str) or far is None
     assert found[0] == levels[0]
     assert (found[1].findings["size_bytes"].value, found[1].findings["sets"].value) == (second.size_bytes, 512)
@@ -150,7 +150,7 @@ def test_levels_get_their_sizes_and_their_sets_and_a_hidden_one_is_a_level_with_
     step = CurveStep(25.0, 12.5, 600.0, 360 * KIB, 420 * KIB, 12 * MIB)
     known = {"size_bytes": 32 * KIB, "line_bytes": 64, "policy": "LRU"}
     levels = [cache_level(1, 5.0, **known), cache_level(2, 25.0, line_bytes=64, ways=8)]
-    found, far = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), answers(device))
+    found, far = replay(with_scanned_sizes(ProbeSession(), levels, curve(step), 1 << 30), answers(device))
     assert far is None
     assert [one.name for one in found] == ["L1", "L2", "L3"]
     assert found[0] == levels[0]
@@ -171,7 +171,7 @@ def test_of_a_cache_that_others_use_the_share_is_told_and_no_upper_bound() -> No
     bounded = replace(last.findings["size_bytes"], low=1.0 * MIB, high=1.5 * MIB)
     levels = [cache_level(2, 25.0), replace(last, findings={**last.findings, "size_bytes": bounded})]
     memory = cache_level(4, 400.0)
-    found = replay(with_share_of_last(ProbeCache(), levels, curve(step), memory, 1 << 30), answers(device))
+    found = replay(with_share_of_last(ProbeSession(), levels, curve(step), memory, 1 << 30), answers(device))
     assert found[0] == levels[0]
     size, together = (found[1].findings[name] for name in ("size_bytes", "all_caches_bytes"))
     assert (size.status, size.low, size.high) == ("undetermined", 1.0 * MIB, None)
@@ -199,7 +199,7 @@ def test_short_lines_that_nothing_told_are_all_scanned() -> None:
     device = replace(machine(), paths={"global": Path((first, second), 100.0)})
     step = CurveStep(25.0, 12.5, 100.0, 180 * KIB, 210 * KIB, 1 * MIB)
     levels = [cache_level(1, 5.0, line_bytes=128, sector_bytes=32, size_bytes=16 * KIB, policy="LRU"), cache_level(2, 25.0)]
-    found, _ = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), answers(device))
+    found, _ = replay(with_scanned_sizes(ProbeSession(), levels, curve(step), 1 << 30), answers(device))
     assert found[1].findings["size_bytes"].value == pytest.approx(second.size_bytes, rel=0.03)
 
 
@@ -213,7 +213,7 @@ def test_a_level_behind_longer_lines_is_not_scanned_in_shorter_steps(line: int |
     def none(probes: object) -> list[object]:
         raise AssertionError("no probe is asked for")
 
-    found, _ = replay(with_scanned_sizes(ProbeCache(), levels, curve(step), 1 << 30), none)
+    found, _ = replay(with_scanned_sizes(ProbeSession(), levels, curve(step), 1 << 30), none)
     assert found == levels
 
 

@@ -10,7 +10,7 @@ import pytest
 from clmembench.analysis.derive import derive
 from clmembench.analysis.plateaus import CurvePoint
 from clmembench.benchmarks.datatypes import TYPE_BYTES
-from clmembench.model import Card, Finding
+from clmembench.model import BenchmarkInfo, Finding
 from clmembench.studies.access.concurrency import against, needed
 from clmembench.studies.access.saturation import memory_latency, saturating_element, saturation_findings
 from tests.builders import BANDWIDTH, device, header, record, run, series
@@ -20,7 +20,10 @@ INFO = device(compute_units=UNITS)
 LATENCY_NS, PEAK = 500.0, 2000.0  # 1000 GB/s of loads: 500,000 B in flight
 TRUTH = LATENCY_NS * PEAK / 2
 NBYTES = 1 << 30
-CARDS = {"copy_grid": Card(1, "access", "Copy.", "", (BANDWIDTH,)), "datatypes": Card(1, "access", "Types.", "", (BANDWIDTH,))}
+CARDS = {
+    "copy_grid": BenchmarkInfo(1, "access", "Copy.", "", (BANDWIDTH,)),
+    "datatypes": BenchmarkInfo(1, "access", "Types.", "", (BANDWIDTH,)),
+}
 GRID = [
     (groups, size, ilp)
     for groups in (UNITS // 4, *(n * UNITS for n in (1, 2, 4, 8, 16, 32)))

@@ -12,7 +12,7 @@ from clmembench.analysis.stats import Ratio
 from clmembench.cli import app
 from clmembench.model import Finding, Hierarchy
 from clmembench.report.schemas import outputs, schemas
-from clmembench.studies.ab.ab_decision import Decision, Outcome
+from clmembench.studies.ab.ab_decision import ABDecision, Outcome
 from clmembench.studies.ab.ab_result import Setting, outcome_object
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.hierarchy_json import hierarchy_object
@@ -89,7 +89,7 @@ def test_what_commands_print_is_valid(made):
 
 def test_a_live_comparison_and_the_classic_methods_are_valid(made):
     ratio = Ratio(1.1, 1.0, 1.2)
-    decision = Decision("undecided", ratio, 7, 1.05, "the rounds differ")
+    decision = ABDecision("undecided", ratio, 7, 1.05, "the rounds differ")
     outcomes = [Outcome("stream", {"op": "copy"}, "bandwidth", "GB/s", "higher", 1.0, 1.1, decision, failed="", notes=("a",))]
     setting = Setting(("as it is", "-a op=copy"), 0.05, 0.05, 1, ("a.jsonl", "b.jsonl"), 7, 12.5)
     assert problems(made["compare-live"], json.loads(json.dumps(outcome_object(outcomes, setting)))) == []

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
-from clmembench.model import Metric, Place, Point, Record, Series, Tuned, Work
+from clmembench.model import Metric, Placement, Point, Record, Series, Tuned, Work
 from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.tune import candidates, search
-from clmembench.tune.candidates import Outcome, TuningCase
+from clmembench.tune.candidates import SearchOutcome, TuningCase
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 
@@ -45,7 +45,7 @@ def record(point: Point, process: int, gb_s: float, metric: Metric = BANDWIDTH) 
     status = "ok" if gb_s > 0 else "failed"
     ns = tuple(int(1e12 / gb_s) + i for i in range(8)) if gb_s > 0 else ()
     series = (Series(10**12, 0, 1, "device", 1, (), ns, ns, ns, ns),) if ns else ()
-    return Record(point.benchmark, 1, point.params, Place(), process, status, "it broke", role=point.role, series=series)
+    return Record(point.benchmark, 1, point.params, Placement(), process, status, "it broke", role=point.role, series=series)
 
 
 class Clock:
@@ -60,7 +60,7 @@ class Clock:
 
 def tuned(
     speed: Callable[[Point, int], float], seconds: float = 1e6, bench=shaped, points=None, clock=None
-) -> tuple[list[Outcome], list[tuple[Point, int]]]:
+) -> tuple[list[SearchOutcome], list[tuple[Point, int]]]:
     """The outcomes, and every point in each of its processes, in an order that is not the plan's."""
     clock = clock or Clock()
     found = points or candidates.tuning_cases(bench, FAKE_DEVICE_INFO, Selection(axes={"op": ("copy",), "n": (10,)}), {})

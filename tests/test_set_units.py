@@ -9,7 +9,7 @@ from clmembench.model.address_patterns import pattern_offsets
 from clmembench.studies.hierarchy.eviction.set_units import line_of_sets, sector_of_set, sector_of_sets
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
-from clmembench.studies.hierarchy.probes.probing import ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ProbeSession
 
 NEAR, FAR, MORE_OF_MISS, LINE = 260.0, 480.0, 255.0, 128
 PLACES = [number * 37 * LINE for number in range(1, 18)]  # one line more than 16 ways
@@ -42,7 +42,7 @@ def sliced(sector, far=lambda line: line % 5 == 0):
 
 def probe():
     """Of a level whose mean hit is less than the hits of this set, as an H200's is."""
-    return LineProbe(ProbeCache(), "global_cg", 265.0, 517.0, 0.0, 0.002, 128, 265.0, 1 << 10)
+    return LineProbe(ProbeSession(), "global_cg", 265.0, 517.0, 0.0, 0.002, 128, 265.0, 1 << 10)
 
 
 @pytest.mark.parametrize("far", [lambda line: False, lambda line: line % 5 == 0, lambda line: line % 2 == 1])

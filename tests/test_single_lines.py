@@ -16,7 +16,7 @@ from clmembench.studies.hierarchy.levels.dissect import ProbeLimits
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import PageCountLimits, PageProbe
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeSession
 from clmembench.studies.hierarchy.tlb.tlb import measure_tlbs
 from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry
 from clmembench.studies.hierarchy.tlb.tlb_level import _unless_growth_differs, infer_tlb_level
@@ -32,7 +32,7 @@ def tlbs_of(machine):
     limits = ProbeLimits(1 << 30, 64 * MIB, translates_first=True)
 
     def inquiry():
-        asked = ProbeCache(shared=True)
+        asked = ProbeSession(shared=True)
         sets = WorkingSets(64, KIB, 512 * KIB, 512 * KIB, may_wander=True)
         curve = yield from measure_curve(asked, ChaseLayout(block_bytes=dissect.BLOCK_BYTES), sets)
         chase, found = yield from dissect._translation(asked, curve, 64, max(0.001, curve.steps[0].noise), limits)
@@ -87,7 +87,7 @@ def test_numbers_of_lines_that_a_cache_may_hold_in_part_are_left_out():
     assert SINGLE.most_in_first() == 230 and SINGLE.least_beyond_first() == 641
     assert all(SINGLE.has_enough_lines(count, 4096) for count in (4, 230, 641, 4096))
     assert not any(SINGLE.has_enough_lines(count, 4096) for count in (231, 512, 639))
-    pages = PageProbe(ProbeCache(), SINGLE, PageCountLimits(1 << 30, 0.001))
+    pages = PageProbe(ProbeSession(), SINGLE, PageCountLimits(1 << 30, 0.001))
     assert pages.middle(200, 700, 4096) == 230 and pages.middle(231, 600, 4096) is None
 
 
@@ -106,7 +106,7 @@ class Disturbed:
 
 
 def test_the_fastest_laps_count_on_a_disturbed_core():
-    pages = PageProbe(ProbeCache(), SINGLE, PageCountLimits(1 << 30, 0.001))
+    pages = PageProbe(ProbeSession(), SINGLE, PageCountLimits(1 << 30, 0.001))
     core = Disturbed()
     for count, cost in ((24, 0.0), (25, 9.0)):
         mean = replay(pages.until(count, 4096, lambda m: True, 12), lambda ps: [core.answer(p) for p in ps])
@@ -137,7 +137,7 @@ def test_a_policy_that_the_growth_of_misses_denies_is_not_named(policy, misses, 
 
 def test_without_an_answer_there_is_no_tlb():
     silent = replay(
-        measure_tlbs(ProbeCache(), SINGLE, PageCountLimits(1 << 30, 0.001)), lambda ps: [Answer(p, reason="busy") for p in ps]
+        measure_tlbs(ProbeSession(), SINGLE, PageCountLimits(1 << 30, 0.001)), lambda ps: [Answer(p, reason="busy") for p in ps]
     )
     assert silent == []
 

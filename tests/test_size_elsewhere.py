@@ -7,7 +7,7 @@ from clmembench.model import Answer
 from clmembench.studies.hierarchy.geometry.level_geometry import ODD_METHOD, USUAL_METHOD
 from clmembench.studies.hierarchy.geometry.size_elsewhere import with_size_elsewhere
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import KIB
 
 SIZE, UNIT = 128 * KIB, 64
@@ -32,7 +32,7 @@ class Level:
 
 
 def found(level, method=USUAL_METHOD, is_first=False):
-    probe = LevelProbe(ProbeCache(), ChaseLayout(block_bytes=64 * KIB), HitMissModel(20.0, 60.0, 0.05))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(block_bytes=64 * KIB), HitMissModel(20.0, 60.0, 0.05))
     size = measured_finding("size_bytes", SIZE, method, ("curve",), SIZE - 64, SIZE)
     return replay(with_size_elsewhere(probe, UNIT, size, is_first), lambda probes: [level.answer(one) for one in probes])
 

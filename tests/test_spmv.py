@@ -12,7 +12,7 @@ from clmembench.benchmarks import discovered
 from clmembench.benchmarks.spmv import matrices, spmv_formats, spmv_launch, spmv_problem
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.measure import sampling
-from clmembench.model import DeviceError, Place, Skip
+from clmembench.model import DeviceError, Placement, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
@@ -330,7 +330,7 @@ def test_trials_are_few_and_begin_with_what_wins(info):
     quick = asked(info, "quick")
     assert sum(role == "tune" for role, _ in quick) <= 2
     everything = asked(info, "all")
-    assert len([p for p in walked(sweep.explore(BENCHMARK, info, Selection())) if p.place == Place()]) <= 70
+    assert len([p for p in walked(sweep.explore(BENCHMARK, info, Selection())) if p.place == Placement()]) <= 70
     formats = {p["format"] for _, p in everything}
     assert formats == set(BENCHMARK.axes["format"].values(info))
     assert {p["hints"] for _, p in everything} == set(BENCHMARK.axes["hints"].values(info))

@@ -5,7 +5,7 @@ import pytest
 from clmembench.studies.hierarchy.geometry import strides
 from clmembench.studies.hierarchy.geometry.strides import StrideLimits, sets_and_ways
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import Cache, Machine, Noise, Path, Sets
 
 MIB = 1 << 20
@@ -24,7 +24,7 @@ def sets_of(counts, unit, tags, shared=True, odd=None, tlb_stride=1 << 40):
         yield from ()
         return stride >= tlb_stride
 
-    probe = LevelProbe(ProbeCache(shared=shared), ChaseLayout(), HitMissModel(5.0, 16.0, 0.01), counting)
+    probe = LevelProbe(ProbeSession(shared=shared), ChaseLayout(), HitMissModel(5.0, 16.0, 0.01), counting)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(strides, "_overflows_tlb", overflows_tlb)
         return replay(sets_and_ways(probe, unit, tags, StrideLimits(64 * MIB, 1 << 40, 1 << 20)), lambda probes: [])
@@ -68,7 +68,7 @@ def test_two_sets_over_which_a_hash_lays_lines_at_each_stride_are_not_one(masks,
     device = Machine(
         "test", {"global": Path((Cache(Sets((8,) * 64, masks=masks), 32, 30.0),), 120.0)}, Noise(lap_relative=0.001), 3
     )
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(30.0, 120.0, 0.03))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(30.0, 120.0, 0.03))
     limits = StrideLimits(64 * MIB, 64 * MIB, 64 * MIB)
     found = replay(sets_and_ways(probe, 32, 512, limits), lambda probes: [device.answer(one) for one in probes])
     assert found.ways == ways and ("several sets" in found.reason) == (ways is None)

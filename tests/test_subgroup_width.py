@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.model import Card, Metric, Record
+from clmembench.model import BenchmarkInfo, Metric, Record
 from clmembench.report.rows import rows
 from clmembench.studies.access.private_arrays import width_sections
 from clmembench.studies.access.subgroup_width import NO_LOCKSTEP, SubGroupWidth, measure_sub_group_width
 from tests.builders import clock, device, header, record, run, series
 
 COST = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
-CARDS = {"divergence": Card(1, "access", "Cost.", "Fang et al. 2017", (COST,), x="span")}
+CARDS = {"divergence": BenchmarkInfo(1, "access", "Cost.", "Fang et al. 2017", (COST,), x="span")}
 GROUP = 256
 SPANS = [1 << k for k in range(9)]
 

@@ -11,7 +11,7 @@ from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, 
 from clmembench.host.cpu_topology import HardwareThread
 from clmembench.measure.job import Job
 from clmembench.measure.runner import _Attempts, _in_measuring_order
-from clmembench.model import Place, Point, Record, Series, Skip, Work
+from clmembench.model import Placement, Point, Record, Series, Skip, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import FULL_BUDGET, QUICK_BUDGET, Selection, check_axes, selected_benchmarks, suites
@@ -46,7 +46,7 @@ def grid(device, dtype, n):
 
 
 def record(point: Point, series: tuple[Series, ...] = (), status="ok") -> Record:
-    return Record(point.benchmark, 1, point.params, Place(), 0, status, role=point.role, series=series)
+    return Record(point.benchmark, 1, point.params, Placement(), 0, status, role=point.role, series=series)
 
 
 def rate(point: Point, gb_s: float) -> Record:
@@ -171,9 +171,9 @@ def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_p
 
 
 def test_points_at_one_place_stay_together():
-    points = [Point("a", {"n": n}, Place(n % 3 + 1)) for n in range(12)]
+    points = [Point("a", {"n": n}, Placement(n % 3 + 1)) for n in range(12)]
     places = [p.place for _, p, _ in _in_measuring_order(points, 0, seed=1)]
-    assert [place for place, _ in groupby(places)] == [Place(1), Place(2), Place(3)]
+    assert [place for place, _ in groupby(places)] == [Placement(1), Placement(2), Placement(3)]
 
 
 def test_a_curve_is_explored_by_one_process_and_then_measured_in_as_many_as_each_point_wants():
@@ -251,7 +251,7 @@ def scales(device, op, groups, width):
 
 def test_a_study_over_compute_units_is_in_the_best_shape_at_every_place_that_differs():
     asked = drive(scales, Selection(topology=SOCKETS), lambda p: rate(p, float(p.params["width"])), CPU4)
-    study = [p for p in asked if p.place != Place()]
+    study = [p for p in asked if p.place != Placement()]
     # one thread has one place; two are on one socket or on two; three are 0 1 2, or 0 2 1 and so the same CPUs as 0 1 2
     assert [(p.place.compute_units, p.place.cpus, p.place.placement) for p in study] == [
         (1, (0,), "compact"),
@@ -267,38 +267,38 @@ def test_a_study_over_compute_units_is_in_the_best_shape_at_every_place_that_dif
 def test_the_products_of_a_scaling_study_are_as_large_on_few_compute_units_as_on_all():
     cpu16 = replace(CPU4, compute_units=16)
     asked = drive(discovered()["dgemm"], Selection(), lambda p: rate(p, 1.0), cpu16)
-    study = [(p.place.compute_units, p.params["n"]) for p in asked if p.place != Place()]
+    study = [(p.place.compute_units, p.params["n"]) for p in asked if p.place != Placement()]
     assert [point for point in study if point[1] == 4096] == [(n, 4096) for n in (1, 2, 4, 8, 16)]
     assert [point for point in study if point[1] != 4096] == [(1, n) for n in (64, 256, 512, 1024, 2048)]
     # CSR and ELL too, as Razzaq et al. 2016 compare them
     asked = drive(discovered()["spmv"], Selection(), lambda p: rate(p, 1.0), CPU4)
-    formats = {p.params["format"] for p in asked if p.place != Place()}
+    formats = {p.params["format"] for p in asked if p.place != Placement()}
     assert formats == {"sell", "csr_row", "ell"}
 
 
 def test_on_a_gpu_the_study_is_over_work_groups():
     asked = drive(scales, Selection(), lambda p: rate(p, 1.0), replace(FAKE_DEVICE_INFO, compute_units=16))
-    study = [p for p in asked if p.place != Place()]
-    assert [p.place for p in study] == [Place(n) for n in (1, 4, 16, 32, 64, 128)]
+    study = [p for p in asked if p.place != Placement()]
+    assert [p.place for p in study] == [Placement(n) for n in (1, 4, 16, 32, 64, 128)]
     assert [p.params["groups"] for p in study] == [1, 4, 16, 32, 64, 128]
 
 
 def test_there_is_no_study_where_the_user_named_values_and_in_quick():
     for selection in (Selection(axes={"op": ("copy",)}, topology=SOCKETS), Selection(suite="quick", topology=SOCKETS)):
-        assert {p.place for p in drive(scales, selection, lambda p: rate(p, 1.0), CPU4)} == {Place()}
+        assert {p.place for p in drive(scales, selection, lambda p: rate(p, 1.0), CPU4)} == {Placement()}
 
 
 def test_a_user_may_have_every_point_at_a_place():
     chosen = Selection(axes={"compute_units": (2,), "placement": ("scatter",)}, topology=SOCKETS)
     asked = drive(grid, chosen, record, CPU4)
-    assert {p.place for p in asked} == {Place(2, (0, 2), "scatter", cores=2)} and len(asked) == 4
+    assert {p.place for p in asked} == {Placement(2, (0, 2), "scatter", cores=2)} and len(asked) == 4
     # the axes are those of a device with two compute units
     assert {p.params["groups"] for p in drive(scales, chosen, lambda p: rate(p, 1.0), CPU4)} == {1, 2}
 
 
 def test_threads_are_placed_only_where_the_device_is_the_hosts_cpus():
     seven = Selection(topology=(*SOCKETS, HardwareThread(9, 2, 0, 0)))
-    assert seven.sweep(CPU4) == [Place(n) for n in (1, 2, 3, 4)]
+    assert seven.sweep(CPU4) == [Placement(n) for n in (1, 2, 3, 4)]
 
 
 def test_counts_of_a_large_host_are_powers_of_two_sockets_cores_and_all():
@@ -383,7 +383,7 @@ def test_what_has_the_number_of_work_groups_as_its_axis_is_not_placed_on_a_gpu(n
     with pytest.raises(ValueError, match="can be held to a number of work-groups"):
         check_axes([known], FAKE_DEVICE_INFO, Selection(axes={"compute_units": (1,)}))
     beside = drive(known, Selection(axes={"compute_units": (1, 4)}), record)
-    assert beside and {p.place for p in beside} == {Place()}  # as in a suite with others that can
+    assert beside and {p.place for p in beside} == {Placement()}  # as in a suite with others that can
 
 
 def test_a_point_that_no_shape_suits_is_skipped_and_says_so():

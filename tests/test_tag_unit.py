@@ -4,7 +4,7 @@ import pytest
 
 from clmembench.studies.hierarchy.geometry.tag_unit import find_tag_unit
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import MIB, Cache, Machine, Noise, Path, Sets, plain
 
 HIT, MISS = 4.0, 12.0
@@ -14,7 +14,7 @@ def told(line, counted, shared):
     """The unit of a cache of 32 KiB in 8 ways with such lines, of which so many places 32 B apart were seen to fit."""
     cache = Cache(plain(32 * 1024 // line // 8, 8, line), line, HIT, "LRU")
     device = Machine("test", {"global": Path((cache,), MISS)}, Noise(lap_relative=0.001), 3)
-    probe = LevelProbe(ProbeCache(shared=shared), ChaseLayout(), HitMissModel(HIT, MISS, 0.004))
+    probe = LevelProbe(ProbeSession(shared=shared), ChaseLayout(), HitMissModel(HIT, MISS, 0.004))
     dense = CapacityBound(counted, counted + 3, 4.5, 2.0)
     return replay(find_tag_unit(probe, 32, dense, 64 * MIB), lambda probes: [device.answer(probe) for probe in probes])[
         0
@@ -38,6 +38,6 @@ def test_the_line_behind_a_cache_that_holds_few_lines_of_sets_that_three_divides
     """Places 192 and 384 B apart use a third of 192 sets; the nearer cache holds those of the latter: 256 B."""
     first, second = Cache(plain(32, 4, 32), 32, 10.0), Cache(Sets((4,) * 192), 64, 40.0)
     device = Machine("test", {"global": Path((first, second), 120.0)}, Noise(lap_relative=0.001), 3)
-    probe = LevelProbe(ProbeCache(), ChaseLayout(), HitMissModel(40.0, 120.0, 0.05))
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(40.0, 120.0, 0.05))
     inquiry = find_tag_unit(probe, 64, CapacityBound(768, 769, 4.5), 64 * MIB, nearer=10.0)
     assert replay(inquiry, lambda probes: [device.answer(one) for one in probes])[0].nbytes == 64

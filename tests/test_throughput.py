@@ -14,7 +14,7 @@ from clmembench.benchmarks.copy_check import expected_words, prepare_copy
 from clmembench.benchmarks.datatypes import DEVICE_COPY, TYPE_BYTES
 from clmembench.benchmarks.stream import input_value
 from clmembench.measure import sampling
-from clmembench.model import Card, Copy, Skip
+from clmembench.model import BenchmarkInfo, Copy, Skip
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
 from clmembench.report import studies, study_figures
@@ -29,7 +29,7 @@ from tests.test_saturation import CARDS, NBYTES, UNITS, copies
 
 KIB = 1 << 10
 SHEET = SpecSheet("Test sheet", "gpu", Match(), {"memory_bandwidth_gb_s": Figure(2500.0, "GB/s", "the data sheet")})
-READ = Card(1, "access", "Reads.", "", discovered()["cache_read"].metrics, x="set_bytes")
+READ = BenchmarkInfo(1, "access", "Reads.", "", discovered()["cache_read"].metrics, x="set_bytes")
 
 
 UNDIVIDED_BYTES = 10_007 * 8  # bytes of an array: with work-groups of 7, a rest that is no eight elements

@@ -13,7 +13,7 @@ from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hiera
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe, mean_of_orders
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.cyclic_misses import cyclic_misses
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
 from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
@@ -73,7 +73,7 @@ class SlicedCache:
 def test_a_tlb_whose_penalty_is_less_than_lines_differ_by_is_found():
     device = SlicedCache()
     chase = ChaseLayout("global_cg", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(400_000,))
-    asked = ProbeCache()
+    asked = ProbeSession()
 
     def ask():
         found = yield from measure_tlbs(asked, chase, PageCountLimits(30 * GIB, 0.0015))
@@ -178,7 +178,7 @@ def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002, page=2 * MIB, n
     path = Path(caches, 500.0, (*own, Tlb(sets, page, 60.0, policy)))
     machine = Machine("test", {"global": path}, Noise(lap_relative=noise), seed, one_arena=True)
     chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024, 32768))
-    asked = ProbeCache()
+    asked = ProbeSession()
 
     def ask():
         levels = []
@@ -318,7 +318,7 @@ def translation_of(tlbs, *, pairs, lap_lines=0, page_lines=2, seed=1):
     chase = ChaseLayout(
         shift_bytes=128, control_bytes=128, page_lines=page_lines, near_lines=near[: 4 - page_lines], lap_lines=lap_lines
     )
-    asked = ProbeCache(shared=page_lines == 1)
+    asked = ProbeSession(shared=page_lines == 1)
 
     def ask():
         layout, found = yield from measure_translation(asked, chase, PageCountLimits(64 * MIB, 0.002))
@@ -363,7 +363,7 @@ def test_one_disturbed_lap_over_other_lines_decides_no_policy():
         return replace(found, value=1.49 * found.value, low=1.48 * found.value, high=1.5 * found.value)
 
     of_set = SetOfLevel(40, SetLines(42, 4 * KIB, 256), 64, policies=frozenset({"LRU", "FIFO", "NRU"}))
-    probe = LevelProbe(ProbeCache(), chase, HitMissModel(0.0, 8.0, 0.02))
+    probe = LevelProbe(ProbeSession(), chase, HitMissModel(0.0, 8.0, 0.02))
     found = replay(probe_policy(probe, of_set), lambda probes: [answer(probe) for probe in probes])
     assert disturbed and found["policy"].value == "FIFO"
 
@@ -375,7 +375,7 @@ def test_pages_that_pairs_tell_too_large_are_counted_at_half_of_them(page, monke
     path = Path((Cache(plain(64, 16, 128), 128, 30.0),), 500.0, (Tlb(plain(4, 6, 64 * KIB), 64 * KIB, 14.0),))
     machine = Machine("test", {"global": path}, Noise(lap_relative=0.002), 1, one_arena=True)
     chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024,))
-    asking = measure_tlbs(ProbeCache(), chase, PageCountLimits(GIB, 0.002))
+    asking = measure_tlbs(ProbeSession(), chase, PageCountLimits(GIB, 0.002))
     (found,) = replay(asking, lambda probes: [machine.answer(probe) for probe in probes])
     assert (found.page.nbytes, found.pages.fits) == (64 * KIB, 24)
 
@@ -386,7 +386,7 @@ def test_a_page_is_halved_only_where_its_count_is_sure(true, fits, shorter):
     path = Path((Cache(plain(64, 16, 128), 128, 30.0),), 500.0, (Tlb(plain(1, 32, true), true, 60.0),))
     machine = Machine("test", {"global": path}, Noise(lap_relative=0.0005), 1, one_arena=True)
     chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024,), page_bytes=64 * KIB)
-    pages = PageProbe(ProbeCache(), chase, PageCountLimits(GIB, 0.0005))
+    pages = PageProbe(ProbeSession(), chase, PageCountLimits(GIB, 0.0005))
     counted = CapacityBound(fits, fits + 1, 40.0, 1.0)
     level = TlbGeometry(HitMissModel(0.0, 60.0, 0.1), counted, 64 * KIB, (60.0, 60.0), UnitSize(64 * KIB), None, None)
     assert replay(shorter_page(pages, level), lambda probes: [machine.answer(probe) for probe in probes]) == shorter
@@ -397,7 +397,7 @@ def test_more_misses_than_pages_tell_no_sets():
     path = Path((Cache(plain(64, 16, 128), 128, 30.0),), 500.0, (Tlb(plain(16, 16, 64 * KIB), 64 * KIB, 60.0),))
     machine = Machine("test", {"global": path}, Noise(lap_relative=0.0005), 1, one_arena=True)
     chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024,), page_bytes=64 * KIB)
-    pages = PageProbe(ProbeCache(), chase, PageCountLimits(GIB, 0.0005))
+    pages = PageProbe(ProbeSession(), chase, PageCountLimits(GIB, 0.0005))
     asking = sets_page_by_page(pages, 64 * KIB, PageCost(0.0, 60.0 / 1.07), 0, 256)
     assert replay(asking, lambda probes: [machine.answer(probe) for probe in probes]) is None
 
@@ -407,7 +407,7 @@ def test_sets_that_are_alike_from_every_first_page_are_equal(monkeypatch):
     monkeypatch.setattr(tlb, "sets_page_by_page", told(SetWays(15, 17, 18)))
     held, page = CapacityBound(256, 257, 17.6, 1.0), 4 * KIB
     level = TlbGeometry(HitMissModel(8.0, 42.0, 0.1), held, page, (34.0, 34.0), UnitSize(page), None, None)
-    pages = PageProbe(ProbeCache(), ChaseLayout(page_lines=2), PageCountLimits(GIB, 0.002))
+    pages = PageProbe(ProbeSession(), ChaseLayout(page_lines=2), PageCountLimits(GIB, 0.002))
     found = replay(tlb._compared_with_other_pages(pages, PageCost(8.0, 42.0), page, level), lambda _: [])
     assert found.by_pages is None and found.alike
 

@@ -4,7 +4,7 @@ import pytest
 
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, ProbeSession
 from clmembench.studies.hierarchy.tlb.tlb_bits import sets_by_bits
 from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -19,7 +19,7 @@ def told(second, held, policy="LRU", most_bytes=512 * MIB, nearer="LRU", relativ
     path = Path((Cache(plain(64, 8, 64), 64, 5.0),), 90.0, (first, Tlb(second, PAGE, COST.miss, policy)))
     device = Machine("test", {"global": path}, Noise(lap_relative=relative_noise), 3)
     chase = ChaseLayout("global", shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(256,), page_bytes=PAGE)
-    pages = PageProbe(ProbeCache(), chase, PageCountLimits(most_bytes, relative_noise))
+    pages = PageProbe(ProbeSession(), chase, PageCountLimits(most_bytes, relative_noise))
     return replay(sets_by_bits(pages, cost, PAGE, held), lambda probes: [device.answer(probe) for probe in probes])
 
 

@@ -9,7 +9,7 @@ from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measur
 from clmembench.studies.hierarchy.levels import dissect
 from clmembench.studies.hierarchy.levels.dissect import ProbeLimits
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 from clmembench.studies.hierarchy.tlb.tlb_level import infer_tlb_level
 from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
 from clmembench.studies.hierarchy.tlb.tlb_walks import set_behind
@@ -31,7 +31,7 @@ def test_the_second_tlbs_policy():
     limits = ProbeLimits(1 << 30, 4 * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths))
 
     def inquiry():
-        asked = ProbeCache()
+        asked = ProbeSession()
         curve = yield from measure_curve(
             asked, ChaseLayout(block_bytes=dissect.BLOCK_BYTES), WorkingSets(64, KIB, 64 * MIB, 32 * MIB)
         )

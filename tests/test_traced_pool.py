@@ -9,7 +9,7 @@ from clmembench.studies.hierarchy.eviction.eviction_sets import RESTLESS, Evicti
 from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 from tests.published import PUBLISHED
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
@@ -26,7 +26,7 @@ def cpu(sets, policy="LRU", no_clock="", seed=7):
 
 def asked_by(device, restless=False, most_bytes=64 * MIB):
     """The eviction sets found on a device, and how many probes that took."""
-    asked = ProbeCache(shared=True)
+    asked = ProbeSession(shared=True)
     replay(asked.one(ChaseLayout().lap(most_bytes // PAGE, PAGE)), lambda probes: [device.answer(one) for one in probes])
     if restless:
         asked.laps = asked.disturbed = 100_000

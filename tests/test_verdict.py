@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from clmembench.analysis import compare
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
-from clmembench.model import HEADLINE_GROUPS, Card, Metric
+from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
 from clmembench.report.device_runs import device_label, merged_runs
 from clmembench.report.page import render_html
 from clmembench.report.page_verdict import MAX_DEVICES_WITHOUT_BEST, verdict_values
@@ -34,9 +34,13 @@ from tests.pages import without_own_script
 
 REPORTS = Path(__file__).parent.parent / "reports"
 TIME = Metric("time", "ns", "ops", "cost", "lower")
-SUMS = Card(2, "sync", "Sums.", "somebody", (TIME,), x="n")
-LINK = Card(3, "link", "Copies.", "somebody", (Metric("link_bandwidth", "GB/s", "nbytes", "rate", "higher"),), x="array_bytes")
-LAUNCH = Card(discovered()["launch"].version, "sync", "Launches.", "somebody", (replace(TIME, name="round_trip"),), x="groups")
+SUMS = BenchmarkInfo(2, "sync", "Sums.", "somebody", (TIME,), x="n")
+LINK = BenchmarkInfo(
+    3, "link", "Copies.", "somebody", (Metric("link_bandwidth", "GB/s", "nbytes", "rate", "higher"),), x="array_bytes"
+)
+LAUNCH = BenchmarkInfo(
+    discovered()["launch"].version, "sync", "Launches.", "somebody", (replace(TIME, name="round_trip"),), x="groups"
+)
 CARDS = {"stream": STREAM, "reduction": SUMS, "transfer": LINK, "launch": LAUNCH}
 NAMES = {"gpu": "Fast GPU", "cpu": "Slow CPU"}
 
@@ -219,7 +223,7 @@ def test_the_table_marks_the_best_and_tells_where_points_differ():
 
 
 def test_cycles_and_the_share_of_the_peak_stand_beside_the_value():
-    chase = Card(1, "memory", "Latency.", "somebody", (replace(LATENCY, cycles=True),), x="array_bytes")
+    chase = BenchmarkInfo(1, "memory", "Latency.", "somebody", (replace(LATENCY, cycles=True),), x="array_bytes")
     point = replace(slope({"array_bytes": 4096, "spacing_bytes": "line"}, [2.0] * 8), core_clock=clock(2.0))
     runs = [run([point], header(device(name), {"pchase": chase})) for name in ("A", "B")]
     cell = line(compared(*runs), "nearest cache").cells[0]
@@ -274,7 +278,7 @@ def test_a_hostile_name_is_text_in_the_verdict():
 def measured(benchmark, metric, points, info):
     """A run of a benchmark of this version with values of a rate, by parameters."""
     known = discovered()[benchmark]
-    card = Card(known.version, known.suite, "", "", (next(m for m in known.metrics if m.name == metric),))
+    card = BenchmarkInfo(known.version, known.suite, "", "", (next(m for m in known.metrics if m.name == metric),))
     records = []
     for params, rate in points:
         amounts = [round(100_000 * times * rate) for times in (1, 3)]
@@ -312,7 +316,7 @@ def test_a_fraction_of_the_peak_of_matrix_instructions_says_so():
     h200 = device("NVIDIA H200", platform="NVIDIA CUDA", vendor="NVIDIA Corporation", compute_units=132)
     points = [({"dtype": "double", "variant": "ptx", "n": 8192}, 61_783.0)]
     card = replace(discovered()["dgemm"].metrics[1])
-    known = Card(discovered()["dgemm"].version, "compute", "", "", (card,), x="n")
+    known = BenchmarkInfo(discovered()["dgemm"].version, "compute", "", "", (card,), x="n")
     point = record("dgemm", points[0][0], replace(series([10**7] * 20), flops=61_783 * 10**7), version=known.version)
     (cell,) = line(compared(run([point], header(h200, {"dgemm": known}))), "DGEMM").cells
     assert cell.extra == "92.3% of matrix peak"
@@ -589,7 +593,9 @@ def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_old
 
 
 def test_values_at_different_sizes_are_not_compared():
-    card = Card(1, "compute", "DGEMM.", "somebody", (Metric("performance", "GFLOP/s", "ops", "rate", "higher"),), x="n")
+    card = BenchmarkInfo(
+        1, "compute", "DGEMM.", "somebody", (Metric("performance", "GFLOP/s", "ops", "rate", "higher"),), x="n"
+    )
 
     def product(name, *points):
         made = [

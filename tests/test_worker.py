@@ -16,7 +16,7 @@ from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job
 from clmembench.measure.worker import MIN_REPEATED_POINTS, POINTS_PER_REPEATED_POINT, Session
 from clmembench.measure.worker_process import WorkerError
-from clmembench.model import DeviceError, Place, Point
+from clmembench.model import DeviceError, Placement, Point
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -88,7 +88,7 @@ def test_without_a_child_there_is_one_place_and_one_process(moving):
     here = InProcessWorker(JOB)
     assert here.measure(Point("moves", {"groups": 1}), 1.0).status == "ok"
     here.end()
-    for elsewhere in (replace(JOB, process=1), replace(JOB, place=Place(1))):
+    for elsewhere in (replace(JOB, process=1), replace(JOB, place=Placement(1))):
         with pytest.raises(WorkerError, match="--no-isolate"):
             InProcessWorker(elsewhere)
 

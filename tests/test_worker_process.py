@@ -20,7 +20,7 @@ from clmembench.measure.job import Job, ProbeResult, job_line, parse_job
 from clmembench.measure.own_process import pin_threads
 from clmembench.measure.runner import run_selection
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
-from clmembench.model import Cause, Place, Point
+from clmembench.model import Cause, Placement, Point
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record
@@ -68,7 +68,7 @@ def test_a_job_is_read_as_it_was_written_and_claims_at_their_defaults_are_not_se
         "fake",
         replace(FAKE_DEVICE_INFO, local_mem_type=""),
         "launch",
-        Place(2, (0, 1), "compact", 1),
+        Placement(2, (0, 1), "compact", 1),
         features=frozenset({"fp64"}),
     )
     line = json.loads(job_line(job))
@@ -233,17 +233,17 @@ def state(pid: int) -> str:
 def test_a_child_runs_on_the_cpus_of_its_place_and_sees_as_many_compute_units(monkeypatch):
     # the fake device is told by a CPU's child how many threads to have; its own mask is what the system says of it
     cpu = max(os.sched_getaffinity(0))
-    with WorkerProcess(replace(job(), place=Place(1, (cpu,), "compact"))) as child:
+    with WorkerProcess(replace(job(), place=Placement(1, (cpu,), "compact"))) as child:
         record = child.measure(POINT, 60)
         assert os.sched_getaffinity(child._process.pid) == {cpu}
-    assert record.place == Place(1, (cpu,), "compact")
-    held = Place(1, (cpu,), "compact").seen(replace(FAKE_DEVICE_INFO, kind="cpu"))
+    assert record.place == Placement(1, (cpu,), "compact")
+    held = Placement(1, (cpu,), "compact").seen(replace(FAKE_DEVICE_INFO, kind="cpu"))
     assert (held.compute_units, held.work_groups) == (1, None)
-    assert (Place(3).seen(FAKE_DEVICE_INFO).compute_units, Place(3).seen(FAKE_DEVICE_INFO).work_groups) == (
+    assert (Placement(3).seen(FAKE_DEVICE_INFO).compute_units, Placement(3).seen(FAKE_DEVICE_INFO).work_groups) == (
         FAKE_DEVICE_INFO.compute_units,
         3,
     )
-    assert Place().seen(FAKE_DEVICE_INFO) is FAKE_DEVICE_INFO
+    assert Placement().seen(FAKE_DEVICE_INFO) is FAKE_DEVICE_INFO
 
 
 def test_each_place_has_a_process_of_its_own(monkeypatch):
@@ -261,8 +261,8 @@ def test_each_place_has_a_process_of_its_own(monkeypatch):
             "fake", FAKE_DEVICE_INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)})
         )
     )
-    assert started == [Place(1), Place(2)]
-    assert {r.place for r in records} == {Place(1), Place(2)}
+    assert started == [Placement(1), Placement(2)]
+    assert {r.place for r in records} == {Placement(1), Placement(2)}
 
 
 def test_what_is_known_of_a_run_is_not_measured_again_and_answers_the_plan():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from clmembench.analysis import decision, matching, noise, stats
 from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side, Verdict
 from clmembench.analysis.derive import Derived
-from clmembench.model import Card, Run, Value
+from clmembench.model import BenchmarkInfo, Run, Value
 from clmembench.model.direction import gain, more_is_better
 
 MAX_WORK_DIFFERENCE = 0.01  # of what a pass moves: tuned configurations round sizes by less
@@ -101,7 +101,9 @@ def _identical(change: Change) -> Change:
     return replace(change, verdict="same", ratio=one, gain=one, reason="")
 
 
-def compare_sides(first: Side, second: Side, cards: Mapping[str, Card], margin: float, table: noise.NoiseTable) -> Comparison:
+def compare_sides(
+    first: Side, second: Side, cards: Mapping[str, BenchmarkInfo], margin: float, table: noise.NoiseTable
+) -> Comparison:
     """As `compare`, of values without their runs; `cards` say which suite and headline they belong to."""
     pair = decision.pair_of(first, second, table)
     of = _by_point(first, second)
@@ -141,7 +143,7 @@ def _is_other_work(a: Derived, b: Derived) -> bool:
     return abs(a.nbytes - b.nbytes) > MAX_WORK_DIFFERENCE * max(a.nbytes, b.nbytes) and min(a.pass_ns, b.pass_ns) > 0
 
 
-def _plain(a: Derived, b: Derived, card: Card) -> Change:
+def _plain(a: Derived, b: Derived, card: BenchmarkInfo) -> Change:
     """The change without a ratio, and the reason where there can be none."""
     applying = [m.name for m in card.metrics if m.applies({**b.params, **b.tuning})]
     values = [v.median if v.status == "ok" else None for v in (a, b)]

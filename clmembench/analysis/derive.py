@@ -10,7 +10,7 @@ from typing import Any
 
 from clmembench.analysis import point_records, stats
 from clmembench.analysis.metric_forms import amount_of, hidden_shares, inverse_slope, slope_ends
-from clmembench.model import Card, Cause, Metric, Place, Record, Run, Value
+from clmembench.model import BenchmarkInfo, Cause, Metric, Placement, Record, Run, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Derived:
     benchmark: str
     params: Mapping[str, Value]
     tuning: Mapping[str, Value]
-    place: Place
+    place: Placement
     metric: str
     unit: str
     better: str
@@ -146,7 +146,7 @@ def id_of(record: Record) -> str:
     return f"{record.benchmark}:{record.index}:{record.process}"
 
 
-def derive_point(records: Sequence[Record], card: Card) -> list[Derived]:
+def derive_point(records: Sequence[Record], card: BenchmarkInfo) -> list[Derived]:
     """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
     wrong = [r for r in records if r.status == "wrong"]  # a device that is right most of the time is not right
     best = wrong[0] if wrong else point_records.usual_record(records)
@@ -188,7 +188,7 @@ def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
 
 
 def _pooled(
-    records: Sequence[Record], shared: Mapping[str, Any], metric: Metric, card: Card, summary: stats.Summary
+    records: Sequence[Record], shared: Mapping[str, Any], metric: Metric, card: BenchmarkInfo, summary: stats.Summary
 ) -> Derived:
     """One metric of records that have values; `shared` is what all metrics of the point share."""
     first = records[0]
@@ -236,7 +236,7 @@ def _possible(value: float) -> float | None:
     return value if math.isfinite(value) and value >= 0 else None
 
 
-def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
+def _identity(record: Record, metric: Metric, card: BenchmarkInfo) -> dict[str, Any]:
     return {
         "benchmark": record.benchmark,
         "params": {k: v for k, v in record.params.items() if k not in card.tuning} | _placed(record.place),
@@ -253,7 +253,7 @@ def _identity(record: Record, metric: Metric, card: Card) -> dict[str, Any]:
     }
 
 
-def _valueless(record: Record, metric: Metric, card: Card, status: str, reason: str, **common: Any) -> Derived:
+def _valueless(record: Record, metric: Metric, card: BenchmarkInfo, status: str, reason: str, **common: Any) -> Derived:
     return Derived(**_identity(record, metric, card), status=status, reason=reason, **common)
 
 
@@ -264,7 +264,7 @@ def _by_work_groups(point: Derived) -> Derived:
     return replace(point, params={"work_groups" if k == "compute_units" else k: v for k, v in point.params.items()})
 
 
-def _placed(place: Place) -> dict[str, Value]:
+def _placed(place: Placement) -> dict[str, Value]:
     """A Place as parameters, so that points which differ in it alone are told apart like any others."""
     units: dict[str, Value] = {} if place.compute_units is None else {"compute_units": place.compute_units}
     return units | ({"placement": place.placement} if place.placement else {})

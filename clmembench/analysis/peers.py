@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clmembench.analysis import stats
 from clmembench.analysis.derive import Derived
-from clmembench.model import Card, Place
+from clmembench.model import BenchmarkInfo, Placement
 from clmembench.model.direction import more_is_better
 
 MAX_OTHERS_CPU = 0.2  # of a CPU, used by other processes: a ratio is then partly of what they did
@@ -40,7 +40,7 @@ class Spreads:
         return self.host if any(0 < value.pass_ns < self.short_ns for value in pair) else self.device
 
 
-def peer_ratios(values: Sequence[Derived], cards: Mapping[str, Card], spreads: Spreads) -> list[PeerRatio]:
+def peer_ratios(values: Sequence[Derived], cards: Mapping[str, BenchmarkInfo], spreads: Spreads) -> list[PeerRatio]:
     """Every value of ours with every peer's of its point and metric, by the run's benchmarks; judged before (gates).
 
     A peer's point is that of ours where all of its parameters have the same values: what it has no parameter for, such as a
@@ -53,7 +53,7 @@ def peer_ratios(values: Sequence[Derived], cards: Mapping[str, Card], spreads: S
     found = []
     order = {name: place for place, name in enumerate(cards)}
     for ours in sorted(values, key=lambda value: order.get(value.benchmark, len(order))):
-        if ours.place != Place() or ours.benchmark not in cards or cards[ours.benchmark].peer_of:
+        if ours.place != Placement() or ours.benchmark not in cards or cards[ours.benchmark].peer_of:
             continue
         for peer in theirs.get((ours.benchmark, ours.metric), ()):
             if all(name in ours.params and ours.params[name] == value for name, value in peer.params.items()):

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from clmembench.analysis import derive
 from clmembench.analysis.derive import Derived
-from clmembench.model import Card, Record, Run, Value
+from clmembench.model import BenchmarkInfo, Record, Run, Value
 
 WORK_GROUPS = "work_groups"  # what a number of compute units is called where the device is no CPU
 
@@ -33,7 +33,7 @@ class PointFilter:
         """Whether nothing is left out."""
         return not (self.globs or self.suite or self.axes or self.statuses)
 
-    def takes_benchmark(self, name: str, card: Card) -> bool:
+    def takes_benchmark(self, name: str, card: BenchmarkInfo) -> bool:
         """Whether a benchmark is wanted; a peer is where the benchmark is whose problems it solves."""
         names = [name, *([card.peer_of] if card.peer_of else [])]
         if self.globs and not any(fnmatchcase(one, glob) for one in names for glob in self.globs):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.little import Estimate
 from clmembench.analysis.roofs import ARITHMETIC, MEMORY, Measured, Roof, cache_bytes_of, compute_roofs, level_roofs
-from clmembench.model import Card, DeviceInfo, Metric
+from clmembench.model import BenchmarkInfo, DeviceInfo, Metric
 from clmembench.specs.sheets import SpecSheet
 
 ITEM_BYTES = {"double": 8, "float": 4}
@@ -64,7 +64,7 @@ class Roofline:
 
 
 def roofline(
-    values: Sequence[Measured], cards: Mapping[str, Card], info: DeviceInfo, sheet: SpecSheet | None
+    values: Sequence[Measured], cards: Mapping[str, BenchmarkInfo], info: DeviceInfo, sheet: SpecSheet | None
 ) -> Roofline | None:
     """The roofline of a run's values, each with its theoretical peak; None without a measured roof of floating-point arithmetic
     and one of memory. Only values that are `ok` make roofs or are placed; kernels on a part of the device have no place."""
@@ -85,7 +85,7 @@ def roofline(
     return Roofline((*compute, *levels), tuple(placed), dict(left), stated)
 
 
-def _kernels(values: Sequence[Derived], cards: Mapping[str, Card]) -> Iterator[tuple[Derived, Metric]]:
+def _kernels(values: Sequence[Derived], cards: Mapping[str, BenchmarkInfo]) -> Iterator[tuple[Derived, Metric]]:
     """The headline value of every point on the whole device that computes in floating point, or should have; of our own kernels
     alone, since nobody says which instructions a library beside them has."""
     own = {name for name, card in cards.items() if name != ARITHMETIC and not card.peer_of}

@@ -73,7 +73,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Part:
+class EstimatedPart:
     """A benchmark of the run, with its peers: its estimate, its measurements, of which an interrupted run had those `before`,
     and the seconds that the others took."""
 
@@ -98,7 +98,7 @@ class Part:
         return known.seconds / known.count if known is not None and known.count else 0.0
 
 
-class Outlook:
+class ProgressEstimate:
     """Counts the measurements of a run and says what is left. `groups` names the benchmark whose estimate a peer's measurements
     count for; `known` are those that an interrupted run has already."""
 
@@ -110,7 +110,7 @@ class Outlook:
         known: Iterable[Record] = (),
     ) -> None:
         self._groups = groups or {}
-        self.parts = [Part(one, Tally(one.name)) for one in expected]
+        self.parts = [EstimatedPart(one, Tally(one.name)) for one in expected]
         self._budget_s = budget_s
         self._at = 0
         self.others: list[Record] = []  # measurements of benchmarks that nobody expected
@@ -176,19 +176,19 @@ class Outlook:
         return left_s, (left_s * math.exp(-RANGE_SD * sd), left_s * math.exp(RANGE_SD * sd))
 
     @staticmethod
-    def _shared_ratio(parts: Sequence[Part]) -> tuple[float, float]:
+    def _shared_ratio(parts: Sequence[EstimatedPart]) -> tuple[float, float]:
         """The logarithm of the ratio that all benchmarks share, and its variance, by these parts of the run."""
         return _combined((0.0, RUN_SD**2), *(one for part in parts for one in _observed(part, BENCHMARK_SD**2)))
 
 
-def _rest(part: Part, mean: float, variance: float) -> tuple[float, float]:
+def _rest(part: EstimatedPart, mean: float, variance: float) -> tuple[float, float]:
     """Seconds of what is left of a benchmark, and their variance, by the logarithm of its ratio."""
     least, most = part.left_range_s()
     seconds = (least + most) / 2 * math.exp(mean)
     return seconds, seconds**2 * math.expm1(variance) + ((most - least) * math.exp(mean)) ** 2 / 12
 
 
-def _observed(part: Part, variance: float) -> list[tuple[float, float]]:
+def _observed(part: EstimatedPart, variance: float) -> list[tuple[float, float]]:
     """The logarithm of the time that was taken over that expected, and its variance, which has a part of that size besides what
     measurements differ by; nothing where none was measured."""
     if not part.seconds:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from clmembench import units
-from clmembench.cli.outlook import Outlook, Snapshot, Tally
+from clmembench.cli.outlook import ProgressEstimate, Snapshot, Tally
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def counts_text(points: int, repeats: int, trials: int, most: str = "", most_tri
     return ", ".join(parts)
 
 
-def conclusion(outlook: Outlook, interrupted: bool) -> str:
+def conclusion(outlook: ProgressEstimate, interrupted: bool) -> str:
     """What was measured of what was planned, in words; "" where nobody knew what was planned."""
     if not outlook.parts:
         return ""
@@ -93,7 +93,7 @@ def conclusion(outlook: Outlook, interrupted: bool) -> str:
 class _Lines:
     """A plain line for each benchmark, when it is done, and one every LINE_PERIOD_S seconds."""
 
-    def __init__(self, outlook: Outlook, periodic: bool = True) -> None:
+    def __init__(self, outlook: ProgressEstimate, periodic: bool = True) -> None:
         self._outlook, self._periodic = outlook, periodic
         self._tally, self._since = Tally(""), time.monotonic()
         self._begun = self._said = self._since
@@ -126,7 +126,7 @@ def _print(text: str) -> None:
 class _Live:
     """A bar with counts and times, and below it the last point, under the plain lines of benchmarks that are done."""
 
-    def __init__(self, outlook: Outlook) -> None:
+    def __init__(self, outlook: ProgressEstimate) -> None:
         self._outlook, self._lines = outlook, _Lines(outlook, periodic=False)
         self._begun, self._point = time.monotonic(), "the first point is measured"
 
@@ -158,9 +158,9 @@ def is_live() -> bool:
 
 
 @contextmanager
-def progress(outlook: Outlook | None = None) -> Iterator[Progress]:
+def progress(outlook: ProgressEstimate | None = None) -> Iterator[Progress]:
     """Progress on standard error: a bar on a terminal, plain lines elsewhere."""
-    outlook = outlook or Outlook()
+    outlook = outlook or ProgressEstimate()
     if not is_live():
         lines = _Lines(outlook)
         yield lines

@@ -102,11 +102,11 @@ def _made(
         return _rendered(form, runs, others, findings, groups, [one.label for one in found], baseline)
     except (sheets.SpecError, jsonl.ResultsError, verdict_cells.UnknownDevice) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    except digests.WorkerError as error:
+    except digests.ReaderError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
 
 
-def _representatives(paths: list[Path], wanted: PointFilter, strict: bool) -> tuple[list[Path], list[fleet.Group]]:
+def _representatives(paths: list[Path], wanted: PointFilter, strict: bool) -> tuple[list[Path], list[fleet.DeviceGroup]]:
     """The runs that the page shows in full, and the groups of a fleet, which has more runs than a page has columns. Ends the
     command where a fleet's points are to be filtered."""
     from clmembench.host.cpu_topology import usable_cpus
@@ -141,7 +141,7 @@ def _rendered(
     runs: list[Run],
     others: list[SpecSheet],
     findings: list[Findings],
-    groups: list[fleet.Group],
+    groups: list[fleet.DeviceGroup],
     labels: list[str],
     baseline: str,
 ) -> str:

@@ -13,14 +13,14 @@ from clmembench.cli import exit_codes
 from clmembench.cli.run_names import RunNames
 
 if TYPE_CHECKING:
-    from clmembench.model import Card, DeviceInfo, Header, Value
+    from clmembench.model import BenchmarkInfo, DeviceInfo, Header, Value
     from clmembench.plan.selection import Selection
 
 
 def header(
     info: DeviceInfo,
     selection: Selection,
-    cards: Mapping[str, Card],
+    cards: Mapping[str, BenchmarkInfo],
     names: RunNames = RunNames(),  # noqa: B008 - immutable
 ) -> Header:
     """The header of a results file: what is measured, on which device and host, with which tool."""

@@ -14,7 +14,7 @@ from clmembench.studies import studies
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
-    from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
+    from clmembench.model import Benchmark, BenchmarkInfo, DeviceInfo, Record, Run
     from clmembench.plan.estimate import RunEstimate
     from clmembench.plan.selection import Selection
     from clmembench.studies import Study
@@ -112,7 +112,7 @@ class PlannedRun:
 
         return [study for study in studies() if study.part and self.selection.suite == EVERYTHING]
 
-    def cards(self) -> Mapping[str, Card]:
+    def cards(self) -> Mapping[str, BenchmarkInfo]:
         """The benchmarks that the header keeps: the chosen ones, their peers, and those of studies."""
         from clmembench.plan import interleave
 

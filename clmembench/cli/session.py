@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from clmembench.cli import exit_codes, output_file, run_header, waiting
-from clmembench.cli.outlook import Outlook
+from clmembench.cli.outlook import ProgressEstimate
 from clmembench.cli.progress import conclusion, progress
 from clmembench.cli.run_names import RunNames
 from clmembench.cli.waiting import Waits
@@ -19,7 +19,7 @@ from clmembench.host import scarcity
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
-    from clmembench.model import Benchmark, Card, DeviceInfo, Record, Run
+    from clmembench.model import Benchmark, BenchmarkInfo, DeviceInfo, Record, Run
     from clmembench.plan.estimate import RunEstimate
     from clmembench.plan.selection import Selection
 
@@ -46,7 +46,7 @@ def end(written: Written, holds: str = "") -> None:
         raise typer.Exit(exit_codes.FAILED)
 
 
-def cards(names: Iterable[str]) -> Mapping[str, Card]:
+def cards(names: Iterable[str]) -> Mapping[str, BenchmarkInfo]:
     """The benchmarks of a run as its header keeps them, by name."""
     from clmembench.benchmarks import discovered
     from clmembench.plan import sweep
@@ -132,7 +132,7 @@ def with_probed_features(info: DeviceInfo, selection: Selection) -> DeviceInfo:
 def measure_to_file(
     info: DeviceInfo,
     selection: Selection,
-    cards: Mapping[str, Card],
+    cards: Mapping[str, BenchmarkInfo],
     records: Records,
     output: Path | None,
     overwrite: bool = False,
@@ -173,14 +173,14 @@ def measure_to_file(
 
 
 def _outlook(
-    estimate: RunEstimate | None, cards: Mapping[str, Card], budget_s: float | None, known: Sequence[Record]
-) -> Outlook:
+    estimate: RunEstimate | None, cards: Mapping[str, BenchmarkInfo], budget_s: float | None, known: Sequence[Record]
+) -> ProgressEstimate:
     """What is to be expected of a run; nothing without an estimate."""
     groups = {name: card.peer_of for name, card in cards.items() if card.peer_of}
-    return Outlook(estimate.benchmarks if estimate else (), groups, budget_s, known)
+    return ProgressEstimate(estimate.benchmarks if estimate else (), groups, budget_s, known)
 
 
-def _write(writer: object, records: Iterator[Record], known: Sequence[Record], outlook: Outlook) -> tuple[int, bool]:
+def _write(writer: object, records: Iterator[Record], known: Sequence[Record], outlook: ProgressEstimate) -> tuple[int, bool]:
     """Write records as they come: the number of bad ones, known ones included, and whether Ctrl-C ended it early."""
     from clmembench.results.jsonl import Writer
 

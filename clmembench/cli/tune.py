@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult as ProbeResult
     from clmembench.model import Benchmark, DeviceInfo, Record, Value
     from clmembench.plan.selection import Selection
-    from clmembench.tune.candidates import Outcome
+    from clmembench.tune.candidates import SearchOutcome
 
 AllowedValues = Mapping[str, tuple["Value", ...]]
-Found = Sequence[tuple["Benchmark", Sequence["Outcome"]]]
+Found = Sequence[tuple["Benchmark", Sequence["SearchOutcome"]]]
 DEFAULT_BUDGET, DEFAULT_TIMEOUT = "5m", "120s"
 
 
@@ -110,9 +110,9 @@ def _search(info: DeviceInfo, case: _Case, budget_s: float, path: Path, output: 
     from clmembench.tune import search
 
     family = tuned.device_family(info)
-    found: list[tuple[Benchmark, Sequence[Outcome]]] = []
+    found: list[tuple[Benchmark, Sequence[SearchOutcome]]] = []
 
-    def store(benchmark: Benchmark, outcomes: Sequence[Outcome]) -> None:
+    def store(benchmark: Benchmark, outcomes: Sequence[SearchOutcome]) -> None:
         found.append((benchmark, outcomes))
         tuned.save(path, [t for o in outcomes if (t := search.tuned_entry(o, benchmark, info, family)) is not None])
 
@@ -178,7 +178,7 @@ def _print_outcomes(found: Found, path: Path, records: Path) -> None:
     print(line(f"Results: {records}"))
 
 
-def _outcome_text(found: Outcome) -> str:
+def _outcome_text(found: SearchOutcome) -> str:
     tried = f"{found.tried} of {found.shapes} configurations tried"
     ratio = f"{found.ratio.value:.3f} ({found.ratio.low:.3f} to {found.ratio.high:.3f})" if found.ratio else ""
     if found.best is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from clmembench.analysis.derive import Derived, key_of
 from clmembench.analysis.roofs import cache_bytes_of
 from clmembench.gates.thresholds import AGREEMENT
-from clmembench.model import Card, Cause, DeviceInfo, Quantity, Run
+from clmembench.model import BenchmarkInfo, Cause, DeviceInfo, Quantity, Run
 from clmembench.model.direction import gain, more_is_better
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_params
@@ -26,7 +26,7 @@ PLACES = ("compute_units", "work_groups", "placement")  # parameters that say wh
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ComparedClaim:
     """The best value of a quantity by one benchmark, all that it was chosen among, and why a better one may be missing."""
 
     quantity: Quantity
@@ -37,7 +37,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class AgreementPair:
     """A quantity that two claims are of: the better one first, the other's share of it with its interval, why they differ, and
     whether that is no explanation, so that they contradict each other."""
 
@@ -54,9 +54,9 @@ class Pair:
     other_label: str
 
 
-def pairs(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> list[Pair]:
+def pairs(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> list[AgreementPair]:
     """The best claim of each quantity with every other claim of it, and each speed-up above the number of compute units."""
-    claims: dict[tuple[str, str], list[Claim]] = defaultdict(list)
+    claims: dict[tuple[str, str], list[ComparedClaim]] = defaultdict(list)
     cards, info, least = run.header.benchmarks, run.header.device, _least_memory_bytes(run.header.device, sheet)
     own = [v for v in values if not cards[v.benchmark].peer_of]
     for name, card in cards.items():
@@ -87,7 +87,7 @@ def _is_usable(value: Derived) -> bool:
     return known and numbers and min(value.median or 0.0, value.ci_low or 0.0) > 0
 
 
-def _claims(card: Card, values: Sequence[Derived], run: Run, least: float) -> Iterator[Claim]:
+def _claims(card: BenchmarkInfo, values: Sequence[Derived], run: Run, least: float) -> Iterator[ComparedClaim]:
     for quantity in card.quantities:
         if quantity.devices != "all" and (quantity.devices == "cores") != run.header.device.has_cpu_cores:
             continue
@@ -99,7 +99,7 @@ def _claims(card: Card, values: Sequence[Derived], run: Run, least: float) -> It
             best = max(usable, key=lambda v: gain(v.median or 0.0, v.better))
             data = _data_bytes(best, quantity)
             in_memory = not quantity.beyond_caches or data >= least
-            yield Claim(quantity, best, usable, _incomplete(quantity, mine, run), math.inf if in_memory else data)
+            yield ComparedClaim(quantity, best, usable, _incomplete(quantity, mine, run), math.inf if in_memory else data)
 
 
 def _incomplete(quantity: Quantity, values: Sequence[Derived], run: Run) -> str:
@@ -129,7 +129,7 @@ def _data_bytes(value: Derived, quantity: Quantity) -> int:
     return _number(value, quantity.largest) if quantity.largest.endswith("_bytes") else value.nbytes
 
 
-def _pairs(name: str, claims: Sequence[Claim]) -> Iterator[Pair]:
+def _pairs(name: str, claims: Sequence[ComparedClaim]) -> Iterator[AgreementPair]:
     for claim in claims:
         if _is_bounded(claim):
             continue  # of a kernel that only has to stay below there is nothing to compare
@@ -147,15 +147,17 @@ def _pairs(name: str, claims: Sequence[Claim]) -> Iterator[Pair]:
         if contradicts:
             why = _contradiction(name, claim, best.best, reasons)
         doubted = claim.values if contradicts else ()
-        yield Pair(name, best.best, claim.best, share, low, high, why, contradicts, doubted, _label(best), _label(claim))
+        yield AgreementPair(
+            name, best.best, claim.best, share, low, high, why, contradicts, doubted, _label(best), _label(claim)
+        )
 
 
-def _is_bounded(claim: Claim) -> bool:
+def _is_bounded(claim: ComparedClaim) -> bool:
     """Whether a claim is of a kernel that the quantity bounds, however far it stays below."""
     return bool(claim.quantity.limit) and not claim.quantity.least_share
 
 
-def _label(claim: Claim) -> str:
+def _label(claim: ComparedClaim) -> str:
     """The benchmark, and the parameters that its quantity names."""
     own = {name: value for name, value in claim.best.params.items() if name in claim.quantity.params}
     return f"{claim.best.benchmark} {format_params(own)}".strip()
@@ -174,7 +176,7 @@ def _share(other: Derived, best: Derived) -> tuple[float, float, float]:
     return ratios[0], min(ratios), max(ratios)
 
 
-def _reasons(claim: Claim, best: Derived, high: float) -> tuple[list[str], float]:
+def _reasons(claim: ComparedClaim, best: Derived, high: float) -> tuple[list[str], float]:
     """Why a claim is worse than the best one, and down to which share of it that is an explanation."""
     found, explained, limit = [], 1.0, claim.quantity.limit
     known = [_units(claim.best, best), _launch(claim.best, best), _host(claim.best, best)]
@@ -213,7 +215,7 @@ def _ends_ns(value: Derived) -> float:
     return AGREEMENT.host_launch_ns if value.clock == "host" else AGREEMENT.launch_ends_ns
 
 
-def _contradiction(name: str, claim: Claim, best: Derived, known: Sequence[str]) -> str:
+def _contradiction(name: str, claim: ComparedClaim, best: Derived, known: Sequence[str]) -> str:
     top, mine = (format_in(v.median, v.unit, 4) for v in (best, claim.best))
     points = f", the best of {count(len(claim.values), 'point')}," if len(claim.values) > 1 else ""
     rest = f" ({'; '.join(known)}: no explanation of so much)" if known else ""
@@ -227,7 +229,7 @@ def _named(value: Derived) -> str:
 # ---- speed-up over compute units ---------------------------------------------------------------------------------------
 
 
-def _speed_ups(values: Sequence[Derived], info: DeviceInfo, least: float) -> Iterator[Pair]:
+def _speed_ups(values: Sequence[Derived], info: DeviceInfo, least: float) -> Iterator[AgreementPair]:
     """Of points over compute units, those with a speed-up above the number of units. n units do no more than n times what one
     does, unless its data come from caches, of which n units have more."""
     lines: dict[tuple[object, ...], list[Derived]] = defaultdict(list)
@@ -240,7 +242,7 @@ def _speed_ups(values: Sequence[Derived], info: DeviceInfo, least: float) -> Ite
         yield from _above(line[0], line[1:], least)
 
 
-def _above(alone: Derived, line: Sequence[Derived], least: float) -> Iterator[Pair]:
+def _above(alone: Derived, line: Sequence[Derived], least: float) -> Iterator[AgreementPair]:
     units = alone.place.compute_units or 1
     for value in line:
         times = (value.place.compute_units or 1) / units
@@ -256,4 +258,4 @@ def _above(alone: Derived, line: Sequence[Derived], least: float) -> Iterator[Pa
         else:
             why += ", and its data lie in memory: the value on the fewer units is too low, or that on the more too high"
         doubted = () if held else (alone, value)
-        yield Pair(name, value, alone, middle, low, high, why, not held, doubted, _named(value), _named(alone))
+        yield AgreementPair(name, value, alone, middle, low, high, why, not held, doubted, _named(value), _named(alone))

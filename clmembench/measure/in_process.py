@@ -8,7 +8,7 @@ import sys
 from clmembench.measure.job import Job
 from clmembench.measure.worker import Session
 from clmembench.measure.worker_process import WorkerError
-from clmembench.model import BuildError, Cause, DeviceError, Place, Point, Record
+from clmembench.model import BuildError, Cause, DeviceError, Placement, Point, Record
 
 
 class InProcessWorker:
@@ -17,7 +17,7 @@ class InProcessWorker:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        if job.place != Place() or job.process > 0:
+        if job.place != Placement() or job.process > 0:
             raise WorkerError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
         try:
             self._session = Session(job, own_process=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clmembench.benchmarks import external
-from clmembench.model import DeviceInfo, Place
+from clmembench.model import DeviceInfo, Placement
 from clmembench.plan.budget import Budget
 
 
@@ -19,7 +19,7 @@ class Job:
     runtime: str
     device: DeviceInfo
     benchmark: str = ""
-    place: Place = Place()
+    place: Placement = Placement()
     process: int = 0
     seed: int = 0
     budget: Budget = Budget()
@@ -67,7 +67,7 @@ def parse_job(raw: dict[str, Any]) -> Job:
     claims, place = raw.pop("device"), raw.pop("place")
     return Job(
         device=DeviceInfo(**{**claims, "features": frozenset(claims["features"])}),
-        place=Place(place["compute_units"], tuple(place["cpus"]), place["placement"], place["cores"]),
+        place=Placement(place["compute_units"], tuple(place["cpus"]), place["placement"], place["cores"]),
         budget=Budget(**raw.pop("budget")),
         trial=Budget(**raw.pop("trial")),
         features=frozenset(raw.pop("features")),

@@ -12,7 +12,7 @@ from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.repeats import Repeats
 from clmembench.measure.worker_process import Worker, WorkerError, WorkerProcess
-from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Plan, Point, Record, Status, Value
+from clmembench.model import Benchmark, Cause, DeviceInfo, Placement, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.interleave import available_peers, interleave_peers
@@ -123,7 +123,7 @@ def run_plan(
 
 def _unplanned_record(benchmark: Benchmark) -> Record:
     """The record of a benchmark whose own code fails when it is asked for its points."""
-    return Record(benchmark.name, benchmark.version, {}, Place(), 0, "failed", cause=Cause.INTERNAL_ERROR)
+    return Record(benchmark.name, benchmark.version, {}, Placement(), 0, "failed", cause=Cause.INTERNAL_ERROR)
 
 
 def _attempts(
@@ -133,7 +133,7 @@ def _attempts(
     return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, mine, repeats)
 
 
-def _identity(benchmark: str, params: Mapping[str, Value], place: Place, role: str, process: int) -> tuple[object, ...]:
+def _identity(benchmark: str, params: Mapping[str, Value], place: Placement, role: str, process: int) -> tuple[object, ...]:
     return (benchmark, tuple(sorted(params.items())), place, role, process)
 
 
@@ -222,7 +222,7 @@ class _Attempts:
         """The time limit of one point: its own, or the time that the benchmark has left."""
         return min(self._selection.timeout_s, self._own_deadline.left_s())
 
-    def _started(self, place: Place, process: int) -> Worker:
+    def _started(self, place: Placement, process: int) -> Worker:
         if self._child is not None and (self._child.job.place, self._child.job.process) != (place, process):
             self._end()
         if self._child is None:

@@ -29,7 +29,7 @@ from clmembench.model.device import (
     Driver,
     ImageForm,
     MemoryKind,
-    Place,
+    Placement,
     Runtime,
     Timing,
 )
@@ -41,7 +41,7 @@ from clmembench.model.hierarchy import (
 )
 from clmembench.model.quantity import Quantity
 from clmembench.model.record import (
-    Card,
+    BenchmarkInfo,
     Cause,
     ClockReading,
     Finding,
@@ -128,7 +128,7 @@ __all__ = [
     "MemoryKind",
     "Metric",
     "Quantity",
-    "Place",
+    "Placement",
     "Point",
     "Role",
     "Accesses",
@@ -141,7 +141,7 @@ __all__ = [
     "Probe",
     "Space",
     "TlbLevel",
-    "Card",
+    "BenchmarkInfo",
     "Cause",
     "ClockReading",
     "Finding",

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from clmembench.model import declared
 from clmembench.model.declared import DeclarationError
-from clmembench.model.device import DeviceInfo, Place
+from clmembench.model.device import DeviceInfo, Placement
 from clmembench.model.headline import Headline
 from clmembench.model.quantity import Quantity
 from clmembench.model.work import Prepared, Value
@@ -150,7 +150,7 @@ class Point:
 
     benchmark: str
     params: Mapping[str, Value]
-    place: Place = Place()
+    place: Placement = Placement()
     processes: int = 1
     first: int = 0
     role: Role = "measure"

@@ -64,7 +64,7 @@ class DeviceInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Placement:
     """Where a process runs: on that many compute units (None: all) of a CPU, its threads on those CPUs in that order (empty:
     any); on other devices with that many work-groups. `placement` names how the CPUs were chosen. One process has one Place."""
 
@@ -147,7 +147,7 @@ class Runtime(Protocol):
     @property
     def name(self) -> str: ...
     def devices(self) -> list[DeviceInfo]: ...
-    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]: ...
+    def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]: ...
     def open(self, info: DeviceInfo) -> Device: ...
 
     def left_out(self) -> Sequence[str]:

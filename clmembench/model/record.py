@@ -13,7 +13,7 @@ import numpy as np
 
 from clmembench.model.benchmark import Metric, Part, Point, Role
 from clmembench.model.context import Context
-from clmembench.model.device import DeviceInfo, Place
+from clmembench.model.device import DeviceInfo, Placement
 from clmembench.model.quantity import Quantity
 from clmembench.model.tuned import Tuned
 from clmembench.model.work import Array, Clock, Fact, Value
@@ -173,7 +173,7 @@ class Record:
     benchmark: str
     version: int
     params: Mapping[str, Value]
-    place: Place
+    place: Placement
     process: int
     status: Status
     reason: str = ""
@@ -219,7 +219,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class BenchmarkInfo:
     """Properties of a benchmark that a run file keeps, so that its records can be read without its code."""
 
     version: int
@@ -250,7 +250,7 @@ class Header:
     device: DeviceInfo
     features: tuple[str, ...]
     host: Mapping[str, Fact]
-    benchmarks: Mapping[str, Card]
+    benchmarks: Mapping[str, BenchmarkInfo]
     packages: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     sensors: Mapping[str, Fact] = field(default_factory=dict)

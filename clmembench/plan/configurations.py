@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Point, Tuned, Value
+from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Point, Tuned, Value
 from clmembench.plan.selection import Selection, accepts_value, is_placeable
 from clmembench.results import tuned as tuning
 
@@ -31,7 +31,7 @@ class BenchmarkContext:
     info: DeviceInfo
     selection: Selection
 
-    def at(self, place: Place) -> BenchmarkContext:
+    def at(self, place: Placement) -> BenchmarkContext:
         """The same on the part of the device that a Place names."""
         return replace(self, info=place.seen(self.info))
 
@@ -103,7 +103,7 @@ class BenchmarkContext:
         near = self.stored(base)[1]
         return sorted(usable, key=lambda c: near is None or c != near.tuning)
 
-    def point(self, params: Mapping[str, Value], place: Place) -> Point:
+    def point(self, params: Mapping[str, Value], place: Placement) -> Point:
         """A point in as many processes as the selection asks for."""
         processes = self.selection.processes_of(self.benchmark, self.info, params)
         return Point(self.benchmark.name, params, place, processes)
@@ -114,7 +114,7 @@ def most_trials(benchmark: Benchmark, info: DeviceInfo, selection: Selection) ->
     if benchmark.adaptive or not any(axis.tuning for axis in benchmark.axes.values()):
         return 0
     context = BenchmarkContext(benchmark, info, selection)
-    places = selection.places(info) if is_placeable(benchmark, info) else [Place()]
+    places = selection.places(info) if is_placeable(benchmark, info) else [Placement()]
     return sum(_most_trials_at(context.at(place)) for place in places)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clmembench.analysis.plateaus import memory_floor_bytes
-from clmembench.model import Benchmark, DeviceInfo, Place, Plan, Point, Record
+from clmembench.model import Benchmark, DeviceInfo, Placement, Plan, Point, Record
 from clmembench.plan.configurations import missing_features, most_trials
 from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
@@ -174,7 +174,7 @@ def kind_of(of: Point | Record, process: int, benchmark: str) -> Kind:
 def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Selection) -> BenchmarkEstimate:
     points = walk(plan, benchmark)
     measured = [point for point in points if point.role == "measure"]
-    started: set[tuple[str, Place, int]] = set()
+    started: set[tuple[str, Placement, int]] = set()
     counts: Counter[Kind] = Counter()
     starts: Counter[Kind] = Counter()
     seconds: defaultdict[Kind, float] = defaultdict(float)

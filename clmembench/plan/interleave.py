@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from clmembench.analysis import derive
 from clmembench.benchmarks import discovered
-from clmembench.model import PORTABLE_KERNEL_VALUES, Benchmark, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model import PORTABLE_KERNEL_VALUES, Benchmark, DeviceInfo, Placement, Plan, Point, Record, Value
 from clmembench.model.direction import score
 from clmembench.plan.selection import Selection, accepts_value, selected_benchmarks
 
@@ -108,7 +108,7 @@ def _score(record: Record, benchmark: Benchmark) -> float:
 def _peers(point: Point, others: Sequence[Benchmark], info: DeviceInfo) -> list[Point]:
     """The points of peers that measure the same problem as this point of ours: on the whole device, with those of its
     parameters that the peer has."""
-    if point.role != "measure" or point.place != Place() or point.reason:
+    if point.role != "measure" or point.place != Placement() or point.reason:
         return []
     found = []
     for other in others:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
 from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements
-from clmembench.model import Axis, Benchmark, DeviceInfo, Place, Tuned, Value
+from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Tuned, Value
 from clmembench.plan import suggestions
 from clmembench.plan.budget import Budget
 from clmembench.studies import studies
@@ -75,13 +75,13 @@ class Selection:
             return 1
         return benchmark.processes(info, **params)
 
-    def places(self, info: DeviceInfo) -> list[Place]:
+    def places(self, info: DeviceInfo) -> list[Placement]:
         """Where the user asked for every point to be measured; one Place that asks for nothing where they named none."""
         if not set(PLACE_AXES) & set(self.axes):
-            return [Place()]
+            return [Placement()]
         return self.sweep(info)
 
-    def sweep(self, info: DeviceInfo) -> list[Place]:
+    def sweep(self, info: DeviceInfo) -> list[Placement]:
         """Places of a study over compute units: the numbers and placements that the user named, or those worth their time.
 
         On CPUs each number under every placement that differs from the others in the CPUs used. OpenCL gives no hold on which
@@ -90,13 +90,13 @@ class Selection:
         counts = [int(n) for n in self.axes.get("compute_units", _compute_unit_counts(info, self.topology))]
         wanted = tuple(str(p) for p in self.axes.get("placement", PLACEMENTS))
         if info.kind != "cpu" or len(self.topology) != info.compute_units:
-            return [Place(n) for n in counts]
-        found: dict[tuple[int, frozenset[int]], Place] = {}
+            return [Placement(n) for n in counts]
+        found: dict[tuple[int, frozenset[int]], Placement] = {}
         for count in counts:
             for placement in wanted if "placement" in self.axes else placements(self.topology, count):
                 chosen = cpus(self.topology, count, placement)
                 cores = len({(t.socket, t.core) for t in self.topology if t.cpu in chosen})
-                found.setdefault((count, frozenset(chosen)), Place(count, chosen, placement, cores))
+                found.setdefault((count, frozenset(chosen)), Placement(count, chosen, placement, cores))
         return list(found.values())
 
 

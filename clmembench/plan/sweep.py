@@ -6,7 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.analysis import derive, plateaus
-from clmembench.model import SIZE_AXES, Axis, Benchmark, Card, DeviceInfo, Place, Plan, Point, Record, Value
+from clmembench.model import SIZE_AXES, Axis, Benchmark, BenchmarkInfo, DeviceInfo, Placement, Plan, Point, Record, Value
 from clmembench.model.direction import score
 from clmembench.plan.configurations import BenchmarkContext, Params
 from clmembench.plan.selection import PLACE_AXES, Selection, is_placeable
@@ -19,9 +19,9 @@ MIN_TUNING_RELATIVE_GAIN = 0.01  # a tuning trial must win by more than this to 
 FAILED_STATUSES = ("failed", "timeout", "wrong")
 
 
-def benchmark_card(benchmark: Benchmark) -> Card:
+def benchmark_card(benchmark: Benchmark) -> BenchmarkInfo:
     """Properties of a benchmark that a run file keeps."""
-    return Card(
+    return BenchmarkInfo(
         version=benchmark.version,
         suite=benchmark.suite,
         summary=benchmark.summary,
@@ -43,7 +43,7 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
         return
     context = BenchmarkContext(benchmark, info, selection)
     winners: Winners = {}
-    for place in selection.places(info) if is_placeable(benchmark, info) else [Place()]:
+    for place in selection.places(info) if is_placeable(benchmark, info) else [Placement()]:
         yield from _grid(context, place, winners)
     placed = _placed_points(context, winners)
     if placed:
@@ -90,7 +90,7 @@ def _studies_places(context: BenchmarkContext) -> bool:
     return selection.suite != "quick" and selection.isolated and not named
 
 
-def _grid(context: BenchmarkContext, place: Place, winners: Winners) -> Plan:
+def _grid(context: BenchmarkContext, place: Placement, winners: Winners) -> Plan:
     """Every point at one Place, each in its best configuration, which `winners` keeps."""
     context = context.at(place)
     growing = next(((n, a) for n, a in context.axes().items() if a.per_octave), None)
@@ -127,7 +127,7 @@ def _grid(context: BenchmarkContext, place: Place, winners: Winners) -> Plan:
             yield [context.point({**base, **best}, place)]
 
 
-def _impossible_point(context: BenchmarkContext, base: Params, place: Place) -> Point:
+def _impossible_point(context: BenchmarkContext, base: Params, place: Placement) -> Point:
     """A point of which no configuration exists here, so that its record says so."""
     values = context.tuning_values()
     named = " or the values named" if context.selection.axes else ""
@@ -136,7 +136,7 @@ def _impossible_point(context: BenchmarkContext, base: Params, place: Place) -> 
 
 
 def _tune(
-    context: BenchmarkContext, base: Params, usable: list[Params], place: Place
+    context: BenchmarkContext, base: Params, usable: list[Params], place: Placement
 ) -> Generator[Sequence[Point], list[Record], Params]:
     """Search one axis after the other from the first candidate; the winner is measured again by the caller, since the best of
     several trials is biased upwards."""
@@ -169,7 +169,7 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
     return score(median, metric.better)
 
 
-def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Place) -> Plan:
+def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Placement) -> Plan:
     """An octave at a time, until the metric has settled or the axis ends; then again in further processes."""
     first, last = (int(v) for v in axis.values(context.info))
     floor_bytes = plateaus.memory_floor_bytes(context.info)
@@ -211,7 +211,7 @@ def describe_plan(benchmark: Benchmark, info: DeviceInfo, selection: Selection) 
             parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} an octave until it settles")
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
-    places = [p for p in (selection.places(info) if is_placeable(benchmark, info) else []) if p != Place()]
+    places = [p for p in (selection.places(info) if is_placeable(benchmark, info) else []) if p != Placement()]
     bases = _scaling_points(context)
     if bases:
         places = selection.sweep(info)

@@ -60,7 +60,7 @@ def _is_empty(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CacheEntry:
     """Where the digest of one content is kept."""
 
     path: Path
@@ -108,7 +108,7 @@ def _clean(folder: Path) -> None:
     remove_abandoned_parts(folder)
 
 
-def entry(run: Path, key: bytes | None) -> Entry | None:
+def entry(run: Path, key: bytes | None) -> CacheEntry | None:
     """Where the digest of a run, as it is now, is kept; None where it is no regular file, or there is no key."""
     if key is None:
         return None
@@ -116,7 +116,7 @@ def entry(run: Path, key: bytes | None) -> Entry | None:
         content = content_hash.hash_file(run)
     except OSError:
         return None
-    return Entry(run.parent / FOLDER / f"{content.removeprefix('sha256:')}.json", run, content, key)
+    return CacheEntry(run.parent / FOLDER / f"{content.removeprefix('sha256:')}.json", run, content, key)
 
 
 def _revision() -> str:

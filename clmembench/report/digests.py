@@ -20,17 +20,17 @@ from pathlib import Path
 
 from clmembench.benchmarks import discovered
 from clmembench.host import fresh_interpreter
-from clmembench.model import Card, DeviceInfo
+from clmembench.model import BenchmarkInfo, DeviceInfo
 from clmembench.report import digest_cache
 from clmembench.report.device_runs import device_label
 from clmembench.report.headline_cells import headline_cell
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import judged_rows, point_labels, sheet_of
 from clmembench.report.verdict_cells import Cell
 from clmembench.results import jsonl
 
 
-class WorkerError(Exception):
+class ReaderError(Exception):
     """A process that read runs is gone; the message says what to do."""
 
 
@@ -73,11 +73,11 @@ def digest(path: Path, strict: bool = False) -> Digest:
     measured = {row.value.benchmark for row in table}
     versions = {name: card.version for name, card in header.benchmarks.items() if name in measured}
     about = (header.run_id, header.started, header.suite, header.tool_version, str(header.host.get("cpu") or ""))
-    headlines = _headlines(Part("", run, sheet, tuple(table)))
+    headlines = _headlines(LabelledRun("", run, sheet, tuple(table)))
     return Digest(str(path), device_label(header), *about, header.device, versions, len(values), values, run.notes, headlines)
 
 
-def _headlines(part: Part) -> dict[str, Cell]:
+def _headlines(part: LabelledRun) -> dict[str, Cell]:
     """The cells of the headlines that a run has points of."""
     cells = {
         headline.name: headline_cell(part, benchmark.name, headline)
@@ -88,7 +88,7 @@ def _headlines(part: Part) -> dict[str, Cell]:
     return {name: cell for name, cell in cells.items() if cell.status != "missing"}
 
 
-def _in_its_unit(card: Card) -> Card:
+def _in_its_unit(card: BenchmarkInfo) -> BenchmarkInfo:
     """The card without values in cycles: a digest has none, and deriving them would double its time."""
     return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
 
@@ -133,7 +133,7 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
             pool.shutdown(wait=False, cancel_futures=True)  # first: else the pool's thread fails on what has been cancelled
         _kill_new(before)
         if isinstance(error, BrokenProcessPool):
-            raise WorkerError(ENDED) from error
+            raise ReaderError(ENDED) from error
         raise
     finally:
         if pool is not None:

@@ -38,7 +38,7 @@ APART_COLUMNS = tuple(Column(name, is_number=name == "points") for name in ("run
 
 
 @dataclass(slots=True)
-class Group:
+class DeviceGroup:
     """The runs of one device; `values` has for each point the good medians, each with the number of its run."""
 
     label: str
@@ -57,7 +57,7 @@ class Group:
                 self.bad.setdefault(key, Counter())[status] += 1
         self.runs.append(replace(digest, values=()))
 
-    def take(self, other: Group) -> None:
+    def take(self, other: DeviceGroup) -> None:
         """All runs of another group behind the own ones."""
         for key, values in other.values.items():
             self.values.setdefault(key, []).extend((len(self.runs) + number, value) for number, value in values)
@@ -75,16 +75,16 @@ class OutlierRuns:
     more: int
 
 
-def grouped(found: Iterable[Digest]) -> list[Group]:
+def grouped(found: Iterable[Digest]) -> list[DeviceGroup]:
     """Runs by model of device and driver, the device with most runs first."""
-    claimed: dict[DeviceInfo, Group] = {}
+    claimed: dict[DeviceInfo, DeviceGroup] = {}
     known: dict[Key, Key] = {}
     for one in found:
         values = tuple((known.setdefault(v[0], v[0]), *v[1:]) for v in one.values)  # what runs share is kept once
-        claimed.setdefault(one.device, Group(one.label)).add(replace(one, values=values))
-    groups: dict[tuple[int, str], Group] = {}
+        claimed.setdefault(one.device, DeviceGroup(one.label)).add(replace(one, values=values))
+    groups: dict[tuple[int, str], DeviceGroup] = {}
     for number, (info, group) in zip(device_groups(list(claimed)), claimed.items(), strict=True):
-        groups.setdefault((number, info.driver), Group(group.label)).take(group)
+        groups.setdefault((number, info.driver), DeviceGroup(group.label)).take(group)
     ordered = sorted(groups.values(), key=lambda group: -len(group.runs))
     names = Counter(group.label for group in ordered)
     for group in ordered:
@@ -94,7 +94,7 @@ def grouped(found: Iterable[Digest]) -> list[Group]:
     return ordered
 
 
-def is_fleet(groups: Sequence[Group]) -> bool:
+def is_fleet(groups: Sequence[DeviceGroup]) -> bool:
     """Whether spreads over runs are what to show: over 12 devices, or a device on which a benchmark was measured over five
     times. Else runs complete each other, each with other benchmarks."""
     if len(groups) > MAX_RUNS_WITH_COLUMNS:
@@ -105,7 +105,7 @@ def is_fleet(groups: Sequence[Group]) -> bool:
     )
 
 
-def representative_runs(groups: Sequence[Group]) -> list[Path]:
+def representative_runs(groups: Sequence[DeviceGroup]) -> list[Path]:
     """The runs that speak for all in figures: of each group the latest, and then the latest that has a benchmark which those do
     not have; groups in turn, SHOWN at most."""
     turns = [_covering(group) for group in groups]
@@ -113,7 +113,7 @@ def representative_runs(groups: Sequence[Group]) -> list[Path]:
     return [Path(one.path) for one in in_turn if one is not None][:MAX_SHOWN_RUNS]
 
 
-def _covering(group: Group) -> list[Digest | None]:
+def _covering(group: DeviceGroup) -> list[Digest | None]:
     seen: set[str] = set()
     found: list[Digest | None] = []
     for one in sorted(group.runs, key=lambda run: (run.started, run.run_id), reverse=True):
@@ -123,7 +123,7 @@ def _covering(group: Group) -> list[Digest | None]:
     return found
 
 
-def versions(groups: Sequence[Group]) -> dict[str, list[int]]:
+def versions(groups: Sequence[DeviceGroup]) -> dict[str, list[int]]:
     """The versions of each benchmark that runs used."""
     found: dict[str, set[int]] = {}
     for group in groups:
@@ -133,12 +133,12 @@ def versions(groups: Sequence[Group]) -> dict[str, list[int]]:
     return {name: sorted(versions) for name, versions in found.items()}
 
 
-def group_table(groups: Sequence[Group]) -> Section:
+def group_table(groups: Sequence[DeviceGroup]) -> Section:
     """One line for each device: its runs, its driver and host, and what measured it."""
     return Section("", GROUP_COLUMNS, tuple(map(_about, groups)))
 
 
-def _about(group: Group) -> tuple[str, ...]:
+def _about(group: DeviceGroup) -> tuple[str, ...]:
     device, runs = group.runs[0].device, group.runs
     started = sorted(run.started for run in runs)
     return (
@@ -153,13 +153,13 @@ def _about(group: Group) -> tuple[str, ...]:
     )
 
 
-def points(groups: Sequence[Group], benchmark: str) -> list[dict[str, Any]]:
+def points(groups: Sequence[DeviceGroup], benchmark: str) -> list[dict[str, Any]]:
     """One line for each point and metric of a benchmark, one cell a group: the median run, and where most runs lie."""
     keys = dict.fromkeys(key for group in groups for key in (*group.values, *group.bad) if key[0] == benchmark)
     return [{"params": key[1], "metric": key[2], "cells": [_cell(group, key) for group in groups]} for key in keys]
 
 
-def _cell(group: Group, key: Key) -> dict[str, Any]:
+def _cell(group: DeviceGroup, key: Key) -> dict[str, Any]:
     good, bad = group.values.get(key, []), group.bad.get(key, Counter())
     left = ", ".join(f"{count} {status}" for status, count in sorted(bad.items()))
     if not good:
@@ -181,7 +181,7 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     return values[cut], values[-1 - cut]
 
 
-def outlier_runs(groups: Sequence[Group]) -> OutlierRuns:
+def outlier_runs(groups: Sequence[DeviceGroup]) -> OutlierRuns:
     """Runs with a value that is off what is usual for their device by over a tenth and five deviations, those with most such
     points first, LISTED of them; and how many more there are."""
     found = [line for group in groups for line in _apart_in(group)]
@@ -192,7 +192,7 @@ def outlier_runs(groups: Sequence[Group]) -> OutlierRuns:
     )
 
 
-def _apart_in(group: Group) -> list[tuple[int, float, tuple[str, ...]]]:
+def _apart_in(group: DeviceGroup) -> list[tuple[int, float, tuple[str, ...]]]:
     """For each run of a device that stands apart: its number of such points, the largest distance, and its row."""
     off: dict[int, list[tuple[float, Key, float, float]]] = {}
     for key, good in group.values.items():

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from clmembench.analysis import decision
 from clmembench.analysis.decision import NoisyValue, Side
 from clmembench.benchmarks import discovered
-from clmembench.report.fleet import Group, spread
+from clmembench.report.fleet import DeviceGroup, spread
 from clmembench.report.verdict import assembled, headline_lines
-from clmembench.report.verdict_cells import Cell, Line, Verdict
+from clmembench.report.verdict_cells import Cell, Line, Scorecard
 from clmembench.report.verdict_pairs import device_pairs
 from clmembench.specs import sheets as specs
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_in, format_interval
 
 
-def fleet_verdict(groups: Sequence[Group], baseline: str = "", others: Sequence[SpecSheet] = ()) -> Verdict:
+def fleet_verdict(groups: Sequence[DeviceGroup], baseline: str = "", others: Sequence[SpecSheet] = ()) -> Scorecard:
     """Headline quantities of all devices, as `verdict` has them, without levels of a memory hierarchy, which digests do
     not have. Raises UnknownDevice where no device has the label of the baseline, and SpecError."""
     labels, known = [group.label for group in groups], specs.all_sheets()
@@ -33,12 +33,12 @@ def fleet_verdict(groups: Sequence[Group], baseline: str = "", others: Sequence[
     return assembled(devices, lines, device_pairs([_side(group) for group in groups], lines), baseline, others)
 
 
-def _side(group: Group) -> Side:
+def _side(group: DeviceGroup) -> Side:
     """A device of many runs as a side of `compare`; its cells have their noise from the runs' digests."""
     return decision.side_of((), group.runs[0].device, {})
 
 
-def _cell(group: Group, benchmark: str, headline: str, version: int, unit: str) -> Cell:
+def _cell(group: DeviceGroup, benchmark: str, headline: str, version: int, unit: str) -> Cell:
     """The median over the device's runs by its latest version of the benchmark, where most of them lie as its interval; the
     latest run's cell where none has a value or one alone."""
     latest = sorted((run for run in group.runs if run.versions.get(benchmark) == version), key=lambda run: run.started)

@@ -25,21 +25,23 @@ _BEFORE_UNIT = re.compile(rf"(?<=\d) (?={_UNIT})")
 _PART_OF_NAME = re.compile(r".+?[_.:-](?=[^\W\d])|.+")
 
 
-class Cell(NamedTuple):
+class FoldedCell(NamedTuple):
     """A cell of a folded table: its text, which is harmless, and whether it runs on over the cells beside it."""
 
     text: str
     is_remark: bool = False
 
 
-class Shape(NamedTuple):
+class TableShape(NamedTuple):
     """Whether a column holds numbers, and how many letters of a cell may widen it."""
 
     is_number: bool
     max_cell: int
 
 
-def fold(shapes: Sequence[Shape], table: Sequence[Sequence[Cell]], width: int, indent: str, paint: Paint) -> list[str]:
+def fold(
+    shapes: Sequence[TableShape], table: Sequence[Sequence[FoldedCell]], width: int, indent: str, paint: Paint
+) -> list[str]:
     """The lines of a table, whose first row are headings; none is over `width` letters."""
     available = max(width, MIN_COLUMNS) - len(indent)
     widths = _widths(shapes, table, available)
@@ -68,7 +70,7 @@ def columns(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _widths(shapes: Sequence[Shape], table: Sequence[Sequence[Cell]], available: int) -> list[int]:
+def _widths(shapes: Sequence[TableShape], table: Sequence[Sequence[FoldedCell]], available: int) -> list[int]:
     """The widths of the first columns that fit, of all where they do; at least one."""
     natural, least = zip(*(_bounds(shape, [row[at] for row in table]) for at, shape in enumerate(shapes)), strict=True)
     fitting = next((n for n in range(len(shapes), 0, -1) if _total(least[:n]) <= available), 1)
@@ -85,7 +87,7 @@ def _total(widths: Sequence[int]) -> int:
     return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
-def _bounds(shape: Shape, cells: Sequence[Cell]) -> tuple[int, int]:
+def _bounds(shape: TableShape, cells: Sequence[FoldedCell]) -> tuple[int, int]:
     """The widths that a column would have and must have: numbers are never wrapped, texts and headings are."""
     heading, *values = (cell.text for cell in cells if not cell.is_remark)
     longest = max(map(columns, values), default=0)
@@ -105,10 +107,10 @@ def _pieces(text: str) -> list[str]:
 
 
 def _row_lines(
-    row: Sequence[Cell], shapes: Sequence[Shape], widths: Sequence[int], available: int, paint: Paint
+    row: Sequence[FoldedCell], shapes: Sequence[TableShape], widths: Sequence[int], available: int, paint: Paint
 ) -> Iterator[str]:
     """The lines of one row in the columns that fit. A remark takes the place of the empty cells behind it, too."""
-    blocks: list[tuple[Cell, list[str], int, bool]] = []
+    blocks: list[tuple[FoldedCell, list[str], int, bool]] = []
     at = used = 0
     while at < len(widths):
         cell, width = row[at], widths[at]
@@ -126,7 +128,9 @@ def _row_lines(
         yield GAP.join(parts)
 
 
-def _folded_lines(header: Sequence[Cell], row: Sequence[Cell], fitting: int, available: int, paint: Paint) -> Iterator[str]:
+def _folded_lines(
+    header: Sequence[FoldedCell], row: Sequence[FoldedCell], fitting: int, available: int, paint: Paint
+) -> Iterator[str]:
     """The cells of a row that have no column, with their headings, as many on a line as fit."""
     if any(cell.is_remark for cell in row[:fitting]):
         return

@@ -10,7 +10,7 @@ from clmembench.gates.cpu_share import possible_gain
 from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.model import Headline
 from clmembench.model.direction import score
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.verdict_cells import Cell, Line
@@ -21,7 +21,7 @@ PEAK_NAMES = {"fp64_matrix_gflop_s": "matrix peak"}  # others are that of the ro
 MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (McCalpin)
 
 
-def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
+def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Cell:
     """The cell of one device: the best good point at the extremes of the headline's axes; where no point there is good, the
     status of the first."""
     here = [
@@ -56,7 +56,7 @@ def headline_cell(part: Part, benchmark: str, headline: Headline) -> Cell:
     return _measured(part, row, headline)
 
 
-def common_size(line: Line, first: Part, second: Part) -> tuple[Cell, Cell] | None:
+def common_size(line: Line, first: LabelledRun, second: LabelledRun) -> tuple[Cell, Cell] | None:
     """The cells of two devices at the largest size that both have a good value at, of a headline that is read at the extreme of
     one axis; None where there is no such size."""
     headline = next(h for h in discovered()[line.benchmark].headlines if h.name == line.name)
@@ -79,7 +79,7 @@ def _score(row: Row) -> float:
     return score(row.value.median or 0.0, row.value.better)
 
 
-def _why_in_a_cache(part: Part, row: Row, axis: str) -> str:
+def _why_in_a_cache(part: LabelledRun, row: Row, axis: str) -> str:
     """Why a cache may hold what a point reads, "" where none can: it has fewer bytes than a latency sweep would need before it
     may be called memory, and fewer than the benchmarks choose for this device."""
     size, info = row.value.params.get(axis), replace(part.run.header.device, array_bytes=None)
@@ -90,7 +90,7 @@ def _why_in_a_cache(part: Part, row: Row, axis: str) -> str:
     return f"{largest}, and a cache may hold part of it: measure {format_bytes(needed)}"
 
 
-def _plateau_cell(part: Part, extreme: str) -> Cell:
+def _plateau_cell(part: LabelledRun, extreme: str) -> Cell:
     """The first plateau of the run's latency curve, or memory where the curve has settled there."""
     curve, info = latency_curve(part.run), part.run.header.device
     found = plateaus.find_plateaus(curve) if curve else []
@@ -115,7 +115,7 @@ def _plateau_cell(part: Part, extreme: str) -> Cell:
     )
 
 
-def _measured(part: Part, row: Row, headline: Headline) -> Cell:
+def _measured(part: LabelledRun, row: Row, headline: Headline) -> Cell:
     """The cell of a good row, with the remark that a cache may hold much of its array where the driver claims such a cache."""
     value, info = row.value, part.run.header.device
     cache_bytes = info.cache_bytes

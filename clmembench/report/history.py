@@ -14,7 +14,7 @@ from clmembench.model import Run
 from clmembench.model.device_identity import device_groups, number_of_devices
 from clmembench.report.device_runs import device_label
 from clmembench.report.headline_cells import headline_cell
-from clmembench.report.parts import Part, parts
+from clmembench.report.parts import LabelledRun, parts
 from clmembench.report.verdict_pairs import side_of
 from clmembench.sanitize import printable
 from clmembench.units import count, format_params
@@ -36,7 +36,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class HistoryQuantity:
     """One quantity at one point, by one version of its benchmark, over the runs that have it; `reason` says why no change
     points were looked for, where that is so."""
 
@@ -74,7 +74,7 @@ class DeviceHistory:
 
     label: str
     runs: tuple[RunStamp, ...]
-    quantities: tuple[Quantity, ...]
+    quantities: tuple[HistoryQuantity, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -89,7 +89,7 @@ def histories(runs: Sequence[Run], benches: Sequence[str] = ()) -> list[DeviceHi
 
 
 def _history(runs: Sequence[Run], benches: Sequence[str]) -> DeviceHistory:
-    told: list[Quantity] = []
+    told: list[HistoryQuantity] = []
     for place, run in enumerate(runs):
         (part,) = parts([run])
         told += _of_points(part, place, benches) if benches else _headlines(part, place)
@@ -115,12 +115,12 @@ def _history(runs: Sequence[Run], benches: Sequence[str]) -> DeviceHistory:
     return DeviceHistory(device_label(runs[-1].header), tuple(_stamps(runs)), quantities, tuple(notes))
 
 
-def _joined(told: Sequence[Quantity]) -> list[Quantity]:
+def _joined(told: Sequence[HistoryQuantity]) -> list[HistoryQuantity]:
     """Quantities with the moments of all runs. A headline that is not ok in a run has no point there: it is one of each point
     that the headline has in others."""
     found: dict[tuple[str, str, str, int], list[Moment]] = {}
-    first: dict[tuple[str, str, str, int], Quantity] = {}
-    pointless: list[Quantity] = []
+    first: dict[tuple[str, str, str, int], HistoryQuantity] = {}
+    pointless: list[HistoryQuantity] = []
     for one in told:
         key, (moment,) = (one.group, one.name, one.point, one.version), one.moments
         if moment.value is None and not one.point:
@@ -136,7 +136,7 @@ def _joined(told: Sequence[Quantity]) -> list[Quantity]:
     return [replace(first[key], moments=tuple(sorted(of, key=lambda m: m.run))) for key, of in found.items()]
 
 
-def _headlines(part: Part, place: int) -> Iterator[Quantity]:
+def _headlines(part: LabelledRun, place: int) -> Iterator[HistoryQuantity]:
     """Every headline quantity of one run that was measured, with its moment alone."""
     for benchmark in discovered().values():
         card = part.run.header.benchmarks.get(benchmark.name)
@@ -146,10 +146,12 @@ def _headlines(part: Part, place: int) -> Iterator[Quantity]:
             if card is not None and cell.status != "missing":
                 disturbed = cell.noisy is not None and cell.noisy.slack > 0
                 moment = Moment(place, cell.status, cell.value, cell.low, cell.high, disturbed)
-                yield Quantity(headline.group, headline.name, cell.point, card.version, metric.unit, metric.better, (moment,))
+                yield HistoryQuantity(
+                    headline.group, headline.name, cell.point, card.version, metric.unit, metric.better, (moment,)
+                )
 
 
-def _of_points(part: Part, place: int, benches: Sequence[str]) -> Iterator[Quantity]:
+def _of_points(part: LabelledRun, place: int, benches: Sequence[str]) -> Iterator[HistoryQuantity]:
     """Every metric of every point of the benchmarks that match."""
     side, table = side_of(part), calibrated()
     for row in part.rows:
@@ -160,10 +162,10 @@ def _of_points(part: Part, place: int, benches: Sequence[str]) -> Iterator[Quant
             version, point = part.run.header.benchmarks[value.benchmark].version, format_params(value.params)
             noisy = side.noisy(value, table)
             moment = Moment(place, row.status, *numbers, noisy is not None and noisy.slack > 0)
-            yield Quantity(value.benchmark, value.metric, point, version, value.unit, value.better, (moment,))
+            yield HistoryQuantity(value.benchmark, value.metric, point, version, value.unit, value.better, (moment,))
 
 
-def _with_changes(quantity: Quantity) -> Quantity:
+def _with_changes(quantity: HistoryQuantity) -> HistoryQuantity:
     steady = [(at, m.value) for at, m in enumerate(quantity.good()) if m.value is not None and not m.disturbed]
     values = [value for _, value in steady]
     if len(values) < changes.MIN_RUNS:
@@ -201,7 +203,7 @@ def _stamps(runs: Sequence[Run]) -> Iterator[RunStamp]:
         )
 
 
-def changed_at(history: DeviceHistory, quantity: Quantity, change: ChangePoint) -> tuple[int, str]:
+def changed_at(history: DeviceHistory, quantity: HistoryQuantity, change: ChangePoint) -> tuple[int, str]:
     """The place of the run at which a quantity changed, and what else changed since the last run that has its value."""
     good = quantity.good()
     first, last = good[change.index - 1].run, good[change.index].run

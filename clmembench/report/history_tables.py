@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clmembench.analysis.change_points import RULE
-from clmembench.report.history import DeviceHistory, Quantity, changed_at
+from clmembench.report.history import DeviceHistory, HistoryQuantity, changed_at
 from clmembench.report.section import Cell, Column, Document, Section, columns
 from clmembench.sanitize import printable
 from clmembench.units import format_in, format_interval
@@ -63,7 +63,7 @@ def _quantities(one: DeviceHistory) -> Section:
     return Section(f"{one.label}: medians", COLUMNS, tuple(rows), one.notes)
 
 
-def _changes(one: DeviceHistory, quantity: Quantity) -> str:
+def _changes(one: DeviceHistory, quantity: HistoryQuantity) -> str:
     """The change points in words, or why there are none."""
     if quantity.reason:
         return "not looked for"
@@ -115,7 +115,7 @@ def history_objects(found: Sequence[DeviceHistory]) -> list[HistoryObject]:
     ]
 
 
-def _quantity_object(one: DeviceHistory, quantity: Quantity) -> QuantityObject:
+def _quantity_object(one: DeviceHistory, quantity: HistoryQuantity) -> QuantityObject:
     places = [(*changed_at(one, quantity, change), change.ratio) for change in quantity.changes]
     return {
         "group": quantity.group,

@@ -16,7 +16,7 @@ from clmembench.units import format_bytes, format_in, format_params
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class HeadlineJoin:
     """Imported values of a benchmark and metric, in that unit and with at least these parameters, are that headline."""
 
     headline: str
@@ -29,19 +29,19 @@ class Join:
 # what `import` marks as ours: parameters of ours
 IMPORTED_JOINS = (
     *(
-        Join(f"memory {op}, {dtype}", "stream", "bandwidth", "GB/s", {"op": op, "dtype": dtype})
+        HeadlineJoin(f"memory {op}, {dtype}", "stream", "bandwidth", "GB/s", {"op": op, "dtype": dtype})
         for op, dtype in (("copy", "double"), ("triad", "double"), ("copy", "float"))
     ),
-    Join("FP64 multiply-adds in registers", "arithmetic", "flop_rate", "GFLOP/s", {"dtype": "double"}),
-    Join("FP32 multiply-adds in registers", "arithmetic", "flop_rate", "GFLOP/s", {"dtype": "float"}),
-    Join("host to device", "transfer", "link_bandwidth", "GB/s", {"direction": "to_device"}),
-    Join("device to host", "transfer", "link_bandwidth", "GB/s", {"direction": "from_device"}),
-    Join("nearest cache", "load", "latency", "cycles", {"of": "L1"}),
-    Join("load from L1, by topology", "load", "latency", "cycles", {"of": "L1"}),
-    Join("load from L2, by topology", "load", "latency", "cycles", {"of": "L2"}),
-    Join("memory", "load", "latency", "cycles", {"of": "memory"}),
-    Join("load from DRAM, by topology", "load", "latency", "cycles", {"of": "memory"}),
-    Join("size of L1, by topology", "geometry", "size", "B", {"of": "L1"}),
+    HeadlineJoin("FP64 multiply-adds in registers", "arithmetic", "flop_rate", "GFLOP/s", {"dtype": "double"}),
+    HeadlineJoin("FP32 multiply-adds in registers", "arithmetic", "flop_rate", "GFLOP/s", {"dtype": "float"}),
+    HeadlineJoin("host to device", "transfer", "link_bandwidth", "GB/s", {"direction": "to_device"}),
+    HeadlineJoin("device to host", "transfer", "link_bandwidth", "GB/s", {"direction": "from_device"}),
+    HeadlineJoin("nearest cache", "load", "latency", "cycles", {"of": "L1"}),
+    HeadlineJoin("load from L1, by topology", "load", "latency", "cycles", {"of": "L1"}),
+    HeadlineJoin("load from L2, by topology", "load", "latency", "cycles", {"of": "L2"}),
+    HeadlineJoin("memory", "load", "latency", "cycles", {"of": "memory"}),
+    HeadlineJoin("load from DRAM, by topology", "load", "latency", "cycles", {"of": "memory"}),
+    HeadlineJoin("size of L1, by topology", "geometry", "size", "B", {"of": "L1"}),
 )
 
 
@@ -81,7 +81,7 @@ def joined_headlines(value: ImportedValue) -> list[str]:
     return [join.headline for join in IMPORTED_JOINS if _is(result, join)]
 
 
-def _is(result: Published, join: Join) -> bool:
+def _is(result: Published, join: HeadlineJoin) -> bool:
     same = (result.benchmark, result.metric) == (join.benchmark, join.metric)
     unit = "B" if join.unit == "B" and result.unit in BYTES else result.unit
     return same and unit == join.unit and all(result.params.get(name) == value for name, value in join.params.items())

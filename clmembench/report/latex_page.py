@@ -19,7 +19,7 @@ def render_latex(
     findings: Sequence[Findings] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
-    groups: Sequence[fleet.Group] = (),
+    groups: Sequence[fleet.DeviceGroup] = (),
 ) -> str:
     """Tables for booktabs, of one device too; of many runs (`groups`) that of the devices first. Titles and notes are comments.
     Raises UnknownDevice where none has the label of the `baseline`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clmembench.model import Run
 from clmembench.report import fleet, render, terminal
-from clmembench.report.parts import Findings, Part, parts
+from clmembench.report.parts import Findings, LabelledRun, parts
 from clmembench.report.published import published, published_table
 from clmembench.report.rows import point_table
 from clmembench.report.section import Column, Section, table
@@ -22,7 +22,7 @@ def render_markdown(
     runs: Sequence[Run],
     others: Sequence[SpecSheet] = (),
     findings: Sequence[Findings] = (),
-    groups: Sequence[fleet.Group] = (),
+    groups: Sequence[fleet.DeviceGroup] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
@@ -42,7 +42,7 @@ def render_markdown(
     return "\n".join(measured + elsewhere)
 
 
-def _measured(part: Part) -> str:
+def _measured(part: LabelledRun) -> str:
     summary = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
     own = [study.load(study.markdown)(part) for study in studies() if study.markdown and study.name in part.findings]
     found = "".join(f"{one}\n" for one in own)
@@ -50,7 +50,7 @@ def _measured(part: Part) -> str:
     return f"{summary}\n{found}### All points\n\n{points}\n"
 
 
-def render_fleet_markdown(groups: Sequence[fleet.Group]) -> str:
+def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
     """A report over many runs: their devices, the runs that stand apart, and of each device every point's spread over its
     runs."""
     runs = sum(len(group.runs) for group in groups)

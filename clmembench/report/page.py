@@ -7,7 +7,7 @@ from typing import Any
 
 from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK
-from clmembench.model import CHASE_BENCHMARK, Card, Run
+from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import fleet, render, study_figures
 from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures import device_rows, roofline_page
@@ -17,7 +17,7 @@ from clmembench.report.fleet_verdict import fleet_verdict
 from clmembench.report.page_contents import ASPECTS, SUITES, anchors, contents
 from clmembench.report.page_points import point_values
 from clmembench.report.page_verdict import verdict_values
-from clmembench.report.parts import Findings, Part, parts
+from clmembench.report.parts import Findings, LabelledRun, parts
 from clmembench.report.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
 from clmembench.report.published_points import published_marks
 from clmembench.report.run_warnings import warnings
@@ -39,7 +39,7 @@ def render_html(
     runs: Sequence[Run],
     others: Sequence[SpecSheet] = (),
     findings: Sequence[Findings] = (),
-    groups: Sequence[fleet.Group] = (),
+    groups: Sequence[fleet.DeviceGroup] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
@@ -77,13 +77,13 @@ def render_html(
     return render.html("report.html.j2", {**values, "contents": contents(values)})
 
 
-def _unverified(all_parts: Sequence[Part]) -> list[str]:
+def _unverified(all_parts: Sequence[LabelledRun]) -> list[str]:
     """Benchmarks with results that nothing checked."""
     values = [row.value for part in all_parts for row in part.rows]
     return sorted({v.benchmark for v in values if v.median is not None and not v.checked})
 
 
-def _fleet_values(groups: Sequence[fleet.Group]) -> dict[str, Any]:
+def _fleet_values(groups: Sequence[fleet.DeviceGroup]) -> dict[str, Any]:
     return {
         "runs": sum(len(group.runs) for group in groups),
         "devices": fleet.group_table(groups),
@@ -92,7 +92,7 @@ def _fleet_values(groups: Sequence[fleet.Group]) -> dict[str, Any]:
     }
 
 
-def _plots(all_parts: Sequence[Part], others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
+def _plots(all_parts: Sequence[LabelledRun], others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
     """Figures of all devices in one plot, by what they show."""
     return [
         {
@@ -107,26 +107,26 @@ def _plots(all_parts: Sequence[Part], others: Sequence[SpecSheet]) -> list[dict[
     ]
 
 
-def _studies(all_parts: Sequence[Part]) -> list[dict[str, str]]:
+def _studies(all_parts: Sequence[LabelledRun]) -> list[dict[str, str]]:
     """What the studies say of all devices together: the anchor, title and HTML of each that says anything."""
     made = [(study, study.load(study.page)(all_parts)) for study in studies() if study.page]
     return [{"id": study.name, "title": study.page_title, "html": html} for study, html in made if html]
 
 
-def _peers(part: Part) -> dict[str, Any] | None:
+def _peers(part: LabelledRun) -> dict[str, Any] | None:
     """Our values and those of the host's peers; None where a run has none."""
     found = peer_values.section(part.run, part.rows)
     return None if found is None else {"label": part.label, "table": found}
 
 
-def _roofline(all_parts: Sequence[Part]) -> dict[str, Any] | None:
+def _roofline(all_parts: Sequence[LabelledRun]) -> dict[str, Any] | None:
     made = roofline_page.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts])
     if not made["devices"]:
         return None
     return {**made, "figures": embedded(made["svg"], f"Measured kernels under the roofs of each device; {IN_TABLES}")}
 
 
-def _device(number: int, part: Part) -> dict[str, Any]:
+def _device(number: int, part: LabelledRun) -> dict[str, Any]:
     """A device's warnings, what its sensors said, and what the studies found."""
     values: dict[str, Any] = {"id": f"device-{number}", "label": part.label}
     values["warnings"] = [printable(warning) for warning in warnings(part.run, part.rows, part.sheet)]
@@ -149,17 +149,17 @@ def _by_suite(benchmarks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _benchmarks(
-    all_parts: Sequence[Part], beside: Sequence[PublishedDevice], groups: Sequence[fleet.Group]
+    all_parts: Sequence[LabelledRun], beside: Sequence[PublishedDevice], groups: Sequence[fleet.DeviceGroup]
 ) -> list[dict[str, Any]]:
     cards = _cards(all_parts)
     names, versions = anchors(cards), fleet.versions(groups)
     return [_benchmark(name, card, names[name], all_parts, beside, groups, versions) for name, card in cards.items()]
 
 
-def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
+def _cards(all_parts: Sequence[LabelledRun]) -> dict[str, BenchmarkInfo]:
     """Every benchmark in any run, in order of first appearance, in its latest version that has a row; those without a row are
     left out, and peers, which are shown with the benchmark that they are compared with."""
-    found: dict[str, Card] = {}
+    found: dict[str, BenchmarkInfo] = {}
     for part in all_parts:
         with_rows = {row.value.benchmark for row in part.rows}
         for name, card in part.run.header.benchmarks.items():
@@ -170,11 +170,11 @@ def _cards(all_parts: Sequence[Part]) -> dict[str, Card]:
 
 def _benchmark(
     name: str,
-    card: Card,
+    card: BenchmarkInfo,
     anchor: str,
-    all_parts: Sequence[Part],
+    all_parts: Sequence[LabelledRun],
     beside: Sequence[PublishedDevice],
-    groups: Sequence[fleet.Group],
+    groups: Sequence[fleet.DeviceGroup],
     versions: dict[str, list[int]],
 ) -> dict[str, Any]:
     shown = [_shown(part, name) for part in all_parts]
@@ -200,26 +200,26 @@ def _benchmark(
     }
 
 
-def _tables(part: Part, device: device_rows.Shown) -> dict[str, Any]:
+def _tables(part: LabelledRun, device: device_rows.Shown) -> dict[str, Any]:
     """A device's own tables of one benchmark."""
     tables = sections(part.run, device.rows)
     return {"label": part.label, "tables": tables, "rows": sum(len(one.rows) for one in tables)}
 
 
-def _shown(part: Part, name: str) -> device_rows.Shown:
+def _shown(part: LabelledRun, name: str) -> device_rows.Shown:
     card, device = part.run.header.benchmarks.get(name), part.run.header.device
     mine = tuple(row for row in part.rows if row.value.benchmark == name)
     return device_rows.Shown(part.label, mine, device.kind, device.line_bytes, card.version if card is not None else 0)
 
 
-def _alternative(name: str, card: Card, shown: Sequence[device_rows.Shown]) -> str:
+def _alternative(name: str, card: BenchmarkInfo, shown: Sequence[device_rows.Shown]) -> str:
     """What a figure shows, for those who do not see it."""
     having = [device.label for device in shown if device.rows]
     devices = ", ".join(having) if len(having) <= MAX_TITLE_DEVICES else count(len(having), "device")
     return f"{name}: {device_rows.metric_label(card)} on {devices}; {IN_TABLES}"
 
 
-def _facts(all_parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _facts(all_parts: Sequence[LabelledRun]) -> list[dict[str, Any]]:
     def line(name: str, of: Any) -> dict[str, Any]:
         return {"name": name, "cells": [printable(str(of(part))) for part in all_parts]}
 

@@ -15,7 +15,7 @@ from clmembench.units import count, format_in
 EMPTY = {"text": "", "note": "", "more": "", "bad": False}
 
 
-def point_values(name: str, shown: Sequence[Shown], groups: Sequence[fleet.Group]) -> dict[str, Any]:
+def point_values(name: str, shown: Sequence[Shown], groups: Sequence[fleet.DeviceGroup]) -> dict[str, Any]:
     """The table of a benchmark's points over the devices `shown`, or over `groups` where a report is of many runs."""
     columns = [group.label for group in groups] or [device.label for device in shown]
     reasons = Reasons()

@@ -11,7 +11,7 @@ from clmembench.report.embedded_svg import embedded
 from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.section import Reasons
 from clmembench.report.verdict import MARKS, ratio_key
-from clmembench.report.verdict_cells import OLDER, Cell, Line, Verdict
+from clmembench.report.verdict_cells import OLDER, Cell, Line, Scorecard
 
 MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
 MAX_NAMED_BEST = 3
@@ -31,7 +31,7 @@ KINDS = {
 }
 
 
-def verdict_values(found: Verdict, sentences: Sequence[str]) -> dict[str, Any]:
+def verdict_values(found: Scorecard, sentences: Sequence[str]) -> dict[str, Any]:
     """Values for the page's template. A cell's `more`, its interval and where it was read, is shown on demand."""
     reasons = Reasons()
     measured = {place for line in found.lines for place, cell in enumerate(line.cells) if cell.value is not None}

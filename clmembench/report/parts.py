@@ -17,7 +17,7 @@ Findings = Mapping[str, Any]  # by the name of the study that found it
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LabelledRun:
     """A run with what was derived from it, under the name the report gives it."""
 
     label: str
@@ -39,7 +39,7 @@ def with_findings(runs: Sequence[Run]) -> tuple[list[Run], list[Findings]]:
     return list(runs), [*found]
 
 
-def parts(runs: Sequence[Run], labels: Sequence[str] = (), findings: Sequence[Findings] = ()) -> list[Part]:
+def parts(runs: Sequence[Run], labels: Sequence[str] = (), findings: Sequence[Findings] = ()) -> list[LabelledRun]:
     """Runs with these labels, or else the device's name, and a number where two runs have the same one; and with the findings
     of the studies, for as many runs as there are any. Raises SpecError."""
     names = [printable(name) for name in labels or [run.header.device.name for run in runs]]
@@ -48,5 +48,5 @@ def parts(runs: Sequence[Run], labels: Sequence[str] = (), findings: Sequence[Fi
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
         sheet = sheet_of(run, sheets)
         judged, table = judged_rows(run, sheet)
-        found.append(Part(label, judged, sheet, tuple(table), findings[index] if index < len(findings) else {}))
+        found.append(LabelledRun(label, judged, sheet, tuple(table), findings[index] if index < len(findings) else {}))
     return found

@@ -67,8 +67,8 @@ def aligned(section: Section, indent: str = "  ", width: int | None = None, colo
         lines.append((indent + "  ".join(map(paint, texts, cells))).rstrip())
     if width is None or widest <= width:
         return lines
-    shapes = [folding.Shape(column.is_number, column.max_cell) for column in section.columns]
-    table = [[folding.Cell(line(_plain(cell)), isinstance(cell, Remark)) for cell in row] for row in rows]
+    shapes = [folding.TableShape(column.is_number, column.max_cell) for column in section.columns]
+    table = [[folding.FoldedCell(line(_plain(cell)), isinstance(cell, Remark)) for cell in row] for row in rows]
     return folding.fold(shapes, table, width, indent, paint)
 
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from clmembench import studies
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.curves import figure
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.left_out import comparable, reasons, without_value
 from clmembench.studies import NO_FIGURE
 
-Figure = Callable[[Card, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
+Figure = Callable[[BenchmarkInfo, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
 
 
-def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
+def drawn(name: str, card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """The figures of one benchmark over all devices that were measured with the card's version of it; "" where it has none.
     `shown` are all devices of the page in its order, which decides their looks."""
     own = studies.figure(name)
@@ -26,7 +26,7 @@ def drawn(name: str, card: Card, shown: Sequence[Shown]) -> str:
     return draw(card, comparable(card, numbered)[0])
 
 
-def left_out(name: str, card: Card, shown: Sequence[Shown]) -> list[str]:
+def left_out(name: str, card: BenchmarkInfo, shown: Sequence[Shown]) -> list[str]:
     """Values that these figures leave out, each with its reason."""
     same, why = comparable(card, shown)
     return why + (without_value(same) if studies.figure(name) else reasons(card, same))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench import studies
-from clmembench.model import CHASE_BENCHMARK, Card, Run, Value
+from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run, Value
 from clmembench.model.direction import gain
 from clmembench.report.rows import Row, by_point, interval, percent
 from clmembench.report.section import Reasons, Section, columns
@@ -42,7 +42,7 @@ def split(table: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     return (whole, placed) if whole else (placed, [])
 
 
-def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
+def _points(name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Section:
     """A line for each point at the largest size: what differs between points, the headline metric, then the others."""
     sizes = [row.value.params.get("array_bytes") for row in mine]
     largest = max((s for s in sizes if isinstance(s, int)), default=None)
@@ -73,7 +73,7 @@ def _points(name: str, card: Card, mine: Sequence[Row]) -> Section:
     return Section(title, columns(tuple(header), left=len(varying)), tuple(found), (*reasons.notes(), *notes))
 
 
-def _scalings(name: str, card: Card, mine: Sequence[Row], kind: str) -> list[Section]:
+def _scalings(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> list[Section]:
     """A section for each point that was measured on several numbers of compute units, and one for those on one number."""
     groups: dict[str, list[Row]] = {}
     for row in mine:
@@ -85,13 +85,13 @@ def _scalings(name: str, card: Card, mine: Sequence[Row], kind: str) -> list[Sec
     return [*(_scaling(name, card, of, kind) for of in several), *([_points(name, card, alone)] if alone else [])]
 
 
-def _apart_from_place(card: Card, row: Row) -> dict[str, Value]:
+def _apart_from_place(card: BenchmarkInfo, row: Row) -> dict[str, Value]:
     """The parameters of a row that are the same on every number of compute units."""
     grows = () if card.x in SIZES else (card.x,)  # such as the number of competing work-groups
     return {name: v for name, v in row.value.params.items() if name not in (*PLACES, *grows)}
 
 
-def _scaling(name: str, card: Card, mine: Sequence[Row], kind: str) -> Section:
+def _scaling(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> Section:
     """The headline metric of one point over compute units, beside that on the fewest of them: how many times faster, or of the
     cost of one operation how many times dearer."""
     heads = [point[0] for point in by_point(mine)]

@@ -11,10 +11,10 @@ from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
 from clmembench.model.direction import score
 from clmembench.report.headline_cells import headline_cell
 from clmembench.report.imported_headlines import imported_cells
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.published_headlines import published_cells
 from clmembench.report.section import Column, Section
-from clmembench.report.verdict_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, UnknownDevice, Verdict
+from clmembench.report.verdict_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, Scorecard, UnknownDevice
 from clmembench.report.verdict_known import known_lines
 from clmembench.report.verdict_pairs import device_pairs, side_of
 from clmembench.sanitize import printable
@@ -27,10 +27,10 @@ MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
 
 
 def verdict(
-    parts: Sequence[Part],
+    parts: Sequence[LabelledRun],
     baseline: str = "",
     others: Sequence[SpecSheet] = (),
-) -> Verdict:
+) -> Scorecard:
     """Headline quantities that at least one device has, with columns of what was published of `others`; then, of all devices,
     what drivers claim, and theoretical figures.
 
@@ -52,7 +52,7 @@ def assembled(
     pairs: DevicePairs,
     baseline: str,
     others: Sequence[SpecSheet],
-) -> Verdict:
+) -> Scorecard:
     """The verdict of these lines, with a cell for each of the devices (label, claims, sheet): in the order of groups, the best
     marked, with ratios, published values, claims and theoretical figures as `verdict` has them."""
     labels = [label for label, _, _ in devices]
@@ -68,10 +68,10 @@ def assembled(
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
     lines += known_lines([info for _, info, _ in devices], [sheet for _, _, sheet in devices], others)
     names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
-    return Verdict(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
+    return Scorecard(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
 
 
-def verdict_section(found: Verdict) -> Section:
+def verdict_section(found: Scorecard) -> Section:
     """The verdict as a table: the best of each line is marked by a star."""
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
@@ -99,7 +99,7 @@ def _cell_text(cell: Cell) -> str:
     return f"{value}{f' ({cell.ratio})' if cell.ratio else ''}{' ' * cell.is_open}{cell.mark}"
 
 
-def _benchmark_lines(parts: Sequence[Part]) -> Iterator[Line]:
+def _benchmark_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
     labels = [part.label for part in parts]
     for benchmark in discovered().values():
         cards = [part.run.header.benchmarks.get(benchmark.name) for part in parts]

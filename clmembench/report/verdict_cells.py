@@ -124,7 +124,7 @@ class DevicePairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Scorecard:
     """Headline quantities by group; a column a device."""
 
     labels: tuple[str, ...]

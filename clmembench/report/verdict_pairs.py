@@ -10,18 +10,18 @@ from itertools import combinations
 from clmembench.analysis import compare, decision, matching, noise
 from clmembench.analysis.decision import DEFAULT_MARGIN, Pair, Side
 from clmembench.analysis.noise import LogRatio
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.verdict_cells import OTHER_UNITS, DevicePairs, KnownPair, Line
 
 
-def side_of(part: Part) -> Side:
+def side_of(part: LabelledRun) -> Side:
     """A device of a report as a side of `compare`."""
     cards, header = part.run.header.benchmarks, part.run.header
     values = [row.value for row in part.rows if not cards[row.value.benchmark].peer_of]
     return decision.side_of(values, header.device, header.host)
 
 
-def device_pairs(sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[Part] = ()) -> DevicePairs:
+def device_pairs(sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[LabelledRun] = ()) -> DevicePairs:
     """Every two sides. A value is called better at the level at which `compare` calls values of the two runs, and never at a
     higher one than all headline quantities of the two together allow. Kernels of one version that differ, which `compare`
     leaves out, are compared here, since devices are seldom measured by one revision, and named."""
@@ -31,7 +31,7 @@ def device_pairs(sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[P
 class _Pairs(Mapping[tuple[int, int], KnownPair]):
     """Pairs of places, the lower one first, each looked at when it is asked for: a cluster has many."""
 
-    def __init__(self, sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[Part]) -> None:
+    def __init__(self, sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[LabelledRun]) -> None:
         self._sides, self._lines, self._parts = sides, lines, parts
         self._known: dict[tuple[int, int], KnownPair] = {}
 

@@ -7,13 +7,13 @@ from itertools import combinations
 
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import is_same_platform
-from clmembench.report.verdict_cells import Verdict
+from clmembench.report.verdict_cells import Scorecard
 from clmembench.units import count, format_value
 
 MAX_PAIRS = 3  # pairs of columns with a sentence: a cluster's nodes are of one model
 
 
-def runtime_sentences(found: Verdict) -> list[str]:
+def runtime_sentences(found: Scorecard) -> list[str]:
     """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms, of
     MAX_PAIRS of them at most. That it is the same machine cannot be known from runs, and is not claimed."""
     devices = found.devices
@@ -32,7 +32,7 @@ def _is_one_cpu(one: DeviceInfo, other: DeviceInfo) -> bool:
     return alike and one.kind == "cpu" and bool(one.cpu_id) and not is_same_platform(one, other)
 
 
-def _sentence(found: Verdict, a: int, b: int) -> Iterator[str]:
+def _sentence(found: Scorecard, a: int, b: int) -> Iterator[str]:
     lines = [(line, found.pairs.decide(line, b, a)) for line in found.lines if line.better]
     decided = [(line.name, one) for line, one in lines if one is not None]
     better = sorted(((one.gain.value, name) for name, one in decided if one.verdict == "faster"), reverse=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.model.direction import more_is_better, score
 from clmembench.report.headline_cells import common_size
-from clmembench.report.parts import Part
-from clmembench.report.verdict_cells import OLDER, OTHER_SIZE, Cell, Decision, Line, Verdict
+from clmembench.report.parts import LabelledRun
+from clmembench.report.verdict_cells import OLDER, OTHER_SIZE, Cell, Decision, Line, Scorecard
 from clmembench.report.verdict_pairs import device_pairs, side_of
 from clmembench.report.verdict_published import published_sentences
 from clmembench.report.verdict_runtimes import runtime_sentences
@@ -31,7 +31,7 @@ LATENCIES = (
 MAX_NAMED_DEVICES = 5  # devices that a sentence names beside the first
 
 
-def sentences(found: Verdict, parts: Sequence[Part], others: Sequence[SpecSheet] = ()) -> list[str]:
+def sentences(found: Scorecard, parts: Sequence[LabelledRun], others: Sequence[SpecSheet] = ()) -> list[str]:
     """Some sentences on the best device and those that compare calls worse or the same, none where it decides nothing; and
     what papers state of `others`."""
     lines = {line.name: line for line in found.lines}
@@ -50,7 +50,7 @@ def _ranked(line: Line) -> list[int]:
     return sorted(having, key=lambda place: -score(line.cells[place].value or 0.0, line.better))
 
 
-def _against_best(line: Line, found: Verdict, subject: str, columns: Sequence[Part]) -> Iterator[str]:
+def _against_best(line: Line, found: Scorecard, subject: str, columns: Sequence[LabelledRun]) -> Iterator[str]:
     """The best device, and each other one with its ratio where compare decides it, at the largest common size where theirs
     differ; why the rest is not compared."""
     ranked = _ranked(line)
@@ -98,7 +98,7 @@ def _remark(cell: Cell) -> str:
     return ", ".join(filter(None, (cell.size, f"{cell.fraction:.0%} of {cell.peak_name}" if cell.fraction is not None else "")))
 
 
-def _not_compared(line: Line, found: Verdict, best: int, compared: Sequence[int]) -> str:
+def _not_compared(line: Line, found: Scorecard, best: int, compared: Sequence[int]) -> str:
     """The devices with a value that is not compared with the best one's, each with the reason."""
     told = []
     for place, cell in enumerate(line.cells[: len(found.devices)]):
@@ -127,7 +127,7 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
 
 
-def _cautions(parts: Sequence[Part]) -> list[str]:
+def _cautions(parts: Sequence[LabelledRun]) -> list[str]:
     """What the intervals of the table do not include where hosts are virtual machines: run-to-run variation, and neighbours."""
     values = [row.value for part in parts for row in part.rows if row.status == "ok"]
     virtual = sum(bool(part.run.header.host.get("virtual")) for part in parts)

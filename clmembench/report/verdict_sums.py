@@ -9,7 +9,7 @@ from dataclasses import replace
 from clmembench.analysis import decision, noise
 from clmembench.analysis.decision import NoisyValue, sum_of
 from clmembench.benchmarks import discovered
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row
 from clmembench.report.verdict_cells import DevicePairs
 from clmembench.units import count, format_in
@@ -18,7 +18,7 @@ MAX_CROSSOVERS = 3  # pairs of a GPU and a CPU with sentences
 SUM_BYTES = 8  # of an element of a sum
 
 
-def sum_sentences(parts: Sequence[Part], known: DevicePairs) -> Iterator[str]:
+def sum_sentences(parts: Sequence[LabelledRun], known: DevicePairs) -> Iterator[str]:
     """From which size on compare calls a sum faster on each GPU than on each CPU, with its operands there and with their way
     over the link. `known` are the pairs of `parts`."""
     places = {kind: [i for i, part in enumerate(parts) if part.run.header.device.kind == kind] for kind in ("gpu", "cpu")}
@@ -37,13 +37,13 @@ def sum_sentences(parts: Sequence[Part], known: DevicePairs) -> Iterator[str]:
         )
 
 
-def _largest_sum_ns_an_element(part: Part) -> float:
+def _largest_sum_ns_an_element(part: LabelledRun) -> float:
     """Time an element of a device's largest sum; infinite where it has none."""
     sums = _sums(part)
     return sums[max(sums)].value / max(sums) if sums else math.inf
 
 
-def _crossover(parts: Sequence[Part], gpu_at: int, cpu_at: int, pairs: DevicePairs) -> Iterator[str]:
+def _crossover(parts: Sequence[LabelledRun], gpu_at: int, cpu_at: int, pairs: DevicePairs) -> Iterator[str]:
     gpu, cpu = parts[gpu_at], parts[cpu_at]
     cards = [part.run.header.benchmarks.get("reduction") for part in (gpu, cpu)]
     there, here = _round_trip(gpu), _round_trip(cpu)
@@ -77,7 +77,7 @@ def _crossover(parts: Sequence[Part], gpu_at: int, cpu_at: int, pairs: DevicePai
         yield f"{told} A launch and its completion, {costs}, are counted."
 
 
-def _at_one_size(gpu: Part, cpu: Part, n: int, fast: NoisyValue, slow: NoisyValue) -> str:
+def _at_one_size(gpu: LabelledRun, cpu: LabelledRun, n: int, fast: NoisyValue, slow: NoisyValue) -> str:
     """The times of a sum of the only size that both devices have, and that with the copy of its operands."""
     link = _link_gb_s(gpu)
     moved = f", {format_in(sum_of(fast, _copy_of(n, link)).value, 'ns')} with the copy of its operands" if link else ""
@@ -98,7 +98,7 @@ def _from_size(start: str, sizes: Sequence[int], verdicts: Sequence[str]) -> str
     return f"{start} from {below} elements on."
 
 
-def _round_trip(part: Part) -> NoisyValue | None:
+def _round_trip(part: LabelledRun) -> NoisyValue | None:
     """A launch and its completion; None where that was not measured, or by an older version."""
     card = part.run.header.benchmarks.get("launch")
     if card is None or card.version < discovered()["launch"].version:
@@ -107,14 +107,14 @@ def _round_trip(part: Part) -> NoisyValue | None:
     return next((time for row in rows if row.value.params.get("groups") == 1 and (time := _time(part, row))), None)
 
 
-def _time(part: Part, row: Row) -> NoisyValue | None:
+def _time(part: LabelledRun, row: Row) -> NoisyValue | None:
     """A good row's value on the whole device; None of others."""
     header = part.run.header
     found = decision.side_of((), header.device, header.host).noisy(row.value, noise.calibrated())
     return found if row.value.place.compute_units is None else None
 
 
-def _sums(part: Part) -> dict[int, NoisyValue]:
+def _sums(part: LabelledRun) -> dict[int, NoisyValue]:
     """The least time of a sum of n doubles by n, over methods."""
     found: dict[int, NoisyValue] = {}
     for row in part.rows:
@@ -124,7 +124,7 @@ def _sums(part: Part) -> dict[int, NoisyValue]:
     return found
 
 
-def _link_gb_s(part: Part) -> NoisyValue | None:
+def _link_gb_s(part: LabelledRun) -> NoisyValue | None:
     """The best bandwidth to the device; None where it was measured by an older version, which timed the start of a copy too."""
     card = part.run.header.benchmarks.get("transfer")
     if card is None or card.version < discovered()["transfer"].version:

@@ -9,7 +9,19 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 
-from clmembench.model import MAX_TIME_NS, Card, ClockReading, Context, Header, Place, Record, Series, Trace, Tuned, Value
+from clmembench.model import (
+    MAX_TIME_NS,
+    BenchmarkInfo,
+    ClockReading,
+    Context,
+    Header,
+    Placement,
+    Record,
+    Series,
+    Trace,
+    Tuned,
+    Value,
+)
 
 MAX_FILE_BYTES = 1 << 30  # a full suite on a large device is 4 MB
 MAX_FILE_LINES = 1_000_000  # a full suite has some thousand points; each costs the reader a kilobyte and more
@@ -113,7 +125,7 @@ def check_tuned(tuned: Tuned) -> None:
     date.fromisoformat(tuned.date)
 
 
-def _check_card(where: str, card: Card) -> None:
+def _check_card(where: str, card: BenchmarkInfo) -> None:
     _check_numbers(f"{where}.version", [card.version])
     _check_texts(where, [card.suite, card.growing, card.x, card.peer_of], MAX_NAME_LETTERS)
     _check_texts(where, [card.summary, card.source])
@@ -142,7 +154,7 @@ def _check_values(where: str, chosen: Mapping[str, Sequence[Value]]) -> None:
             check_params(where, {name: value})
 
 
-def _check_place(place: Place) -> None:
+def _check_place(place: Placement) -> None:
     _check_count("place.cpus", place.cpus, MAX_HEADER_ENTRIES)
     _check_numbers("place.cpus", place.cpus)
     for number in (place.compute_units, place.cores):

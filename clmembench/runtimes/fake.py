@@ -23,7 +23,7 @@ from clmembench.model import (
     Kernel,
     Launch,
     MemoryKind,
-    Place,
+    Placement,
     Runtime,
     Timing,
     Value,
@@ -173,7 +173,7 @@ class Fake(Runtime):
     def devices(self) -> list[DeviceInfo]:
         return [FAKE_DEVICE_INFO]
 
-    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+    def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]:
         return {} if place.compute_units is None else {"CLMEMBENCH_FAKE_UNITS": str(place.compute_units)}
 
     def open(self, info: DeviceInfo) -> FakeDevice:

@@ -24,7 +24,7 @@ ConfigurationKey = frozenset[tuple[str, Value]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SearchOutcome:
     """The result of tuning the point with these plain parameters.
 
     `first` is the configuration that a search begins with, `winner` the best one found, and `ratio` how many times as good that
@@ -92,7 +92,7 @@ class TuningCase:
         """The parameters in which two candidates differ."""
         return {name for name, value in self.shapes[one].items() if value != self.shapes[other][name]}
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         first, winner = self.shapes[0], self.shapes[self.winner]
         ratio = None
         if len(self.pairs) >= MIN_COMPARED_PROCESSES:
@@ -115,7 +115,7 @@ class TuningCase:
                 )
             elif ratio is None:
                 best = winner  # the first configuration does not even run
-        return Outcome(
+        return SearchOutcome(
             self.params, first, winner, best, ratio, len(self.trials), len(self.shapes), reason if best is None else ""
         )
 

@@ -17,7 +17,7 @@ from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, T
 from clmembench.model.direction import more_is_better
 from clmembench.plan.budget import Clock, Deadline
 from clmembench.plan.selection import Selection
-from clmembench.tune.candidates import MIN_COMPARED_PROCESSES, Outcome, TuningCase
+from clmembench.tune.candidates import MIN_COMPARED_PROCESSES, SearchOutcome, TuningCase
 
 CLIMBING_TIME_FRACTION, ROUNDS_TIME_FRACTION = (
     0.6,
@@ -141,7 +141,7 @@ def run_searches(
     selection: Selection,
     wanted: Sequence[tuple[Benchmark, list[TuningCase]]],
     seconds: float,
-    store: Callable[[Benchmark, Sequence[Outcome]], None],
+    store: Callable[[Benchmark, Sequence[SearchOutcome]], None],
 ) -> Iterator[Record]:
     """Every record of tuning these benchmarks in about that time, of which each has a share by the number of its shapes.
     `store` is told what was found for each when it is done."""
@@ -153,7 +153,7 @@ def run_searches(
         store(benchmark, [contest.outcome() for contest in points])
 
 
-def tuned_entry(outcome: Outcome, benchmark: Benchmark, info: DeviceInfo, family: tuple[str, str]) -> Tuned | None:
+def tuned_entry(outcome: SearchOutcome, benchmark: Benchmark, info: DeviceInfo, family: tuple[str, str]) -> Tuned | None:
     """The entry to be stored for an outcome; None where it is undetermined."""
     if outcome.best is None:
         return None

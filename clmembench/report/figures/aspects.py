@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures import comparison_choice as choice
 from clmembench.report.figures import comparison_plots as plots
 from clmembench.report.figures import comparison_series as series
-from clmembench.report.figures.comparison_data import ComparedDevice, Series, compared_devices, eligible_devices
+from clmembench.report.figures.comparison_data import DrawnDevice, DrawnSeries, compared_devices, eligible_devices
 from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, BestFigure, CurveFigure, PaperFigure
 from clmembench.report.figures.published_marks import PublishedPoint, published_best, published_series
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_in, is_byte_size
 
@@ -51,13 +51,13 @@ class _Curve:
     """Lines that are to be drawn, in which unit and over what, and what they leave out."""
 
     figure: CurveFigure
-    lines: tuple[Series, ...]
+    lines: tuple[DrawnSeries, ...]
     unit: str
     x_label: str
     left_out: tuple[str, ...]
 
 
-def aspects(parts: Sequence[Part], published: Iterable[PublishedPoint] = ()) -> list[Aspect]:
+def aspects(parts: Sequence[LabelledRun], published: Iterable[PublishedPoint] = ()) -> list[Aspect]:
     """Every figure of the catalogue for these devices, in the order of the catalogue. `published` are hollow marks of values
     that others measured: benchmark, metric and parameters by our names, value, unit, name of the device. An aspect that no
     device was measured in is left out."""
@@ -71,7 +71,7 @@ def aspects(parts: Sequence[Part], published: Iterable[PublishedPoint] = ()) -> 
 
 
 def _aspect(
-    catalogue: Sequence[PaperFigure], devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]
+    catalogue: Sequence[PaperFigure], devices: Sequence[DrawnDevice], published: Sequence[PublishedPoint]
 ) -> tuple[tuple[AspectFigure, ...], tuple[str, ...]]:
     found: list[tuple[PaperFigure, _Curve | list[AspectFigure] | str]] = []
     for wanted in catalogue:
@@ -96,7 +96,7 @@ def _shared_ends(one: _Curve, drawn: Sequence[_Curve]) -> tuple[float, float]:
     return choice.value_ends([line for curve in same for line in curve.lines])
 
 
-def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]) -> _Curve | str:
+def _curve(figure: CurveFigure, devices: Sequence[DrawnDevice], published: Sequence[PublishedPoint]) -> _Curve | str:
     """The lines of a figure; where no device has a point, why."""
     eligible, card, omitted = eligible_devices(figure, devices)
     lines = []
@@ -121,7 +121,7 @@ def _curve(figure: CurveFigure, devices: Sequence[ComparedDevice], published: Se
     return _Curve(figure, tuple(every), unit, x_label, tuple(map(line, left_out)))
 
 
-def _units_label(devices: Sequence[ComparedDevice]) -> str:
+def _units_label(devices: Sequence[DrawnDevice]) -> str:
     """What an axis of compute units counts: on other devices than CPUs these are work-groups."""
     cpus = [device.part.run.header.device.kind == "cpu" for device in devices]
     if all(cpus):
@@ -149,7 +149,7 @@ def _source(figures: str) -> str:
     return f"{PAPER}, figure{'s' if ' ' in figures else ''} {figures}"
 
 
-def _given(lines: Sequence[Series]) -> str:
+def _given(lines: Sequence[DrawnSeries]) -> str:
     """Parameters in which the lines differ or that all have, as a sentence."""
     given = [(one.label, one.given) for one in lines if one.given]
     if len({params for _, params in given}) == 1 and len(given) == len([one for one in lines if not one.is_published]):
@@ -172,7 +172,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[: MAX_LISTED // 2])} and {len(names) - MAX_LISTED // 2} others"
 
 
-def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], unit: str) -> Iterator[AspectFigure]:
+def _placement_figures(figure: CurveFigure, devices: Sequence[DrawnDevice], unit: str) -> Iterator[AspectFigure]:
     """A plot for each device that was measured in several placements of its threads."""
     from markupsafe import Markup
 
@@ -189,9 +189,7 @@ def _placement_figures(figure: CurveFigure, devices: Sequence[ComparedDevice], u
         yield AspectFigure(title, drawn, caption, _curve_alt(title, figure, list(lines.values()), unit, list(lines)), left_out)
 
 
-def _best(
-    figure: BestFigure, devices: Sequence[ComparedDevice], published: Sequence[PublishedPoint]
-) -> list[AspectFigure] | str:
+def _best(figure: BestFigure, devices: Sequence[DrawnDevice], published: Sequence[PublishedPoint]) -> list[AspectFigure] | str:
     from markupsafe import Markup
 
     eligible, card, omitted = eligible_devices(figure, devices)
@@ -220,7 +218,7 @@ def _best(
     return [AspectFigure(figure.title, drawn_svg, caption, alt, tuple(map(line, left_out)))]
 
 
-def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[Series], unit: str, names: Sequence[str] = ()) -> str:
+def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[DrawnSeries], unit: str, names: Sequence[str] = ()) -> str:
     """A figure in words: where each line begins and ends."""
     said = []
     described = list(lines) if names else choice.named_series(lines)
@@ -240,5 +238,5 @@ def _what_is_missing(figure: CurveFigure) -> str:
     return f"no points of {figure.benchmark} {over}"
 
 
-def _unit(card: Card, metric: str) -> str:
+def _unit(card: BenchmarkInfo, metric: str) -> str:
     return next(one.unit for one in card.metrics if one.name == metric)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from clmembench.report.figures.comparison_data import BestValue, Series
+from clmembench.report.figures.comparison_data import BestValue, DrawnSeries
 
 MAX_NAMED = 8  # devices of a plot that have a look of their own; further ones are grey
 MAX_ROWS = 40  # of a plot of values
 
 
-def named_series(series: Sequence[Series]) -> list[Series]:
+def named_series(series: Sequence[DrawnSeries]) -> list[DrawnSeries]:
     """The lines that have a look and a name: all, or of more than MAX_NAMED measured ones so many in equal steps of their rank
     at the place on the axis that most of them have, lowest and highest among them; published ones up to the same number."""
     measured, published = ([s for s in series if s.is_published == kind] for kind in (False, True))
@@ -38,11 +38,11 @@ def shown_rows(values: Sequence[BestValue]) -> list[BestValue]:
     return found
 
 
-def value_ends(series: Sequence[Series]) -> tuple[float, float]:
+def value_ends(series: Sequence[DrawnSeries]) -> tuple[float, float]:
     """The lowest and highest value of lines; intervals that reach far below do not stretch the axis."""
     points = [point for one in series for point in one.points]
     return min(max(p.low, p.y / 2) for p in points), max(min(p.high, 2 * p.y) for p in points)
 
 
-def _xs(one: Series) -> list[float]:
+def _xs(one: DrawnSeries) -> list[float]:
     return [point.x for point in one.points]

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.paper_figures import PaperFigure
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row
 from clmembench.sanitize import printable
 from clmembench.units import format_in
@@ -27,7 +27,7 @@ class PlotPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class DrawnSeries:
     """The points of one device in order of x, and the device's number on the page, which decides its look. `given` are the
     parameters that all its points have and that the figure leaves open, as text."""
 
@@ -70,29 +70,29 @@ class BestValue:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedDevice:
+class DrawnDevice:
     """A device of the page by its number there, and its rows by benchmark."""
 
     label: str
     number: int
-    part: Part
+    part: LabelledRun
     rows: Mapping[str, Sequence[Row]]
 
 
-def compared_devices(parts: Sequence[Part]) -> list[ComparedDevice]:
+def compared_devices(parts: Sequence[LabelledRun]) -> list[DrawnDevice]:
     """The devices of a report in its order."""
     found = []
     for number, part in enumerate(parts):
         rows: dict[str, list[Row]] = {}
         for row in part.rows:
             rows.setdefault(row.value.benchmark, []).append(row)
-        found.append(ComparedDevice(printable(part.label), number, part, rows))
+        found.append(DrawnDevice(printable(part.label), number, part, rows))
     return found
 
 
 def eligible_devices(
-    figure: PaperFigure, devices: Sequence[ComparedDevice]
-) -> tuple[list[ComparedDevice], Card | None, list[Omission]]:
+    figure: PaperFigure, devices: Sequence[DrawnDevice]
+) -> tuple[list[DrawnDevice], BenchmarkInfo | None, list[Omission]]:
     """The devices that a figure can show, the latest card of its benchmark, and why others cannot be shown."""
     linked = [d for d in devices if figure.only != "link" or not d.part.run.header.device.shares_host_memory]
     omitted = [(d.label, "host and device share memory, so there is no link") for d in devices if d not in linked]

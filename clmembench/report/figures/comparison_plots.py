@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clmembench.report.figures.comparison_choice import named_series, value_ends
-from clmembench.report.figures.comparison_data import BestValue, Series
+from clmembench.report.figures.comparison_data import BestValue, DrawnSeries
 from clmembench.report.figures.device_looks import LINE_STYLES, look
 from clmembench.report.figures.device_rows import short_number
 from clmembench.report.figures.style import log_labels, log_y, plain, subplots, svg
@@ -33,7 +33,9 @@ GREY, INK = "#c8c8c8", "#222222"
 SHADES = (1.0, 0.6, 0.35)  # of a device's colour, for its placements
 
 
-def curves(series: Sequence[Series], title: str, axes: tuple[str, str, str], unit: str, y_ends: tuple[float, float]) -> str:
+def curves(
+    series: Sequence[DrawnSeries], title: str, axes: tuple[str, str, str], unit: str, y_ends: tuple[float, float]
+) -> str:
     """Inline SVG of lines, intervals as bands, published values as hollow marks without a line. `axes` are the parameter of the
     horizontal axis and the labels of both; of `unit` are the values, and `y_ends` the lowest and highest that the vertical axis
     has room for."""
@@ -51,7 +53,7 @@ def curves(series: Sequence[Series], title: str, axes: tuple[str, str, str], uni
     return svg(figure)
 
 
-def placements(lines: Mapping[str, Series], title: str, axes: tuple[str, str, str], unit: str) -> str:
+def placements(lines: Mapping[str, DrawnSeries], title: str, axes: tuple[str, str, str], unit: str) -> str:
     """Inline SVG of one device in its colour: a line for each placement of its threads. `axes` and `unit` as in `curves`."""
     figure, axis = _plot(INSIDE, LEGEND_LINE * _legend_lines(list(lines)), above=2 * TOP)
     for number, (name, one) in enumerate(lines.items()):
@@ -110,7 +112,7 @@ def _plot(inside: float, below: float, left: float = LEFT, right: float = RIGHT,
     return figure, axis
 
 
-def _line(axis: Axes, one: Series, colour: Any, style: Any, name: str) -> None:
+def _line(axis: Axes, one: DrawnSeries, colour: Any, style: Any, name: str) -> None:
     marker = look(one.number).marker
     if one.is_published:
         axis.plot(
@@ -198,7 +200,7 @@ def _legend_lines(names: Sequence[str]) -> int:
     return -(-len(names) // _legend_columns(names))
 
 
-def _name(one: Series) -> str:
+def _name(one: DrawnSeries) -> str:
     return plain(one.name)
 
 
@@ -213,9 +215,9 @@ def _lighter(colour: str, share: float) -> tuple[float, ...]:
     return tuple(1 - share * (1 - part) for part in to_rgb(colour))
 
 
-def _xs(one: Series) -> list[float]:
+def _xs(one: DrawnSeries) -> list[float]:
     return [point.x for point in one.points]
 
 
-def _ys(one: Series) -> list[float]:
+def _ys(one: DrawnSeries) -> list[float]:
     return [point.y for point in one.points]

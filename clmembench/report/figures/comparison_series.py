@@ -11,10 +11,10 @@ from clmembench.model import Value
 from clmembench.model.direction import score
 from clmembench.report.figures.comparison_data import (
     BestValue,
-    ComparedDevice,
+    DrawnDevice,
+    DrawnSeries,
     Omission,
     PlotPoint,
-    Series,
     is_positive_number,
     plot_point,
 )
@@ -27,18 +27,18 @@ from clmembench.units import count, format_params, is_byte_size
 COMPACT = "compact"  # the placement that every count is measured in
 
 
-def curve_series(figure: CurveFigure, device: ComparedDevice) -> tuple[Series | None, list[Omission]]:
+def curve_series(figure: CurveFigure, device: DrawnDevice) -> tuple[DrawnSeries | None, list[Omission]]:
     """The line of one device, in its placement compact where there are several, and what is left out of it; None where it has
     no point."""
     rows = _rows_of(figure, device)
     if figure.x == UNITS and any(row.value.place.placement == COMPACT for row in rows):
         rows = _of_placement(rows, device, COMPACT)
     points, given, reasons = _points(figure, rows, device)
-    series = Series(device.label, device.number, points, given=given) if points else None
+    series = DrawnSeries(device.label, device.number, points, given=given) if points else None
     return series, [(device.label, reason) for reason in reasons]
 
 
-def placement_series(figure: CurveFigure, device: ComparedDevice) -> dict[str, Series]:
+def placement_series(figure: CurveFigure, device: DrawnDevice) -> dict[str, DrawnSeries]:
     """A line for each placement of a device's threads; none where fewer than two were measured."""
     rows = _rows_of(figure, device)
     names = list(dict.fromkeys(row.value.place.placement for row in rows if row.value.place.placement))
@@ -48,11 +48,11 @@ def placement_series(figure: CurveFigure, device: ComparedDevice) -> dict[str, S
     for name in names:
         points, _, _ = _points(figure, _of_placement(rows, device, name), device)
         if points:
-            found[name] = Series(device.label, device.number, points)
+            found[name] = DrawnSeries(device.label, device.number, points)
     return found if len(found) > 1 else {}
 
 
-def best_values(figure: BestFigure, device: ComparedDevice) -> tuple[list[BestValue], list[Omission]]:
+def best_values(figure: BestFigure, device: DrawnDevice) -> tuple[list[BestValue], list[Omission]]:
     """The best value of each variant on one device, and why a variant has none."""
     found: list[BestValue] = []
     omitted: list[Omission] = []
@@ -77,7 +77,7 @@ def best_values(figure: BestFigure, device: ComparedDevice) -> tuple[list[BestVa
     return found, omitted
 
 
-def _rows_of(figure: CurveFigure, device: ComparedDevice) -> list[Row]:
+def _rows_of(figure: CurveFigure, device: DrawnDevice) -> list[Row]:
     whole, placed = split(device.rows.get(figure.benchmark, ()))
     rows = placed if figure.x == UNITS or figure.units is not None else whole
     mine = [
@@ -109,7 +109,7 @@ def _rank(size: Value) -> tuple[float, str]:
     return (0.0, size) if isinstance(size, str) else (float(size), "")
 
 
-def _of_placement(rows: Sequence[Row], device: ComparedDevice, placement: str) -> list[Row]:
+def _of_placement(rows: Sequence[Row], device: DrawnDevice, placement: str) -> list[Row]:
     """The rows of a placement's line. One compute unit and all of them are the same CPUs in every placement, and are measured
     in one; rows without a placement belong to every line."""
     same = {1, device.part.run.header.device.compute_units}
@@ -122,7 +122,7 @@ def _of_placement(rows: Sequence[Row], device: ComparedDevice, placement: str) -
     ]
 
 
-def _points(figure: CurveFigure, rows: Sequence[Row], device: ComparedDevice) -> tuple[tuple[PlotPoint, ...], str, list[str]]:
+def _points(figure: CurveFigure, rows: Sequence[Row], device: DrawnDevice) -> tuple[tuple[PlotPoint, ...], str, list[str]]:
     """The best good point at each place on the axis, the open parameters that all of these have, and what has no place."""
     best: dict[float, tuple[float, PlotPoint, Mapping[str, Value]]] = {}
     without: Counter[str] = Counter()

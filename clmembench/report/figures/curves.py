@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clmembench.analysis.plateaus import extent_per_line_byte
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_looks import LINE_STYLES, Look, look
 from clmembench.report.figures.device_rows import (
     Shown,
@@ -36,7 +36,7 @@ MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 MIN_LABELLED_NS = 1e5  # from here on times are labelled in larger units
 
 
-def figure(card: Card, shown: Sequence[Shown]) -> str:
+def figure(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """The SVGs of one benchmark over all devices; "" where a table says it better.
 
     Rates have bars, in front of what is possible; whatever was measured at several values of the benchmark's x has curves, and
@@ -61,7 +61,7 @@ def _drawn_nowhere_else(device: Shown) -> tuple[Row, ...]:
     return tuple(row for row, v in values if not drawn_over_units(v.benchmark, v.params, device.kind))
 
 
-def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
+def _scaling(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
     """One plot a device, since what a compute unit is differs between them: a line for each placement."""
     figure, axes = subplots(len(devices), height=3.4)
     names = list(dict.fromkeys(r.value.place.placement for s in devices for r in s.rows))
@@ -79,7 +79,7 @@ def _scaling(card: Card, devices: Sequence[Shown]) -> Figure:
     return figure
 
 
-def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
+def _staircase(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot: latency over working set, both logarithmic, intervals as bands."""
     figure, axes = subplots(1, height=5.2)
     _together(axes[0], card, devices)
@@ -87,7 +87,7 @@ def _staircase(card: Card, devices: Sequence[Shown]) -> Figure:
     return figure
 
 
-def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
+def _curves(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
     """All devices in one plot where their lines can be told apart, else one plot a device."""
     lines = lines_of(card, devices)
     if len(lines) <= MAX_LINES:
@@ -105,7 +105,7 @@ def _curves(card: Card, devices: Sequence[Shown]) -> Figure:
     return figure
 
 
-def _together(axis: Axes, card: Card, devices: Sequence[Shown]) -> None:
+def _together(axis: Axes, card: BenchmarkInfo, devices: Sequence[Shown]) -> None:
     """A line for each device, in its look, and its other parameters, by line style; those of a chase over the bytes of the
     lines that it touches."""
     by_label = {device.label: device for device in devices}
@@ -125,7 +125,7 @@ def _together(axis: Axes, card: Card, devices: Sequence[Shown]) -> None:
     _labels(axis, card, "")
 
 
-def _bars(card: Card, devices: Sequence[Shown]) -> Figure:
+def _bars(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
     """One plot a device: a bar for each point at the largest size, in front of its theoretical peak."""
     tops = [at_largest(card, device) for device in devices]
     figure, axes = subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))
@@ -159,14 +159,14 @@ def _look_of_line(number: int) -> Look:
     return Look(colour(number), MARKERS[number % len(MARKERS)], "-")
 
 
-def _line(axis: Axes, card: Card, rows: Sequence[Row], label: str, mine: Look, stretch: float = 1.0) -> None:
+def _line(axis: Axes, card: BenchmarkInfo, rows: Sequence[Row], label: str, mine: Look, stretch: float = 1.0) -> None:
     x = [float(r.value.params[x_axis(card)]) / stretch for r in rows]
     y, low, high = zip(*(value_and_interval(r.value) for r in rows), strict=True)
     axis.plot(x, y, marker=mine.marker, markersize=4, linewidth=1.4, linestyle=mine.line, color=mine.colour, label=label)
     axis.fill_between(x, low, high, color=mine.colour, alpha=0.2, linewidth=0)
 
 
-def _labels(axis: Axes, card: Card, title: str) -> None:
+def _labels(axis: Axes, card: BenchmarkInfo, title: str) -> None:
     import numpy as np
 
     axis.set_xscale("log", base=2)

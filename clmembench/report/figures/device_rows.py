@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.analysis.derive import Derived
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.style import plain
 from clmembench.report.rows import Row, point_labels
 from clmembench.report.summary import split
@@ -28,7 +28,7 @@ class Shown:
     number: int = 0  # of the device on the page, which decides its look
 
 
-def drawn_rows(card: Card, device: Shown) -> tuple[list[Row], list[Row]]:
+def drawn_rows(card: BenchmarkInfo, device: Shown) -> tuple[list[Row], list[Row]]:
     """A device's rows that are in any plot, and all that are of the metric drawn."""
     whole, placed = drawable(card, [device])
     mine = [row for shown in whole for row in shown.rows]
@@ -43,7 +43,7 @@ def drawn_rows(card: Card, device: Shown) -> tuple[list[Row], list[Row]]:
     return [*bars, *rows_of_lines(card, whole[0]), *scaled], headline
 
 
-def drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Shown]]:
+def drawable(card: BenchmarkInfo, shown: Sequence[Shown]) -> tuple[list[Shown], list[Shown]]:
     """Good rows of the headline's unit, since others have no place on the same axis: on whole devices, and on parts of them."""
     whole: list[Shown] = []
     placed: list[Shown] = []
@@ -56,7 +56,7 @@ def drawable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[Show
     return whole, [s for s in placed if len({r.value.place.compute_units for r in s.rows}) > 1]
 
 
-def _headline(card: Card, row: Row) -> str:
+def _headline(card: BenchmarkInfo, row: Row) -> str:
     """The first of the card's metrics that speaks of the row's point."""
     return next((m.name for m in card.metrics if m.applies(row.value.params)), "")
 
@@ -74,7 +74,7 @@ def _short(name: str, value: object) -> str:
     return short_number(value) if type(value) is int and not is_byte_size(name) else format_param(name, value)
 
 
-def lines_of(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
+def lines_of(card: BenchmarkInfo, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
     """(device, other parameters, rows in order of x) of every line; parameters that all lines share are left out."""
     every = [row.value.params for device in devices for row in device.rows]
     shared = {n for params in every[:1] for n in params if all(p.get(n) == params[n] for p in every)}
@@ -94,13 +94,13 @@ def lines_of(card: Card, devices: Sequence[Shown]) -> list[tuple[str, str, list[
     return found
 
 
-def rows_of_lines(card: Card, device: Shown) -> tuple[Row, ...]:
+def rows_of_lines(card: BenchmarkInfo, device: Shown) -> tuple[Row, ...]:
     """The rows of lines with enough points, of numbers, to be drawn as curves."""
     lines = lines_of(card, [Shown(device.label, numbered(card, device))])
     return tuple(row for _, _, rows in lines if len(rows) >= MIN_LINE_POINTS for row in rows)
 
 
-def numbered(card: Card, device: Shown) -> tuple[Row, ...]:
+def numbered(card: BenchmarkInfo, device: Shown) -> tuple[Row, ...]:
     """The rows that have a place on a logarithmic axis of x."""
     x = x_axis(card)
     return tuple(r for r in device.rows if type(r.value.params.get(x)) in (int, float) and float(r.value.params[x]) > 0)
@@ -120,7 +120,7 @@ def short_number(value: float) -> str:
     return f"2^{int(value).bit_length() - 1}" if large else f"{value:g}"
 
 
-def at_largest(card: Card, device: Shown) -> tuple[str, list[Row]]:
+def at_largest(card: BenchmarkInfo, device: Shown) -> tuple[str, list[Row]]:
     """The row at the largest x of each line where x is a number, and that x where all share it; else all rows."""
     x = x_axis(card)
     if not all(type(r.value.params.get(x)) in (int, float) for r in device.rows):
@@ -137,11 +137,11 @@ def _params(row: Row, without: Collection[str]) -> str:
     return plain(format_params({k: v for k, v in row.value.params.items() if k not in without}))
 
 
-def metric_label(card: Card) -> str:
+def metric_label(card: BenchmarkInfo) -> str:
     """The headline metric and its unit, as an axis is labelled."""
     return plain(f"{card.metrics[0].name.replace('_', ' ')} ({card.metrics[0].unit})")
 
 
-def x_axis(card: Card) -> str:
+def x_axis(card: BenchmarkInfo) -> str:
     """The parameter that a figure of the benchmark is drawn over."""
     return card.x or card.growing

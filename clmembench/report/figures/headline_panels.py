@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.model.direction import score
 from clmembench.report.figures.style import colour, plain, subplots, svg
-from clmembench.report.verdict_cells import Cell, Line, Verdict
+from clmembench.report.verdict_cells import Cell, Line, Scorecard
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ PANELS_A_FIGURE = 8  # more would make a figure that no screen shows whole
 _Row = tuple[str, Cell]
 
 
-def panel_figures(found: Verdict) -> list[str]:
+def panel_figures(found: Scorecard) -> list[str]:
     """The figures as inline SVG; quantities that fewer than two devices have a value of are left out."""
     panels = [(line, rows) for line in found.lines if len(rows := _ranked(line, found.labels)) > 1]
     return [_figure(panels[start : start + PANELS_A_FIGURE]) for start in range(0, len(panels), PANELS_A_FIGURE)]

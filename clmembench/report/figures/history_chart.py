@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from clmembench.report.figures.style import colour, legend, plain, subplots
-from clmembench.report.history import DeviceHistory, Quantity
+from clmembench.report.history import DeviceHistory, HistoryQuantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +35,7 @@ def history_chart(history: DeviceHistory, form: str) -> bytes:
     return out.getvalue()
 
 
-def _draw(axis: Axes, history: DeviceHistory, quantity: Quantity) -> None:
+def _draw(axis: Axes, history: DeviceHistory, quantity: HistoryQuantity) -> None:
     from matplotlib import dates
 
     times: list[Any] = [datetime.fromisoformat(run.started).replace(tzinfo=None) for run in history.runs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures import device_rows
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import Row
@@ -13,7 +13,7 @@ from clmembench.sanitize import line
 from clmembench.units import count, format_params
 
 
-def comparable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[str]]:
+def comparable(card: BenchmarkInfo, shown: Sequence[Shown]) -> tuple[list[Shown], list[str]]:
     """The devices that the card's version of the benchmark was measured on, and why the others are not drawn."""
     same = [device for device in shown if device.version in (0, card.version)]
     why = [
@@ -24,7 +24,7 @@ def comparable(card: Card, shown: Sequence[Shown]) -> tuple[list[Shown], list[st
     return same, why
 
 
-def reasons(card: Card, shown: Sequence[Shown]) -> list[str]:
+def reasons(card: BenchmarkInfo, shown: Sequence[Shown]) -> list[str]:
     """Why points of these devices are in none of the benchmark's plots; points of a metric that is drawn only."""
     found = []
     several = len([device for device in shown if device.rows]) > 1
@@ -47,7 +47,7 @@ def _without_value(rows: Sequence[Row]) -> list[str]:
     return [f"{count(total, 'value')} not to be shown ({kinds})"] if total else []
 
 
-def _not_drawn(card: Card, device: Shown) -> list[str]:
+def _not_drawn(card: BenchmarkInfo, device: Shown) -> list[str]:
     """Points with a value in none of the plots, by what keeps them out."""
     good = [row for row in device.rows if row.status == "ok" and row.value.median is not None]
     drawn, headline = device_rows.drawn_rows(card, device)

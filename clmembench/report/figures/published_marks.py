@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from clmembench.report.figures.comparison_data import BestValue, Omission, PlotPoint, Series, is_positive_number
+from clmembench.report.figures.comparison_data import BestValue, DrawnSeries, Omission, PlotPoint, is_positive_number
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
 from clmembench.sanitize import printable
 
@@ -23,7 +23,7 @@ PUBLISHED_UNITS = ("compute_units", "work_groups", "threads")  # OpenCL's comput
 
 def published_series(
     figure: CurveFigure, unit: str, points: Iterable[PublishedPoint], first: int
-) -> tuple[list[Series], list[Omission]]:
+) -> tuple[list[DrawnSeries], list[Omission]]:
     """Published points that have a place on the figure's axis, by device, and those whose place is not stated; `first` is the
     number of the first of all devices that have any published point."""
     points = list(points)
@@ -45,7 +45,7 @@ def published_series(
             omitted[f"{printable(label)}, published", f"{figure.x_label} not stated"] = None
     numbers = _numbers(points, first)
     lines = [
-        Series(printable(label), numbers[label], tuple(sorted(mine, key=lambda p: p.x)), is_published=True)
+        DrawnSeries(printable(label), numbers[label], tuple(sorted(mine, key=lambda p: p.x)), is_published=True)
         for label, mine in found.items()
     ]
     return lines, list(omitted)

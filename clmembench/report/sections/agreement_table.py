@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench.gates import agreement
-from clmembench.gates.agreement import Pair
+from clmembench.gates.agreement import AgreementPair
 from clmembench.model import Run
 from clmembench.report.rows import Row
 from clmembench.report.section import Reasons, Section, columns
@@ -28,7 +28,7 @@ def section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Section 
     return Section(TITLE, columns(header, left=3), rows, (*reasons.notes(), *([verdict] if verdict else [])))
 
 
-def _cells(pair: Pair, reasons: Reasons) -> tuple[str, ...]:
+def _cells(pair: AgreementPair, reasons: Reasons) -> tuple[str, ...]:
     values = (format_in(v.median, v.unit, 4) for v in (pair.better, pair.other))
     why = f"{'CONTRADICTION ' if pair.contradicts else ''}{reasons.number(pair.why)}"
     interval = f"{pair.share_low:.3f} to {pair.share_high:.3f}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from clmembench.analysis import plateaus
-from clmembench.model import Card, Record, Run, Value
+from clmembench.model import BenchmarkInfo, Record, Run, Value
 from clmembench.report.rows import Row
 from clmembench.report.section import Section, columns
 from clmembench.units import count, format_bytes, format_params, format_value
@@ -16,7 +16,7 @@ MAX_L1_START_BYTES = 8 << 10  # bytes: a sweep that begins above may have left t
 WITH_TRANSLATION = "beyond a TLB's reach these latencies include address translation, which topology takes out"
 
 
-def levels_section(run: Run, name: str, card: Card, mine: Sequence[Row]) -> Section:
+def levels_section(run: Run, name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Section:
     """The plateaus of each curve. Only the first is called L1 and only a settled last one memory: what lies between may be a
     cache or the reach of a TLB, and one curve cannot tell. What a level holds is the lines that are touched: where nodes lie
     further apart, the array's extent stands beside them."""

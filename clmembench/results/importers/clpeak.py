@@ -27,7 +27,7 @@ NOTES = {
 STATISTIC = "mean of repetitions, of which it does not say the number"
 
 
-class Entry(NamedTuple):
+class ResultEntry(NamedTuple):
     """A reading: the device, the test's and the metric's name, and the value in a unit of ours, or why there is none."""
 
     device: tuple[str, str, str, int]  # name, backend with platform, driver, and which of those that are equal
@@ -55,7 +55,7 @@ def read(text: str) -> list[ImportedRun]:
     )
 
 
-def _run(version: str, date: str, device: tuple[str, str, str, int], entries: list[Entry]) -> ImportedRun:
+def _run(version: str, date: str, device: tuple[str, str, str, int], entries: list[ResultEntry]) -> ImportedRun:
     values, left_out = [], []
     best = {test: _best(entries, test) for test in ARITHMETIC}
     for entry in entries:
@@ -73,14 +73,14 @@ def _run(version: str, date: str, device: tuple[str, str, str, int], entries: li
     return ImportedRun(SCHEMA, "clpeak", version, name, backend, driver, date, tuple(values), tuple(left_out))
 
 
-def _best(entries: list[Entry], test: str) -> Entry | None:
+def _best(entries: list[ResultEntry], test: str) -> ResultEntry | None:
     """The fastest kernel of a test, of the test's own type; clpeak lists mixed and half precision as float too."""
     dtype = ARITHMETIC[test]
     mine = [e for e in entries if e.test == test and e.value is not None and e.metric.rstrip("0123456789") == dtype]
     return max(mine, key=lambda e: e.value or 0.0, default=None)
 
 
-def _table(found: dict[str, Any]) -> Iterator[Entry]:
+def _table(found: dict[str, Any]) -> Iterator[ResultEntry]:
     """Version 2."""
     if found.get("format_version") not in (None, 2):
         raise ImportFault(f"its format_version is {found.get('format_version')!r}: 2 and 3 are read")
@@ -94,7 +94,7 @@ def _table(found: dict[str, Any]) -> Iterator[Entry]:
         yield _entry((*device, seen[*device, test, metric]), test, metric, one, UNITS.get(unit), unit)
 
 
-def _tree(found: dict[str, Any]) -> Iterator[Entry]:
+def _tree(found: dict[str, Any]) -> Iterator[ResultEntry]:
     """Version 3, whose values are in SI units."""
     for number, of in enumerate(part(found, "devices", list, "it")):
         backend = ", ".join(dict.fromkeys(filter(None, (text_of(of, "backend"), text_of(of, "platform")))))
@@ -108,10 +108,10 @@ def _tree(found: dict[str, Any]) -> Iterator[Entry]:
 
 def _entry(
     device: tuple[str, str, str, int], test: str, metric: str, one: dict[str, Any], ours: tuple[str, float] | None, shown: str
-) -> Entry:
+) -> ResultEntry:
     unit, factor = ours or (shown, 1.0)
     status = text_of(one, "status")
     if one.get("value") is None or status not in ("", "ok"):
         reason = f"{status if status not in ('', 'ok') else 'no value'}: {text_of(one, 'reason')}".rstrip(": ")
-        return Entry(device, test, metric, unit, None, reason)
-    return Entry(device, test, metric, unit, factor * float(part(one, "value", (int, float), f"{test}, {metric}")), "")
+        return ResultEntry(device, test, metric, unit, None, reason)
+    return ResultEntry(device, test, metric, unit, factor * float(part(one, "value", (int, float), f"{test}, {metric}")), "")

@@ -20,7 +20,7 @@ FAILED = re.compile(r"\s*(?:\[?(?:CUDA|NVML)_ERROR|ERROR|Error|ASSERT|Waived|Not
 NO_NUMBERS = ("N/A", "nan", "-nan", "inf", "-inf")
 
 
-class Case(NamedTuple):
+class TestCase(NamedTuple):
     """A test case: `status` is Passed, or why it has no values; the cells of its matrix are texts."""
 
     name: str
@@ -63,7 +63,9 @@ def read(text: str) -> list[ImportedRun]:
     )
 
 
-Parsed = tuple[Sequence[str], list[Case], str, str, str]  # GPUs, cases, version, driver, and an error that ended the program
+Parsed = tuple[
+    Sequence[str], list[TestCase], str, str, str
+]  # GPUs, cases, version, driver, and an error that ended the program
 
 
 def _from_json(text: str) -> Parsed:
@@ -79,12 +81,14 @@ def _from_json(text: str) -> Parsed:
     return list(map(str, listed)), cases, text_of(found, "version"), text_of(found, "Driver Version"), error
 
 
-def _case(case: Any) -> Case:
+def _case(case: Any) -> TestCase:
     name, status, matrix = part(case, "name", str, "a test case"), text_of(case, "status"), case.get("bandwidth_matrix")
     status = text_of(case, "error").strip()[:200] or status
     if not isinstance(matrix, list) or not all(isinstance(row, list) for row in matrix):
-        return Case(name, status if status != PASSED else "no matrix", "", [])
-    return Case(name, status, text_of(case, "bandwidth_description"), [[str(cell).strip() for cell in row] for row in matrix])
+        return TestCase(name, status if status != PASSED else "no matrix", "", [])
+    return TestCase(
+        name, status, text_of(case, "bandwidth_description"), [[str(cell).strip() for cell in row] for row in matrix]
+    )
 
 
 def _from_text(text: str) -> Parsed:
@@ -97,19 +101,19 @@ def _from_text(text: str) -> Parsed:
     return listed, cases, version, first_line(text, "Driver Version: (.+)"), ""
 
 
-def _text_case(name: str, block: str) -> Case:
+def _text_case(name: str, block: str) -> TestCase:
     """A test case from the lines after its name: a description that ends with the unit, the numbers of the columns, and rows
     that begin with their own."""
     lines = [line.strip() for line in block.splitlines() if line.strip()]
     for line in lines:
         if WRONG.match(line) or FAILED.match(line):
-            return Case(name, line[:200].rstrip(": "), "", [])
+            return TestCase(name, line[:200].rstrip(": "), "", [])
     at = next((n for n, line in enumerate(lines) if line.endswith(tuple(UNITS))), len(lines))
     if sum(line.endswith(tuple(UNITS)) for line in lines) > 1:
-        return Case(name, "it has several matrices", "", [])
+        return TestCase(name, "it has several matrices", "", [])
     columns = lines[at + 1].split() if at + 1 < len(lines) else []
     if columns != list(map(str, range(len(columns)))) or not columns:
-        return Case(name, "it has no matrix with a column per GPU", "", [])
+        return TestCase(name, "it has no matrix with a column per GPU", "", [])
     rows = []
     for line in lines[at + 2 :]:
         cells = line.split()
@@ -118,7 +122,7 @@ def _text_case(name: str, block: str) -> Case:
         if len(cells) != len(columns) + 1:
             raise ImportFault(f"{name}: a row has {len(cells) - 1} numbers under {len(columns)} columns: {line[:100]}")
         rows.append(cells[1:])
-    return Case(name, PASSED, lines[at], rows)
+    return TestCase(name, PASSED, lines[at], rows)
 
 
 def _name(device: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.model import DeviceError, DeviceInfo, Driver, Place, Runtime
+from clmembench.model import DeviceError, DeviceInfo, Driver, Placement, Runtime
 from clmembench.runtimes.opencl import drivers, pocl_cache
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class OpenCL(Runtime):
     def drivers(self) -> Sequence[Driver]:
         return drivers.registered()
 
-    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+    def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]:
         """A child's extra environment: the only driver to load, where that matters; and its Place, which drivers of CPUs take
         as a number of threads."""
         alone = drivers.only(info.library) if info.library else {}

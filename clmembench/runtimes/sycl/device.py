@@ -21,7 +21,7 @@ from clmembench.model import (
     Kernel,
     Launch,
     MemoryKind,
-    Place,
+    Placement,
     Runtime,
     Skip,
     Timing,
@@ -194,7 +194,7 @@ class Sycl(Runtime):
     def devices(self) -> list[DeviceInfo]:
         return [info for info, _ in installed_devices()]
 
-    def environment(self, info: DeviceInfo, place: Place) -> Mapping[str, str]:
+    def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]:
         """A child's extra environment: its Place, which Intel's CPU driver takes as a number of threads."""
         return {} if place.compute_units is None or info.kind != "cpu" else {"DPCPP_CPU_NUM_CUS": str(place.compute_units)}
 

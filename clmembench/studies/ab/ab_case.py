@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clmembench.analysis.derive import Derived, derive_point
-from clmembench.model import Benchmark, Card, Metric, Place, Record, Value
+from clmembench.model import Benchmark, BenchmarkInfo, Metric, Placement, Record, Value
 from clmembench.model.direction import sign
-from clmembench.studies.ab.ab_decision import Decision, decide
+from clmembench.studies.ab.ab_decision import ABDecision, decide
 
 MAX_WORK_DIFFERENCE = (
     0.01  # of what a pass moves or computes, that two shapes of one point may differ by, since they round sizes
@@ -27,11 +27,11 @@ class Case:
 
     benchmark: Benchmark
     params: Mapping[str, Value]  # A's
-    place: Place
+    place: Placement
     index: int
     metrics: Mapping[str, Metric]
     pairs: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    decisions: dict[str, Decision] = field(default_factory=dict)
+    decisions: dict[str, ABDecision] = field(default_factory=dict)
     lost: dict[str, list[str]] = field(default_factory=dict)
     failed: str = ""
     same_kernels: bool = False
@@ -53,7 +53,7 @@ class Case:
                 self.decisions[metric] = decide(self.logs(metric), margin, tail)
 
 
-def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, known: Card) -> None:
+def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, known: BenchmarkInfo) -> None:
     """Take one round's records into a case; a side that has none was not measured, since the other one had failed."""
     for name, record in (("A", a), ("B", b)):
         if record is not None and record.status in VALUELESS_STATUSES:

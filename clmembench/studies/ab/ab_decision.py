@@ -40,7 +40,7 @@ class LookSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ABDecision:
     """Decision on one value by the rounds so far: how many times as good B is (more is better), with an interval that holds
     together with those of all other looks and values. `smallest` is the slowdown, as a fraction, that so many rounds of such a
     scatter call `slower` with probability POWER; None where they can call nothing."""
@@ -63,7 +63,7 @@ class Outcome:
     better: str
     a: float | None
     b: float | None
-    decision: Decision
+    decision: ABDecision
     failed: str = ""
     notes: tuple[str, ...] = ()
 
@@ -92,12 +92,12 @@ def schedule_looks(values: int) -> LookSchedule:
     )
 
 
-def decide(logs: Sequence[float], margin: float, tail: float) -> Decision:
+def decide(logs: Sequence[float], margin: float, tail: float) -> ABDecision:
     """The decision after these rounds, each the logarithm of how many times as good B is. `margin` is the fraction within which
     a change counts as none, `tail` the probability of error at each end of the interval."""
     gain = interval(logs, tail)
     if gain is None:
-        return Decision(
+        return ABDecision(
             "undecided", None, len(logs), reason=f"{len(logs)} rounds of {math.ceil(-math.log2(tail))} that it needs"
         )
     said = gain.verdict(margin)
@@ -105,7 +105,7 @@ def decide(logs: Sequence[float], margin: float, tail: float) -> Decision:
     reach = (math.log(gain.high) - math.log(gain.low)) / 2
     normal = NormalDist()
     smallest = math.expm1(math.log1p(margin) + reach * (1 + normal.inv_cdf(DETECTION_POWER) / normal.inv_cdf(1 - tail)))
-    return Decision(verdict, gain, len(logs), smallest)
+    return ABDecision(verdict, gain, len(logs), smallest)
 
 
 def interval(logs: Sequence[float], tail: float) -> stats.Ratio | None:

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field, replace
 
 from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.worker_process import Start, WorkerError, WorkerProcess
-from clmembench.model import Benchmark, Cause, DeviceInfo, Place, Point, Record, Role, Value
+from clmembench.model import Benchmark, Cause, DeviceInfo, Placement, Point, Record, Role, Value
 from clmembench.plan.budget import Deadline
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import benchmark_card, explore
 from clmembench.studies.ab.ab_case import VALUELESS_STATUSES, Case, absorb
-from clmembench.studies.ab.ab_decision import Decision, LookSchedule, schedule_looks
+from clmembench.studies.ab.ab_decision import ABDecision, LookSchedule, schedule_looks
 
 SEARCH_BUDGET_FRACTION = 0.3  # of the budget: the search for A's configurations may take that much
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ABSide:
     """A or B: its device with the probed features, how its worker processes start, and the parameters that differ from A's."""
 
     name: str
@@ -31,14 +31,14 @@ class Side:
 
 
 def find_cases(
-    benchmark: Benchmark, side: Side, selection: Selection, deadline: Deadline
+    benchmark: Benchmark, side: ABSide, selection: Selection, deadline: Deadline
 ) -> Generator[Record, None, list[Case]]:
     """The points of a benchmark, in configurations that are stored for A or that a search on A's side finds. Every trial of the
     search is yielded; none begins after the deadline. Raises ValueError for an axis that grows: a curve is no point."""
     check_growing_axes_named(benchmark, selection)
     wanted = set(selection.places(side.info))
     plan, answers, points = explore(benchmark, side.info, selection), None, list[Point]()
-    process = _SideProcess(_job(benchmark, side, selection, Place(), 0), side, selection.timeout_s)
+    process = _SideProcess(_job(benchmark, side, selection, Placement(), 0), side, selection.timeout_s)
     try:
         while True:
             try:
@@ -66,13 +66,13 @@ def check_growing_axes_named(benchmark: Benchmark, selection: Selection) -> None
 
 def _case(benchmark: Benchmark, point: Point, index: int) -> Case:
     metrics = {m.name: m for m in benchmark.metrics if m.applies(point.params)}
-    decisions = {name: Decision("undecided", None, 0) for name in metrics}
+    decisions = {name: ABDecision("undecided", None, 0) for name in metrics}
     return Case(benchmark, point.params, point.place, index, metrics, decisions=decisions, failed=point.reason)
 
 
 def run_rounds(
     cases: Sequence[Case],
-    sides: tuple[Side, Side],
+    sides: tuple[ABSide, ABSide],
     selection: Selection,
     margin: float,
     deadline: Deadline,
@@ -106,14 +106,16 @@ def conclude(cases: Sequence[Case], margin: float) -> None:
 
 def _open_groups(cases: Sequence[Case]) -> list[list[Case]]:
     """The open cases, those of one benchmark at one Place together: they share a worker process."""
-    groups: dict[tuple[str, Place], list[Case]] = {}
+    groups: dict[tuple[str, Placement], list[Case]] = {}
     for case in cases:
         if case.open:
             groups.setdefault((case.benchmark.name, case.place), []).append(case)
     return list(groups.values())
 
 
-def _round(group: Sequence[Case], sides: tuple[Side, Side], selection: Selection, number: int) -> Iterator[tuple[int, Record]]:
+def _round(
+    group: Sequence[Case], sides: tuple[ABSide, ABSide], selection: Selection, number: int
+) -> Iterator[tuple[int, Record]]:
     """Both sides of these cases, one right after the other. A fair coin decides which is first, as the test assumes."""
     benchmark, place = group[0].benchmark, group[0].place
     draw = random.Random(f"{selection.seed} {number} {benchmark.name} {place}")  # noqa: S311 - an order, not a secret
@@ -137,7 +139,7 @@ def _round(group: Sequence[Case], sides: tuple[Side, Side], selection: Selection
         absorb(case, found[0].get(case.index), found[1].get(case.index), bool(sides[1].changes), benchmark_card(benchmark))
 
 
-def _job(benchmark: Benchmark, side: Side, selection: Selection, place: Place, process: int) -> Job:
+def _job(benchmark: Benchmark, side: ABSide, selection: Selection, place: Placement, process: int) -> Job:
     return Job(
         side.info.runtime,
         side.info,
@@ -156,11 +158,11 @@ def _job(benchmark: Benchmark, side: Side, selection: Selection, place: Place, p
 class _SideProcess:
     """A worker process of one side, started for the first point, and again after it died."""
 
-    def __init__(self, job: Job, side: Side, timeout_s: float) -> None:
+    def __init__(self, job: Job, side: ABSide, timeout_s: float) -> None:
         self._job, self._side, self._timeout_s = job, side, timeout_s
         self._child: WorkerProcess | None = None
 
-    def measure(self, benchmark: Benchmark, params: Mapping[str, Value], place: Place, role: Role) -> Record:
+    def measure(self, benchmark: Benchmark, params: Mapping[str, Value], place: Placement, role: Role) -> Record:
         """The record of a point; a process that dies, or a missing feature, becomes its status, cause and reason."""
         plain = Record(benchmark.name, benchmark.version, params, place, self._job.process, "failed", role=role)
         lacking = missing_features(benchmark, params, self._job.features)

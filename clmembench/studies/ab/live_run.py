@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clmembench.studies.ab.ab_case import Case
     from clmembench.studies.ab.ab_decision import Outcome
     from clmembench.studies.ab.ab_result import Setting
-    from clmembench.studies.ab.ab_rounds import Side
+    from clmembench.studies.ab.ab_rounds import ABSide
 
 
 class RequestedSide(NamedTuple):
@@ -91,10 +91,10 @@ class LiveRun:
             exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
         return False
 
-    def _probed(self, name: str) -> Side:
+    def _probed(self, name: str) -> ABSide:
         from clmembench.measure import worker_process
         from clmembench.measure.job import Job
-        from clmembench.studies.ab.ab_rounds import Side
+        from clmembench.studies.ab.ab_rounds import ABSide
 
         wanted = self._wanted["AB".index(name)]
         try:
@@ -102,9 +102,9 @@ class LiveRun:
                 found = child.probe()
         except worker_process.WorkerError as error:
             exit_codes.stop(f"{name}, {wanted.words}, cannot be used: {error}{error.last_words()}", exit_codes.FAILED)
-        return Side(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
+        return ABSide(name, replace(wanted.info, features=found.features), found, wanted.start, wanted.changes)
 
-    def _header(self, side: Side, wanted: RequestedSide) -> Header:
+    def _header(self, side: ABSide, wanted: RequestedSide) -> Header:
         head = run_header.header(side.info, self._selection, session.cards(benchmark.name for benchmark in self._chosen))
         return replace(
             head,
@@ -116,7 +116,7 @@ class LiveRun:
             claimed=tuple(sorted(wanted.info.features)),
         )
 
-    def _fill(self, sides: tuple[Side, Side], writers: Sequence[Writer], shown: Any) -> None:
+    def _fill(self, sides: tuple[ABSide, ABSide], writers: Sequence[Writer], shown: Any) -> None:
         """Search A's configurations, then measure the rounds; write every record as it comes."""
         from clmembench.plan.budget import Deadline
         from clmembench.studies.ab import ab_rounds

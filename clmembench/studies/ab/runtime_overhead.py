@@ -32,7 +32,7 @@ MEASURE_OPTIONS = ("device", "bench", "axis", "budget", "timeout", "seed", "size
 USED_OPTIONS = frozenset({"runtime", *MEASURE_OPTIONS})
 
 
-class Run(Command):
+class RunOfRuntimes(Command):
     """`run`, which --runtime with both runtimes makes an interleaved measurement."""
 
     def invoke(self, ctx: Any) -> Any:

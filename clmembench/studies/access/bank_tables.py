@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from clmembench.model import Run
 from clmembench.report.finding_tables import finding_cell, interval_text, property_label, value_text
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row
 from clmembench.report.section import Column, Section, columns
 from clmembench.report.verdict_cells import Line
@@ -102,7 +102,7 @@ def _padding(measured: Sequence[BankAccess], unit: str) -> Section:
     return Section("Padding a tile in local memory, by a word a row.", columns(header, left=2), tuple(rows))
 
 
-def headlines(parts: Sequence[Part]) -> Iterator[Line]:
+def headlines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
     """Banks of local memory, from the latencies of conflicts."""
     cells = []
     for part in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
 from clmembench.report.rows import Row
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def banks(card: Card, shown: Sequence[Shown]) -> str:
+def banks(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """Mei & Chu's figures 17 and 19: what was measured at each stride, and what the banks found would take."""
     devices = [(s, found) for s in shown if (found := bank_accesses([r.value for r in s.rows if r.status == "ok"]))[0]]
     if not devices:
@@ -55,7 +55,7 @@ def _over_stride(axis: Axes, measured: Sequence[BankAccess], unit: str) -> None:
     axis.set_ylabel(f"latency ({unit})")
 
 
-def local_copy(card: Card, shown: Sequence[Shown]) -> str:
+def local_copy(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """Mei & Chu's figures 15 and 16: throughput of all compute units over active sub-groups, a line for each ILP, their peak,
     and what Little's law makes of the latency of one sub-group's single copy."""
     devices = [(s, good) for s in shown if (good := [r for r in s.rows if r.status == "ok" and r.value.median])]

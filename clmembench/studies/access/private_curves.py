@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.curves import MIN_LOG_RATIO
 from clmembench.report.figures.device_looks import LINE_STYLES, Look, look
 from clmembench.report.figures.device_rows import Shown, value_and_interval
@@ -30,7 +30,7 @@ class _Dot:
     kept: bool | None
 
 
-def registers_figure(card: Card, shown: Sequence[Shown]) -> str:
+def registers_figure(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """A plot for each pattern, a line for each device and indexing; "" where no point has a cost."""
     values = [r.value for s in shown for r in s.rows if r.status == "ok" and r.value.median is not None]
     in_cycles = all(v.cycles is not None for v in values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS = {"consecutive": "consecutive words", "broadcast": "one word for all", "scattered": "scattered words"}
 
 
-def drawn(card: Card, shown: Sequence[Shown]) -> str:
+def drawn(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """For each device the latency by memory over work-items in flight (Fang, figures 5 to 11); "" where no row has a value."""
     return "".join(filter(None, (_device(device) for device in shown)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.model import Card
+from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.rows import Row
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BYTES_PER_LOADED_BYTE = 2.0  # bytes copied for each that is loaded
 
 
-def grid(card: Card, shown: Sequence[Shown]) -> str:
+def grid(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """A plot for each device and work-group size: throughput over the number of work-groups, a line an ILP. And one for each
     device over bytes in flight, with Little's law."""
     devices = [(plain(s.label), rows) for s in shown if (rows := rows_with_value(s.rows))]
@@ -101,7 +101,7 @@ def _rate(axis: Axes, rows: Sequence[Row], title: str) -> None:
     axis.set_title(title, fontsize=10)
 
 
-def caches(card: Card, shown: Sequence[Shown]) -> str:
+def caches(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     """A plot for each device: read bandwidth over the size of the set, a line for each kind of set and path."""
     devices = [(plain(s.label), best_of_sets(s.rows)) for s in shown]
     devices = [(label, rows) for label, rows in devices if rows]

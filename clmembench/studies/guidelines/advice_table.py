@@ -11,7 +11,7 @@ from typing import Any
 
 from clmembench.model import Run
 from clmembench.report import render
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row
 from clmembench.report.section import Column, Section, columns
 from clmembench.sanitize import line
@@ -82,7 +82,7 @@ def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str
     return {"labels": [label for label, _ in mine], "rows": guidelines, "without": without}
 
 
-def page(parts: Sequence[Part]) -> str:
+def page(parts: Sequence[LabelledRun]) -> str:
     """The guidelines of all devices; "" where no run has evidence for any."""
     found = guideline_values([(part.label, part.run, part.rows) for part in parts])
     return render.html("guidelines.html.j2", {"guidelines": found}, TEMPLATES) if found["rows"] else ""

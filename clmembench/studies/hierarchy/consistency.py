@@ -19,7 +19,7 @@ KIB = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class Contradiction:
     """Findings of a level of a hierarchy, by the level's number and the findings' names, that cannot be right together with
     the records of another command; `reason` names both."""
 
@@ -50,14 +50,14 @@ def same_device(first: DeviceInfo, second: DeviceInfo) -> bool:
     return claims[0] == claims[1] and is_same_device(first, second)
 
 
-def conflicts(hierarchy: Hierarchy, curve: Sequence[CurvePoint], reads: Sequence[Derived] = ()) -> list[Conflict]:
+def conflicts(hierarchy: Hierarchy, curve: Sequence[CurvePoint], reads: Sequence[Derived] = ()) -> list[Contradiction]:
     """Where a hierarchy's levels and a latency curve (of random chases, which include translation) or bandwidths of cache_read
     exclude each other."""
     levels = [(n, level) for n, level in enumerate(hierarchy.levels) if level.space.startswith("global")]
     return [*_too_fast(levels, curve), *_too_slow(levels, hierarchy, curve), *_falls(levels, reads)]
 
 
-def inconsistent(hierarchy: Hierarchy, found: Sequence[Conflict]) -> Hierarchy:
+def inconsistent(hierarchy: Hierarchy, found: Sequence[Contradiction]) -> Hierarchy:
     """The hierarchy with the findings that conflict marked so."""
     levels = list(hierarchy.levels)
     for conflict in found:
@@ -67,14 +67,14 @@ def inconsistent(hierarchy: Hierarchy, found: Sequence[Conflict]) -> Hierarchy:
     return replace(hierarchy, levels=tuple(levels))
 
 
-def _marked(finding: Finding, conflict: Conflict) -> Finding:
+def _marked(finding: Finding, conflict: Contradiction) -> Finding:
     if finding.status != "ok":
         return finding
     evidence = tuple(dict.fromkeys((*finding.evidence, *conflict.records)))
     return replace(finding, value=None, status="inconsistent", reason=conflict.reason, evidence=evidence)
 
 
-def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[CurvePoint]) -> Iterator[Conflict]:
+def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[CurvePoint]) -> Iterator[Contradiction]:
     """Sets several times what a level holds at most: most of their accesses take what the next level takes, at least."""
     for (number, level), (after, further) in pairwise(levels):
         size, near, far = level.findings.get("size_bytes"), _latency(level), _latency(further)
@@ -88,13 +88,13 @@ def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[CurvePoi
                     f"topology says that {level.name} holds {size.high / KIB:.4g} KiB and that {further.name} takes "
                     f"{far.low:.4g} ns or more, and pchase takes {s.ns:.4g} ns over {s.array_bytes / KIB:.4g} KiB: not both"
                 )
-                yield Conflict(number, ("size_bytes",), s.evidence, reason)
-                yield Conflict(after, ("latency_ns", "latency_cycles"), s.evidence, reason)
+                yield Contradiction(number, ("size_bytes",), s.evidence, reason)
+                yield Contradiction(after, ("latency_ns", "latency_cycles"), s.evidence, reason)
 
 
 def _too_slow(
     levels: Sequence[tuple[int, CacheLevel]], hierarchy: Hierarchy, curve: Sequence[CurvePoint]
-) -> Iterator[Conflict]:
+) -> Iterator[Contradiction]:
     """Sets that a level holds: an access takes what the level takes and its translation, no more."""
     for s in curve:
         held = next((found for found in levels if _holds(found[1], s.array_bytes)), None)
@@ -107,7 +107,7 @@ def _too_slow(
             names = (
                 ("latency_ns", "latency_cycles") if held[1].name == "DRAM" else ("size_bytes", "latency_ns", "latency_cycles")
             )
-            yield Conflict(held[0], names, s.evidence, reason)
+            yield Contradiction(held[0], names, s.evidence, reason)
 
 
 def _holds(level: CacheLevel, array_bytes: int) -> bool:
@@ -134,7 +134,7 @@ def _most(level: CacheLevel, hierarchy: Hierarchy, array_bytes: int) -> float | 
     return RUN.max_smaller_over_larger * (own.high + sum(known)) if penalties and len(known) == len(penalties) else None
 
 
-def _falls(levels: Sequence[tuple[int, CacheLevel]], reads: Sequence[Derived]) -> Iterator[Conflict]:
+def _falls(levels: Sequence[tuple[int, CacheLevel]], reads: Sequence[Derived]) -> Iterator[Contradiction]:
     """Bandwidth of two sets, each compute unit's own, that the first level holds both: more of it is no slower."""
     sizes = [level.findings.get("near_bytes", level.findings.get("size_bytes")) for _, level in levels]
     if not sizes or sizes[0] is None or sizes[0].low is None or sizes[0].status != "ok":
@@ -150,7 +150,7 @@ def _falls(levels: Sequence[tuple[int, CacheLevel]], reads: Sequence[Derived]) -
                 f"{small.median:.4g} GB/s at "
                 f"{_set_bytes(small) / KIB:.4g} KiB to {large.median:.4g} at {_set_bytes(large) / KIB:.4g} KiB: not both"
             )
-            yield Conflict(number, ("size_bytes",), large.evidence, reason)
+            yield Contradiction(number, ("size_bytes",), large.evidence, reason)
 
 
 def _own(reads: Sequence[Derived]) -> list[Derived]:

@@ -12,7 +12,7 @@ from clmembench.model import (
     Answer,
     DeviceInfo,
     Inquiry,
-    Place,
+    Placement,
     Plan,
     Point,
     Probe,
@@ -83,7 +83,7 @@ def inquiry_plan(inquiry: Inquiry[object]) -> Plan:
 def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
     """The points of the last cache's map: on CPUs one a core, as far as they can be held to it."""
     if info.kind == "cpu":
-        places = [Place(1, (cpu,), "compact", 1) for cpu in cpus[:MAX_MAPPED_CORES]]
+        places = [Placement(1, (cpu,), "compact", 1) for cpu in cpus[:MAX_MAPPED_CORES]]
         yield [Point(L2_MAP, {"access": "load"}, place) for place in places]
     elif "ptx" in info.features:
         yield [Point(L2_MAP, {"access": access}) for access in ("load", "atomic")]

@@ -12,7 +12,7 @@ from clmembench.cli.measure_or_read import MeasureOptions, StudyCommand, measure
 
 if TYPE_CHECKING:
     from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile
-    from clmembench.studies.memory_divergence.model.equations import Options
+    from clmembench.studies.memory_divergence.model.equations import ModelOptions
 
 HELP = "Predict kernels whose loads diverge, and test the model."
 model = typer.Typer(help=HELP)
@@ -54,17 +54,17 @@ def predict(
     instructions, cycles (C_i) or stall_cycles, read_misses and write_misses a warp, and llc_miss_ratio.
     """
     from clmembench.studies.memory_divergence.mdm_inputs import InputError, load_hardware, load_profile
-    from clmembench.studies.memory_divergence.model.equations import Options
+    from clmembench.studies.memory_divergence.model.equations import ModelOptions
 
     form = options.output_format(json=as_json, md=as_md)
     try:
         sheet, intervals = load_hardware(hardware), load_profile(profile)
     except InputError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    _show_predictions(sheet, intervals, Options(latency, scheduling, request, gpumech_dram), form)
+    _show_predictions(sheet, intervals, ModelOptions(latency, scheduling, request, gpumech_dram), form)
 
 
-def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: Options, form: str) -> None:
+def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: ModelOptions, form: str) -> None:
     from clmembench.report import render
     from clmembench.studies.memory_divergence.model.equations import OURS
     from clmembench.studies.memory_divergence.model.predict import predictions

@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class HeldOutKernel:
     """A kernel as declared: its steps, and how many sub-groups it has in all."""
 
     name: str
@@ -43,13 +43,13 @@ class Kernel:
     steps: tuple[Step, ...]
 
 
-def kernel_of(value: Derived) -> Kernel | None:
+def kernel_of(value: Derived) -> HeldOutKernel | None:
     """The declared kernel of a measured point; None where none is declared."""
     declare = DECLARED.get(value.benchmark)
     return declare({**value.params, **value.tuning}, value) if declare is not None else None
 
 
-def profile_of(kernel: Kernel, resident: int, sheet: HardwareSheet, sectors: bool) -> Profile:
+def profile_of(kernel: HeldOutKernel, resident: int, sheet: HardwareSheet, sectors: bool) -> Profile:
     """The interval profile of a kernel: with `sectors` a request moves the sectors that are touched, else a whole line."""
     return Profile(resident, tuple(_interval(step, sheet, sectors) for step in kernel.steps), kernel.name, "declared")
 
@@ -85,7 +85,7 @@ def _row_span(words: int, aligned: bool) -> tuple[float, float]:
     return (lines, sectors) if aligned else (lines + 1 - 4 / LINE_BYTES, sectors + 1 - 4 / SECTOR_BYTES)
 
 
-def _transpose(params: Mapping[str, object], value: Derived) -> Kernel | None:
+def _transpose(params: Mapping[str, object], value: Derived) -> HeldOutKernel | None:
     n, way = params["n"], params["way"]
     assert isinstance(n, int)
     lines, sectors = _row_span(ITEMS, n % ITEMS == 0)
@@ -94,15 +94,15 @@ def _transpose(params: Mapping[str, object], value: Derived) -> Kernel | None:
     read = rows * lines, rows * sectors
     if way == "direct":  # each work-item of a store writes another row: 32 lines, a sector of each
         step = Step(66, *read, write_lines=rows * ITEMS, write_sectors=rows * ITEMS, memory_bytes=2 * rows * own)
-        return Kernel(f"transpose {way}, n={n}", sub_groups, (step,))
+        return HeldOutKernel(f"transpose {way}, n={n}", sub_groups, (step,))
     steps = (
         Step(44, *read, memory_bytes=rows * own),
         Step(48, write_lines=rows * lines, write_sectors=rows * sectors, memory_bytes=rows * own, hit_cycles=25.0),
     )
-    return Kernel(f"transpose {way}, n={n}", sub_groups, steps)
+    return HeldOutKernel(f"transpose {way}, n={n}", sub_groups, steps)
 
 
-def _copy(params: Mapping[str, object], value: Derived) -> Kernel | None:
+def _copy(params: Mapping[str, object], value: Derived) -> HeldOutKernel | None:
     nbytes, elements = TYPE_BYTES.get(str(params["dtype"])), params.get("elements", 1)
     if nbytes is None or not isinstance(elements, int):
         return None  # the runtime's own copy
@@ -113,10 +113,10 @@ def _copy(params: Mapping[str, object], value: Derived) -> Kernel | None:
         12 + elements * (4 + 2 * parts), elements * span / LINE_BYTES, elements * span / SECTOR_BYTES,
         elements * max(1.0, span / LINE_BYTES), elements * span / SECTOR_BYTES, 2.0 * elements * span,
     )  # fmt: skip
-    return Kernel(f"copy {params['dtype']}", value.nbytes / 2 / nbytes / ITEMS / elements, (step,))
+    return HeldOutKernel(f"copy {params['dtype']}", value.nbytes / 2 / nbytes / ITEMS / elements, (step,))
 
 
-def _filter(params: Mapping[str, object], value: Derived) -> Kernel | None:
+def _filter(params: Mapping[str, object], value: Derived) -> HeldOutKernel | None:
     operations = {"V1": 12, "V0n": 57}.get(str(params["variant"]))
     if operations is None:
         return None  # arrays in private memory, and staging in local memory, are not of this model
@@ -124,10 +124,10 @@ def _filter(params: Mapping[str, object], value: Derived) -> Kernel | None:
     groups = -(-size.width // 128) * size.height * size.bands
     # three rows of 34 bytes, of which the four sub-groups of a work-group share lines; each row is read by three work-groups
     step = Step(65 + operations, 3 * 34 / LINE_BYTES, 3 * 1.1, 1.0, 2.0, 96.0, cold_share=1 / 3)
-    return Kernel(f"mnf_filter {params['variant']}", 4.0 * groups, (step,))
+    return HeldOutKernel(f"mnf_filter {params['variant']}", 4.0 * groups, (step,))
 
 
-def _spmv(params: Mapping[str, object], value: Derived) -> Kernel | None:
+def _spmv(params: Mapping[str, object], value: Derived) -> HeldOutKernel | None:
     if params["matrix"] != "reservoir" or params["hints"] != "none":
         return None  # rows of very unequal length have no representative sub-group
     entries, rows = value.flops / 2, value.flops / 2 / (RESERVOIR_ENTRIES - 0.066)
@@ -150,10 +150,10 @@ def _spmv(params: Mapping[str, object], value: Derived) -> Kernel | None:
         )
     else:
         return None
-    return Kernel(f"spmv {params['format']}, reservoir", rows / ITEMS, steps)
+    return HeldOutKernel(f"spmv {params['format']}, reservoir", rows / ITEMS, steps)
 
 
-DECLARED: Mapping[str, Callable[[Mapping[str, object], Derived], Kernel | None]] = {
+DECLARED: Mapping[str, Callable[[Mapping[str, object], Derived], HeldOutKernel | None]] = {
     "transpose": _transpose,
     "datatypes": _copy,
     "mnf_filter": _filter,

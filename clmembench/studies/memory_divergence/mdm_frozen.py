@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.model import DeviceInfo, Value
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet
-from clmembench.studies.memory_divergence.model.equations import Model, Options
+from clmembench.studies.memory_divergence.model.equations import Model, ModelOptions
 from clmembench.studies.memory_divergence.model.errors import FrozenPrediction
 from clmembench.studies.memory_divergence.model.predict import predictions
 from clmembench.studies.memory_divergence.plan import profile_of, validation_points
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 FORMAT = "clmembench frozen predictions 1"
 OWN_RUN = "measured in the same run, before the kernels"  # origin of the inputs
-READINGS: Mapping[str, Options] = {  # named variants of the model, all of which are frozen
-    "block": Options(),
-    "sector": Options(request="sector"),
+READINGS: Mapping[str, ModelOptions] = {  # named variants of the model, all of which are frozen
+    "block": ModelOptions(),
+    "sector": ModelOptions(request="sector"),
 }
 DIGITS = 9  # of a number: the same on every processor
 NOTE = "predictions frozen before this was measured: sha256 {}"

@@ -26,7 +26,7 @@ class InputError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Quantity:
+class InputQuantity:
     """One input: its value, the interval that it lies in (without `low` and `high`: exactly the value), and its source.
 
     `bound` says that the truth may lie above the interval: the method that measured it could not reach higher.
@@ -50,20 +50,20 @@ class HardwareQuantities:
     """The hardware that the model knows (Wang et al. 2019, table 1). Bandwidths are those of the whole device, in 10^9 B/s;
     `dram_latency_cycles` is what an access to memory takes beyond a hit in the last-level cache."""
 
-    compute_units: Quantity
-    clock_ghz: Quantity
-    mshrs: Quantity
-    noc_gb_s: Quantity
-    dram_gb_s: Quantity
-    llc_latency_cycles: Quantity
-    dram_latency_cycles: Quantity
-    schedulers: Quantity
-    issue_per_scheduler: Quantity
-    max_sub_groups: Quantity
-    block_bytes: Quantity
-    sector_bytes: Quantity
-    llc_bytes: Quantity | None = None  # what the last-level cache holds: for miss ratios of our own kernels
-    dependent_cycles: Quantity | None = None  # an operation that the next one waits for: for their stalls
+    compute_units: InputQuantity
+    clock_ghz: InputQuantity
+    mshrs: InputQuantity
+    noc_gb_s: InputQuantity
+    dram_gb_s: InputQuantity
+    llc_latency_cycles: InputQuantity
+    dram_latency_cycles: InputQuantity
+    schedulers: InputQuantity
+    issue_per_scheduler: InputQuantity
+    max_sub_groups: InputQuantity
+    block_bytes: InputQuantity
+    sector_bytes: InputQuantity
+    llc_bytes: InputQuantity | None = None  # what the last-level cache holds: for miss ratios of our own kernels
+    dependent_cycles: InputQuantity | None = None  # an operation that the next one waits for: for their stalls
 
 
 UNITS: Mapping[str, str] = {
@@ -165,7 +165,7 @@ def _refuse_unknown(raw: Mapping[str, Any], kind: Any) -> None:
     for key, value in raw.items():
         if key not in known:
             raise ValueError(f"unknown key {key!r}: choose from {', '.join(known)}")
-        inner = nested.get(key, Quantity if kind is HardwareQuantities else Range if kind is ProfileInterval else None)
+        inner = nested.get(key, InputQuantity if kind is HardwareQuantities else Range if kind is ProfileInterval else None)
         for one in value if isinstance(value, list) else [value]:
             if inner is not None and isinstance(one, dict):
                 _refuse_unknown(one, inner)
@@ -173,7 +173,7 @@ def _refuse_unknown(raw: Mapping[str, Any], kind: Any) -> None:
 
 def _check_hardware(sheet: HardwareSheet) -> None:
     for name, unit in UNITS.items():
-        quantity: Quantity | None = getattr(sheet.quantities, name)
+        quantity: InputQuantity | None = getattr(sheet.quantities, name)
         if quantity is None:
             continue
         low, high = quantity.ends

@@ -8,7 +8,7 @@ from typing import Any
 
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import PeerRatio, by_best
-from clmembench.model import PORTABLE_KERNEL_VALUES, Place, Run, Value
+from clmembench.model import PORTABLE_KERNEL_VALUES, Placement, Run, Value
 from clmembench.model.direction import sign
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section, columns
@@ -35,7 +35,7 @@ METRIC_OF_LINE = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line 
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PeerLine:
     """One line of the table: what, one of our values of it, why that one, the theoretical limit and the peers, best first."""
 
     benchmark: str
@@ -54,7 +54,7 @@ def has_peer_lines(run: Run) -> bool:
     return any(record.benchmark in PARAMETERS_OF_LINE or is_peer(run, record.benchmark) for record in run.records)
 
 
-def peer_lines(run: Run, table: Sequence[Row]) -> list[Line]:
+def peer_lines(run: Run, table: Sequence[Row]) -> list[PeerLine]:
     """Every line: our best value, and where they differ the portable one and the one in the format of a peer."""
     pairs: dict[tuple[object, ...], list[PeerRatio]] = {}
     for pair in peer_ratios_of_run(run, table):
@@ -65,7 +65,7 @@ def peer_lines(run: Run, table: Sequence[Row]) -> list[Line]:
             chosen = _chosen(mine, {(r.value.key, r.value.metric): pairs.get((r.value.key, r.value.metric), []) for r in mine})
             for choice, row in chosen:
                 peers = by_best(pairs.get((row.value.key, row.value.metric), []))
-                found.append(Line(benchmark, dict(what), choice, row, tuple(peers)))
+                found.append(PeerLine(benchmark, dict(what), choice, row, tuple(peers)))
     return found
 
 
@@ -74,7 +74,7 @@ def _groups(benchmark: str, names: tuple[str, ...], table: Sequence[Row]) -> Map
     wanted = METRIC_OF_LINE.get(benchmark)
     groups: dict[tuple[tuple[str, Value], ...], list[Row]] = {}
     seen: set[tuple[object, ...]] = set()
-    mine = [row for row in table if row.value.benchmark == benchmark and row.value.place == Place()]
+    mine = [row for row in table if row.value.benchmark == benchmark and row.value.place == Placement()]
     known = {row.value.metric for row in mine}
     for row in mine:
         value = row.value
@@ -113,7 +113,7 @@ def _best(rows: Sequence[Row]) -> Row:
     return max(rows, key=lambda row: sign(row.value.better) * (row.value.median or 0.0))
 
 
-def cells(line: Line) -> tuple[str, ...]:
+def cells(line: PeerLine) -> tuple[str, ...]:
     """The cells of a line, by COLUMNS."""
     value = line.ours.value
     what = label(line.benchmark, line.what)
@@ -126,7 +126,7 @@ def cells(line: Line) -> tuple[str, ...]:
     return (what if line.choice in ("best", "none") else f"{what}, {line.choice}", mine, own or "–", *peers, *limit)
 
 
-def peer_section(run: Run, lines: Sequence[Line]) -> Section:
+def peer_section(run: Run, lines: Sequence[PeerLine]) -> Section:
     """The table with what it was measured with and how under it."""
     header, device = run.header, run.header.device
     pairs = [pair for line in lines for pair in line.peers]
@@ -150,7 +150,7 @@ def peer_section(run: Run, lines: Sequence[Line]) -> Section:
     )
 
 
-def peer_object(run: Run, lines: Sequence[Line]) -> dict[str, Any]:
+def peer_object(run: Run, lines: Sequence[PeerLine]) -> dict[str, Any]:
     """{"started", "device", "driver", "host", "versions", "lines": [...]}: each line with every peer and how it was timed."""
     header, device = run.header, run.header.device
     return {
@@ -164,7 +164,7 @@ def peer_object(run: Run, lines: Sequence[Line]) -> dict[str, Any]:
     }
 
 
-def _line_object(line: Line) -> dict[str, Any]:
+def _line_object(line: PeerLine) -> dict[str, Any]:
     value = line.ours.value
     return {
         "benchmark": line.benchmark,

@@ -17,7 +17,7 @@ from clmembench.studies.hierarchy.curve.curve_steps import (
     relative_noise,
 )
 from clmembench.studies.hierarchy.probes.page_frames import averaged_over_frames
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 
 # Thresholds and limits, each with its reason
 REMEASURE_RELATIVE_EXCESS = 0.02  # a point this much slower than a larger working set is measured again
@@ -28,7 +28,7 @@ MAX_TAIL_RELATIVE_RISE = 0.06  # of the octaves that end a curve, which still co
 
 
 def remeasure_disturbed(
-    asked: ProbeCache, chase: ChaseLayout, stride: int, sizes: Sequence[int], best: dict[int, Answer]
+    asked: ProbeSession, chase: ChaseLayout, stride: int, sizes: Sequence[int], best: dict[int, Answer]
 ) -> Inquiry[None]:
     """Measure again, in another order, each point that is slower than a larger working set, which only a disturbance explains;
     the fastest answer counts."""
@@ -47,7 +47,7 @@ def remeasure_disturbed(
 
 
 def remeasure_last(
-    asked: ProbeCache, chase: ChaseLayout, stride: int, sizes: Sequence[int], best: dict[int, Answer]
+    asked: ProbeSession, chase: ChaseLayout, stride: int, sizes: Sequence[int], best: dict[int, Answer]
 ) -> Inquiry[None]:
     """Measure the last point again where it is slower than the one before: no larger set shows that it was disturbed."""
     size = sizes[-1]
@@ -57,7 +57,7 @@ def remeasure_last(
 
 
 def average_over_frames(
-    asked: ProbeCache, chase: ChaseLayout, stride: int, sizes: list[int], best: dict[int, Answer]
+    asked: ProbeSession, chase: ChaseLayout, stride: int, sizes: list[int], best: dict[int, Answer]
 ) -> Inquiry[Mapping[int, float]]:
     """Average the curve's rises over places of the buffer, and measure more of short plateaus between them. Returns by how much
     places differ, relative, by size in bytes."""

@@ -19,7 +19,7 @@ from clmembench.studies.hierarchy.curve.curve_steps import (
     relative_noise,
     same_latency,
 )
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 
 # Thresholds of the measurement
 NOISE_TAIL_OCTAVES = 3.0  # at the end of a curve, whose noise is that of memory
@@ -96,7 +96,7 @@ class LatencyCurve:
         return self.cited(tail_bytes(self.sizes), self.sizes[-1])
 
 
-def measure_curve(asked: ProbeCache, chase: ChaseLayout, sets: WorkingSets) -> Inquiry[LatencyCurve | None]:
+def measure_curve(asked: ProbeSession, chase: ChaseLayout, sets: WorkingSets) -> Inquiry[LatencyCurve | None]:
     """Laps over growing working sets, an octave at a time; points that seem disturbed are measured again. None where too few
     laps were answered."""
     sizes: list[int] = []

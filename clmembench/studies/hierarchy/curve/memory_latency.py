@@ -18,7 +18,7 @@ from itertools import pairwise
 from clmembench.model import Answer, Inquiry
 from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
-from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeSession
 
 METHOD = "laps beyond all caches over every second line and fewer, less what their pages' translation adds"
 PLATEAU_METHOD = "laps over as many lines as on the plateau, every third one and fewer, less what their pages' translation adds"
@@ -52,7 +52,7 @@ class MemoryLaps:
 
 
 def measure_memory(
-    asked: ProbeCache, chase: ChaseLayout, node_bytes: int, last: CurveStep, most_bytes: int, claimed_bytes: int
+    asked: ProbeSession, chase: ChaseLayout, node_bytes: int, last: CurveStep, most_bytes: int, claimed_bytes: int
 ) -> Inquiry[LevelLatency]:
     """Latency of memory behind the level `last`, from the first two laps of which one is over lines twice as far apart, and
     takes as long but for translation. `node_bytes`: of a line. `most_bytes`: the largest set; `claimed_bytes`: what the caches
@@ -64,7 +64,7 @@ def measure_memory(
 
 
 def measure_plateau(
-    asked: ProbeCache, chase: ChaseLayout, node_bytes: int, before: CurveStep, step: CurveStep
+    asked: ProbeSession, chase: ChaseLayout, node_bytes: int, before: CurveStep, step: CurveStep
 ) -> Inquiry[LevelLatency]:
     """Latency of a cache behind the level `before`, in the same way, over as many lines as miss all of that level. They are
     half of what fits at most, since a prefetcher may bring as many more. What takes much longer than the plateau was not served
@@ -83,7 +83,7 @@ def measure_plateau(
 
 
 def _measure(
-    asked: ProbeCache, chase: ChaseLayout, node_bytes: int, sets: Sequence[tuple[int, int, float]], hit: float, method: str
+    asked: ProbeSession, chase: ChaseLayout, node_bytes: int, sets: Sequence[tuple[int, int, float]], hit: float, method: str
 ) -> Inquiry[tuple[MemoryLaps, MemoryLaps] | LevelLatency]:
     """The first two laps, over lines so far apart, so many of them, and of which such a share could be hits of `hit`, that show
     the latency; or why none do."""

@@ -8,7 +8,7 @@ from clmembench.analysis.findings import measured_finding
 from clmembench.model import Finding, Inquiry
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.turning import turn_round
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 
 AGREEING_METHOD = "largest working set without misses; laps that turn round hold as much"
 POWER_METHOD = "laps that turn round hold a power of two of bytes"
@@ -18,7 +18,7 @@ HELD_SHARE, MAX_HELD_DIFFERENCE = 0.996, 0.008  # of the capacity, that laps whi
 
 
 def confirmed_size(
-    asked: ProbeCache,
+    asked: ProbeSession,
     chase: ChaseLayout,
     step: CurveStep,
     node: int,

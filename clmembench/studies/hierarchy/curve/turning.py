@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from clmembench.model import Inquiry, Pattern, Probe
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 
 OVERFLOWS = (
     (3.0, 4.5),
@@ -79,7 +79,7 @@ def _agreed(values: Sequence[float], difference: float = MAX_RELATIVE_DIFFERENCE
 
 
 def turn_round(
-    asked: ProbeCache,
+    asked: ProbeSession,
     chase: ChaseLayout,
     step: CurveStep,
     node: int,

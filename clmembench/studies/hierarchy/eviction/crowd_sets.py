@@ -15,7 +15,7 @@ import numpy as np
 
 from clmembench.model import Inquiry, Pattern, Probe, Space
 from clmembench.model.address_patterns import MIN_PAGE_BYTES, crowd_offsets
-from clmembench.studies.hierarchy.probes.probing import ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ProbeSession
 
 # Thresholds and limits, each with its reason
 COUNTS_PER_PROBE = 17  # numbers of lines in one probe: each leaves a sixteenth of the interval
@@ -38,7 +38,7 @@ class CrowdLevel:
     bytes that it and the nearer cache (0: none) hold, the largest working set, and how far apart places are of different lines
     for sure: two of one line would count as two, or keep a line that should go."""
 
-    asked: ProbeCache
+    asked: ProbeSession
     space: Space
     line_bytes: int
     missed_from: float

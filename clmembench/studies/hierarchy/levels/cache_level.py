@@ -55,7 +55,7 @@ from clmembench.studies.hierarchy.probes.probing import (
     ChaseLayout,
     HitMissModel,
     LevelProbe,
-    ProbeCache,
+    ProbeSession,
     all_hit,
 )
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
@@ -99,7 +99,9 @@ class LevelContext:
     translation: LapTranslation = NO_TRANSLATION
 
 
-def infer_cache_level(asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext) -> Inquiry[CacheLevel]:
+def infer_cache_level(
+    asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext
+) -> Inquiry[CacheLevel]:
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
     translation = BlockTranslation(around.strides.reach_bytes, around.penalty)

@@ -30,7 +30,7 @@ from clmembench.studies.hierarchy.probes.prefetch_control import (
     PlateauPoint,
     free_of_prefetching,
 )
-from clmembench.studies.hierarchy.probes.probing import LONGEST_LINE_BYTES, MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import LONGEST_LINE_BYTES, MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeSession
 from clmembench.studies.hierarchy.replacement.set_lines import NearerSet
 from clmembench.studies.hierarchy.tlb import tlb
 from clmembench.studies.hierarchy.tlb.tlb_by_control import ControlLimits, measure_tlbs_by_control
@@ -81,7 +81,7 @@ class ProbeLimits:
 def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     """Global memory through all its levels and its translation, if it is among the spaces, and the other spaces. What cannot be
     found is `undetermined` and says why."""
-    asked = ProbeCache(shared=limits.translates_first)
+    asked = ProbeSession(shared=limits.translates_first)
     if not limits.spaces & {"global", "global_cg"}:
         asked.patience = 0
         return (yield from _other_spaces(asked, 0, max(limits.line_bytes, LONGEST_LINE_BYTES), limits.spaces, None))
@@ -146,7 +146,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
 
 
 def _translation(
-    asked: ProbeCache, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
+    asked: ProbeSession, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
 ) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The chase over lines of pages, and the TLBs that it found: where the nearest cache may ask none, behind it."""
     # tags of their own, however long a line is: nodes are but as long as what a miss brings in
@@ -174,7 +174,7 @@ def _translation(
     return last_chase, last
 
 
-def _suitable_block(asked: ProbeCache, curve: LatencyCurve, node: int, found: Sequence[TlbGeometry]) -> Inquiry[int]:
+def _suitable_block(asked: ProbeSession, curve: LatencyCurve, node: int, found: Sequence[TlbGeometry]) -> Inquiry[int]:
     """The size in bytes of the blocks in which laps visit their lines: smaller than usual where a TLB holds fewer pages, larger
     where a prefetcher finds lines to fetch in usual ones, as far as a TLB holds them."""
     reach = int(MAX_BLOCK_REACH_SHARE * found[0].pages.fits * found[0].stride_bytes) if found else 0
@@ -200,7 +200,7 @@ def _block_translation(found: Sequence[TlbGeometry]) -> BlockTranslation:
     return BlockTranslation(found[0].pages.fits * found[0].stride_bytes, max(tlb.dearest for tlb in found))
 
 
-def _has_two_orders(asked: ProbeCache, chase: ChaseLayout) -> Inquiry[bool]:
+def _has_two_orders(asked: ProbeSession, chase: ChaseLayout) -> Inquiry[bool]:
     """True if laps in both orders get an answer, as they do not in a run stored before; a busy host may spoil one."""
     for seed in range(FIRST_ORDERS):
         if (yield from chase.mean(asked, tlb.FIRST_PAGES, tlb.PAGE_STRIDES_BYTES[0], seed)) is not None:
@@ -209,7 +209,7 @@ def _has_two_orders(asked: ProbeCache, chase: ChaseLayout) -> Inquiry[bool]:
 
 
 def _stored_translation(
-    asked: ProbeCache, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
+    asked: ProbeSession, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
 ) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The chase over one line a page, and the TLBs that it found, of a run stored before there were two orders."""
     apart = max(node, LONGEST_LINE_BYTES)
@@ -234,7 +234,7 @@ def _level_context(found: Sequence[TlbGeometry], noise: float, node: int, most_b
 
 
 def _levels(
-    asked: ProbeCache, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, through: Space
+    asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, through: Space
 ) -> Inquiry[list[CacheLevel]]:
     """The levels that the curve's steps leave, the nearest first."""
     levels: list[CacheLevel] = []
@@ -285,7 +285,7 @@ def _paired(level: CacheLevel, around: LevelContext) -> Paired:
 
 
 def _other_spaces(
-    asked: ProbeCache, first_bytes: int, node: int, spaces: frozenset[Space], first: CacheLevel | None
+    asked: ProbeSession, first_bytes: int, node: int, spaces: frozenset[Space], first: CacheLevel | None
 ) -> Inquiry[Hierarchy]:
     """Levels of the other memory spaces; those of the read-only path and private memory are in `levels`. `first`: global
     memory's first cache, of `first_bytes`, where that was looked at."""

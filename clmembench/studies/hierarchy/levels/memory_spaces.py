@@ -14,7 +14,7 @@ from clmembench.studies.hierarchy.probes.probing import (
     ChaseLayout,
     HitMissModel,
     LevelProbe,
-    ProbeCache,
+    ProbeSession,
 )
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -34,7 +34,7 @@ MAX_SET_BYTES_OF_SPACE: dict[
 NODE_BYTES_OF_SPACE: dict[Space, int] = {"image2d": 64}  # bytes between nodes, where not as in global memory
 
 
-def own_memory_level(asked: ProbeCache, space: Space) -> Inquiry[CacheLevel | None]:
+def own_memory_level(asked: ProbeSession, space: Space) -> Inquiry[CacheLevel | None]:
     """Latency of local or private memory; None where there is no answer."""
     answers = yield from asked.all([Probe(Pattern("random", n // 8, 8), space) for n in OWN_MEMORY_SET_BYTES])
     told = sorted((a for a in answers if a.value is not None), key=lambda a: a.value or 0.0)
@@ -47,7 +47,7 @@ def own_memory_level(asked: ProbeCache, space: Space) -> Inquiry[CacheLevel | No
 
 
 def path_levels(
-    asked: ProbeCache, space: Space, node: int, longest: int, global_first: CacheLevel | None = None
+    asked: ProbeSession, space: Space, node: int, longest: int, global_first: CacheLevel | None = None
 ) -> Inquiry[tuple[CacheLevel, ...]]:
     """The levels that a path leads through, as far as `longest` bytes or the device's own limit: where each ends and what
     it costs; of the first also its geometry. `global_first`: global memory's first cache, which the path may share."""

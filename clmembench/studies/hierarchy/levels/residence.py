@@ -16,7 +16,7 @@ import numpy as np
 
 from clmembench.model import Array, Inquiry, Pattern, Probe, Space
 from clmembench.model.address_patterns import MIN_PAGE_BYTES, probe_bytes, scan_offsets, timed_numbers
-from clmembench.studies.hierarchy.probes.probing import LONGEST_LINE_BYTES, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import LONGEST_LINE_BYTES, ProbeSession
 from clmembench.studies.hierarchy.probes.typical_latency import clock_step
 
 # Thresholds and limits, each with its reason
@@ -59,7 +59,7 @@ class ScannedLevel:
     tell what single hits and misses take, and some hits are late. `is_alone`: a line is brought in when it is visited; else, as
     where the line is not known, its neighbours may bring it in before."""
 
-    asked: ProbeCache
+    asked: ProbeSession
     space: Space
     unit_bytes: int
     hit: float

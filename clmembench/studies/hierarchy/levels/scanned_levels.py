@@ -16,7 +16,7 @@ from clmembench.studies.hierarchy.curve.unsettled_levels import numbered
 from clmembench.studies.hierarchy.levels.evicted_level import RECENCY_POLICIES
 from clmembench.studies.hierarchy.levels.home_partitions import FarPartition, measure_far_partition
 from clmembench.studies.hierarchy.levels.residence import Residence, ScannedLevel, measure_residence
-from clmembench.studies.hierarchy.probes.probing import ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ProbeSession
 
 RESIDENCE_METHOD = "mean number of bytes of a scan after which a line of it is evicted (Little's law)"
 SHARE_METHOD = f"{RESIDENCE_METHOD}, of all caches together"
@@ -44,7 +44,7 @@ MAX_OUT_OF_BOUNDS = 0.1  # by which a mean stay may leave bounds that laps gave
 
 
 def with_scanned_sizes(
-    asked: ProbeCache, levels: Sequence[CacheLevel], curve: LatencyCurve, most_bytes: int
+    asked: ProbeSession, levels: Sequence[CacheLevel], curve: LatencyCurve, most_bytes: int
 ) -> Inquiry[tuple[list[CacheLevel], FarPartition | None]]:
     """The levels, with the sizes of those whose size nothing else told; and the far partition of the last one, if that has two,
     which then stands in place of what laps show behind it."""
@@ -102,7 +102,7 @@ def _unit_bytes(level: CacheLevel, before: CacheLevel, shortest: int) -> int:
 
 
 def _scanned_level(
-    asked: ProbeCache, level: CacheLevel, curve: LatencyCurve, number: int, unit_bytes: int, most_bytes: int
+    asked: ProbeSession, level: CacheLevel, curve: LatencyCurve, number: int, unit_bytes: int, most_bytes: int
 ) -> ScannedLevel:
     """A level as scans test it. What a miss costs is the next plateau, or what is left of it."""
     step, following = curve.steps[number], curve.steps[number + 1 :]
@@ -117,7 +117,7 @@ def _scanned_level(
     )
 
 
-def _least_bytes(step: CurveStep, asked: ProbeCache) -> int:
+def _least_bytes(step: CurveStep, asked: ProbeSession) -> int:
     """What a level surely holds. Where others take lines single ones miss before; a level of which most miss late is large."""
     others = asked.shared and step.gone_bytes >= 2 * MIN_SHARED_LEVEL_BYTES
     return max(step.fits_bytes, MIN_SHARED_LEVEL_BYTES if others else 0)
@@ -136,7 +136,7 @@ def _keeps_recent(level: CacheLevel) -> bool:
 
 
 def with_share_of_last(
-    asked: ProbeCache, levels: Sequence[CacheLevel], curve: LatencyCurve, memory: CacheLevel, most_bytes: int
+    asked: ProbeSession, levels: Sequence[CacheLevel], curve: LatencyCurve, memory: CacheLevel, most_bytes: int
 ) -> Inquiry[list[CacheLevel]]:
     """The levels, the last one with what the caches held together for this core, where others on the host use it too and its
     size is not known: then what misses is no upper bound of it."""

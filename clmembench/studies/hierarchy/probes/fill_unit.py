@@ -12,7 +12,7 @@ from clmembench.studies.hierarchy.probes.probing import (
     MIN_RELATIVE_LAP_NOISE,
     HitMissModel,
     LevelProbe,
-    ProbeCache,
+    ProbeSession,
 )
 
 PAIR_DISTANCES_BYTES = (8, 16, 32, 64, 128, 256)  # at which the second access of a pair is tried
@@ -55,7 +55,7 @@ class UnitSize:
     beside: int = 0
 
 
-def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: int, most_bytes: int = 1 << 30) -> Inquiry[int]:
+def longest_unit(asked: ProbeSession, space: Space, beyond_bytes: int, claimed: int, most_bytes: int = 1 << 30) -> Inquiry[int]:
     """The longest unit in bytes that any level brings in, for nodes that never share one: from pairs of accesses over a working
     set of `beyond_bytes`, beyond all caches. Where lines are short and a hash spreads them, a cache holds as many at any
     distance, so that many are visited. Where a prefetcher brings neighbours in too, it is as far as that goes, in working sets
@@ -70,7 +70,7 @@ def longest_unit(asked: ProbeCache, space: Space, beyond_bytes: int, claimed: in
     return max(claimed, 2 * max(shared, default=16))
 
 
-def _prefetched_unit(asked: ProbeCache, space: Space, count: int, claimed: int, most_bytes: int) -> Inquiry[int]:
+def _prefetched_unit(asked: ProbeSession, space: Space, count: int, claimed: int, most_bytes: int) -> Inquiry[int]:
     """The least distance from which on second accesses of pairs take as long as those twice as far apart; `claimed`: none."""
     before = 0.0
     for distance in LONGER_DISTANCES_BYTES:
@@ -87,7 +87,7 @@ def _prefetched_unit(asked: ProbeCache, space: Space, count: int, claimed: int, 
     return claimed
 
 
-def _pair_latencies(asked: ProbeCache, space: Space, count: int) -> Inquiry[tuple[list[float], float]]:
+def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Inquiry[tuple[list[float], float]]:
     """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the lesser of two orders (of one where a
     lap takes long) or, where others use the core and these differ, the median of three; empty where there is no answer. And by
     how much two orders of a distance usually differ."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from clmembench.model import Inquiry, Pattern, Probe, Space
 from clmembench.model.address_patterns import listed
-from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ProbeSession
 
 # Thresholds and limits, each with its reason
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
@@ -32,7 +32,7 @@ class LineProbe:
     in every lap, so that no nearer cache holds the others. `reach_bytes`: of the first TLB, or the largest working set where
     there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit."""
 
-    asked: ProbeCache
+    asked: ProbeSession
     space: Space
     hit: float
     miss: float

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.model import Answer, Inquiry, Probe
-from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeSession
 
 # Thresholds and limits, each with its reason
 PLACES = 5  # of a working set, the first one included: the fastest and the slowest are left out, one of which may be disturbed
@@ -40,7 +40,7 @@ class FrameAverages:
 
 
 def averaged_over_frames(
-    asked: ProbeCache, chase: ChaseLayout, stride: int, first: Mapping[int, Answer], noise: float, is_soft: bool = False
+    asked: ProbeSession, chase: ChaseLayout, stride: int, first: Mapping[int, Answer], noise: float, is_soft: bool = False
 ) -> Inquiry[FrameAverages]:
     """The answers of laps, `first` being those at the first place by size in bytes, each the mean over several places of the
     buffer where places differ, or are known to (`is_soft`); as they are where none do, as where an address chooses the place in

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from clmembench.model import Inquiry
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 
 # Thresholds and limits, each with its reason
 MAX_SEEDS = 8  # orders of one lap whose mean is taken where the noise of one is too large
@@ -53,7 +53,7 @@ class PageMean:
 class PageProbe:
     """How pages are counted: the answers so far, the chase over lines of pages, and where pages may be counted."""
 
-    asked: ProbeCache
+    asked: ProbeSession
     chase: ChaseLayout
     field: PageCountLimits
 

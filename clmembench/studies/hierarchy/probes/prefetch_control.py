@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from clmembench.model import Inquiry
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 
 # Thresholds
 BLOCK_SIZE_FACTOR = 4  # between the two block sizes of which laps are compared
@@ -38,7 +38,7 @@ class BlockTranslation:
 
 
 def free_of_prefetching(
-    asked: ProbeCache, chase: ChaseLayout, point: PlateauPoint, translation: BlockTranslation | None = None
+    asked: ProbeSession, chase: ChaseLayout, point: PlateauPoint, translation: BlockTranslation | None = None
 ) -> Inquiry[bool | None]:
     """True if laps in blocks of another size take as long; None: no answer.
 
@@ -71,7 +71,7 @@ def free_of_prefetching(
 
 
 def _excess(
-    asked: ProbeCache, chase: ChaseLayout, point: PlateauPoint, block_bytes: int, factor: int = 1
+    asked: ProbeSession, chase: ChaseLayout, point: PlateauPoint, block_bytes: int, factor: int = 1
 ) -> Inquiry[float | None]:
     """By how much laps in blocks of this size, of lines `factor` times as far apart, take longer than those of the chase: 0
     within the noise. Of both the fastest of some orders counts, since disturbances only add; None: no answer."""

@@ -43,7 +43,7 @@ MAX_CHANCE_PROBABILITY = 0.01  # probability of an error that is accepted
 
 
 @dataclass(slots=True)
-class ProbeCache:
+class ProbeSession:
     """The probes so far with their answers: no probe is measured twice. `evidence` collects the records of the answers read
     since it was last cited; `patience` is how many more looks at a restless core there may be; of `laps`, `disturbed` were.
     `shared`: others, such as the host's own programs, may take some lines of a cache at any time. `reached_bytes`: how far the
@@ -118,11 +118,11 @@ class ChaseLayout:
         block = self.block_bytes if order == "blocks" else 0
         return Probe(Pattern(order, count, stride_bytes, self.shift_bytes, block, seed=seed), self.space)  # type: ignore[arg-type]
 
-    def mean(self, asked: ProbeCache, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[float | None]:
+    def mean(self, asked: ProbeSession, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[float | None]:
         """The mean latency of an access, less that of the control; None where there is no answer."""
         return (yield from self.look(asked, count, stride_bytes, seed))[0]
 
-    def look(self, asked: ProbeCache, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
+    def look(self, asked: ProbeSession, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
         """The mean as of `mean`, and whether most of what was timed agrees."""
         if self.page_lines:
             return (yield from self._look_at_orders(asked, count, stride_bytes, seed))
@@ -213,7 +213,7 @@ class ChaseLayout:
         return replace(lap, stride_bytes=0, shift_bytes=0, segments=listed((row + moved).tolist()))
 
     def _look_at_orders(
-        self, asked: ProbeCache, count: int, stride_bytes: int, seed: int
+        self, asked: ProbeSession, count: int, stride_bytes: int, seed: int
     ) -> Inquiry[tuple[float | None, bool]]:
         """What an access to another page costs more than one to the same page, and whether most of what was timed agrees."""
         if not self.has_enough_lines(count, stride_bytes) and self.page_lines == 1:
@@ -221,7 +221,7 @@ class ChaseLayout:
         probes, lines = self.orders(count, stride_bytes, seed), self.lines_of_page(count, stride_bytes)
         return (yield from self.difference(asked, probes, lines))
 
-    def difference(self, asked: ProbeCache, orders: tuple[Probe, Probe], lines: int) -> Inquiry[tuple[float | None, bool]]:
+    def difference(self, asked: ProbeSession, orders: tuple[Probe, Probe], lines: int) -> Inquiry[tuple[float | None, bool]]:
         """What an access to another page costs more than one to the same page, from laps from page to page and page by page
         with so many lines of each; and whether most of what was timed agrees."""
         rounds, pages = yield from asked.all(orders)
@@ -264,7 +264,7 @@ class LevelProbe:
     """How one level is probed: the answers so far, the chase that reaches it, and what its hits and misses cost. `counting`:
     how places are counted at a stride, up to a number, with guesses, where not as `find_capacity` does itself."""
 
-    asked: ProbeCache
+    asked: ProbeSession
     chase: ChaseLayout
     contrast: HitMissModel
     counting: Callable[[int, int, Sequence[int]], Inquiry[CapacityBound]] | None = None

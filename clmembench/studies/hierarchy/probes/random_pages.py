@@ -14,7 +14,7 @@ SIZES_PER_OCTAVE = 48  # sizes tried an octave
 
 
 @dataclass(frozen=True, slots=True)
-class RampFit:
+class RandomRampFit:
     """Bounds of a size in bytes, the likeliest, and how many standard deviations the best fit is off on average."""
 
     best: float
@@ -40,7 +40,7 @@ def expected_miss_share(size_bytes: float, ways: int, page_bytes: int, array_byt
     return max(0.0, 1 - fits)
 
 
-def fit_ramp(points: Sequence[tuple[int, float]], page_bytes: int, low: float, high: float) -> RampFit | None:
+def fit_ramp(points: Sequence[tuple[int, float]], page_bytes: int, low: float, high: float) -> RandomRampFit | None:
     """The sizes between `low` and `high` that explain shares of misses over array sizes; None where none does, within twice the
     spread of single allocations."""
     if len(points) < 3:
@@ -55,7 +55,7 @@ def fit_ramp(points: Sequence[tuple[int, float]], page_bytes: int, low: float, h
     if off > 2:
         return None
     within = [s for chi2, s in tried if chi2 <= least + MAX_CHI_SQUARED_EXCESS]
-    return RampFit(size, min(within), max(within), off)
+    return RandomRampFit(size, min(within), max(within), off)
 
 
 def _chi2(points: Sequence[tuple[int, float]], page_bytes: int, size: float, ways: int) -> float:

@@ -15,7 +15,7 @@ from clmembench.model.sharing import PATH_CODES
 from clmembench.studies.hierarchy.sharing.sharing_records import (
     Eviction,
     Fit,
-    Interval,
+    LapInterval,
     as_global_loads,
     eviction_of,
     fit_of,
@@ -52,7 +52,7 @@ class _Direction:
     """What one path does to the lines of another: shared, separate, or "" with the reason; the ratio to the control."""
 
     verdict: str
-    ratio: Interval
+    ratio: LapInterval
     reason: str
     evidence: tuple[str, ...]
 
@@ -181,7 +181,7 @@ def sharing_notes(records: Sequence[Record]) -> tuple[str, ...]:
 
 def _direction(record: Record | None, way: tuple[str, str], fits: Mapping[tuple[str, int], Fit]) -> _Direction:
     """What the second path does to lines of the first."""
-    nothing = Interval(np.nan, -np.inf, np.inf)
+    nothing = LapInterval(np.nan, -np.inf, np.inf)
     owner, other = map(_words, way)
     found = None if record is None else eviction_of(record)
     if found is None:
@@ -202,7 +202,7 @@ def _judge(found: Eviction, owner: str, other: str) -> _Direction:
     """The verdict on one direction, by its control and its idle wait."""
     own, idle, warm = interval(found.own), interval(found.idle), float(np.median(found.warm))
     cold = float(np.median(found.cold))
-    nothing = Interval(np.nan, -np.inf, np.inf)
+    nothing = LapInterval(np.nan, -np.inf, np.inf)
     if not (warm > 0 and own.low >= MIN_CONTROL_RISE * warm):
         caused = interval(found.other_path - found.idle)
         if cold >= MIN_CONTROL_RISE * warm > 0 and caused.low >= MIN_EVICTED_SHARE * cold:

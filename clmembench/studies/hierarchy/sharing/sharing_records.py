@@ -39,7 +39,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class LapInterval:
     """A median with its 95% interval."""
 
     median: float
@@ -142,13 +142,13 @@ def eviction_of(record: Record) -> Eviction | None:
     )
 
 
-def interval(values: Array) -> Interval:
+def interval(values: Array) -> LapInterval:
     """The median of samples and its interval, which is infinite where they are too few or not finite."""
     ordered = np.sort(np.asarray(values, np.float64))
     ranks = stats.median_ranks(ordered.size)
     if ranks is None or not np.isfinite(ordered).all():
-        return Interval(float(np.median(ordered)) if ordered.size else np.nan, -np.inf, np.inf)
-    return Interval(float(np.median(ordered)), float(ordered[ranks[0]]), float(ordered[ranks[1]]))
+        return LapInterval(float(np.median(ordered)) if ordered.size else np.nan, -np.inf, np.inf)
+    return LapInterval(float(np.median(ordered)), float(ordered[ranks[0]]), float(ordered[ranks[1]]))
 
 
 def stored_reads(record: Record, names: Sequence[str]) -> Mapping[str, Array] | None:

@@ -22,7 +22,7 @@ from clmembench.studies.hierarchy.probes.probing import (
     MIN_SINGLE_OVERFLOW_RATIO,
     ChaseLayout,
     LevelProbe,
-    ProbeCache,
+    ProbeSession,
 )
 from clmembench.studies.hierarchy.tlb.fully_associative_tlb import is_fully_associative_tlb
 from clmembench.studies.hierarchy.tlb.page_scan import Overflow, first_overflow, may_be_of_nearest_cache
@@ -66,7 +66,7 @@ MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a sec
 
 
 def measure_translation(
-    asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits
+    asked: ProbeSession, chase: ChaseLayout, field: PageCountLimits
 ) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The levels found, and the chase that found them: that of lines of a page so far apart that no prefetcher brings one with
     the other, where those side by side are brought."""
@@ -88,7 +88,7 @@ def _nearest_cache_holds_some(chase: ChaseLayout, tlb: TlbGeometry) -> bool:
     return MAX_FILL_SHARE * near < over and lines * tlb.pages.fits < MIN_SINGLE_OVERFLOW_RATIO * near
 
 
-def measure_tlbs(asked: ProbeCache, chase: ChaseLayout, field: PageCountLimits) -> Inquiry[list[TlbGeometry]]:
+def measure_tlbs(asked: ProbeSession, chase: ChaseLayout, field: PageCountLimits) -> Inquiry[list[TlbGeometry]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
     without_page: TlbGeometry | None = None
     # the largest buffer first, so that all laps begin at the same page

@@ -20,7 +20,7 @@ from clmembench.studies.hierarchy.probes.probing import (
     ChaseLayout,
     HitMissModel,
     LevelProbe,
-    ProbeCache,
+    ProbeSession,
 )
 from clmembench.studies.hierarchy.tlb.page_scan import MAX_PAGES, MIN_SECOND_PENALTY_RATIO
 from clmembench.studies.hierarchy.tlb.page_size import MAX_FIRST_LEVEL_ENTRIES, SAME_PAGE_BYTES
@@ -60,7 +60,7 @@ class ControlLimits:
 class ControlledProbe:
     """How pages are counted: the answers so far, the chase over one line a page, and where pages may be counted."""
 
-    asked: ProbeCache
+    asked: ProbeSession
     chase: ChaseLayout
     field: ControlLimits
 
@@ -73,7 +73,7 @@ class ControlledProbe:
         return LevelProbe(self.asked, self.chase, HitMissModel(hit, miss, self.field.of(count)))
 
 
-def measure_tlbs_by_control(asked: ProbeCache, chase: ChaseLayout, field: ControlLimits) -> Inquiry[list[TlbGeometry]]:
+def measure_tlbs_by_control(asked: ProbeSession, chase: ChaseLayout, field: ControlLimits) -> Inquiry[list[TlbGeometry]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
     few = [BASE_LINES >> k for k in range(5)]
     bases = yield from asked.all([Probe(Pattern("random", n, chase.control_bytes), chase.space) for n in few])

@@ -11,7 +11,7 @@ from clmembench.studies.hierarchy.geometry.strides import SetGeometry, StrideLim
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import RISE_SIGMAS, PageProbe
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.tlb.page_scan import MAX_PAGES
 from clmembench.studies.hierarchy.tlb.page_size import MIN_PAIR_ORDERS
 from clmembench.studies.hierarchy.tlb.tlb_first_pages import starting_at
@@ -43,7 +43,7 @@ class PageCounting:
 
 
 def with_second_level(
-    asked: ProbeCache, chase: ChaseLayout, first: TlbGeometry, stride: int, counting: PageCounting
+    asked: ProbeSession, chase: ChaseLayout, first: TlbGeometry, stride: int, counting: PageCounting
 ) -> Inquiry[list[TlbGeometry]]:
     """A first level that is confirmed, and the one behind it where that is found and confirmed too."""
     step = max(stride, first.page.nbytes or stride)
@@ -76,7 +76,7 @@ def count_is_confirmed(tlb: TlbGeometry) -> bool:
     return abs(tlb.tags.fits - expected) <= max(1.0, MAX_PAGE_COUNT_RELATIVE_DIFFERENCE * expected)
 
 
-def page_is_confirmed(asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry) -> Inquiry[bool]:
+def page_is_confirmed(asked: ProbeSession, chase: ChaseLayout, tlb: TlbGeometry) -> Inquiry[bool]:
     """True if as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
     into the same sets, more fit then. Where there is no answer, as in a run stored before this was asked, nothing speaks
     against it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clmembench.analysis.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.model import Finding, Inquiry, TlbLevel
-from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeCache
+from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy, probe_possible_policies
 from clmembench.studies.hierarchy.replacement.policy_rates import DRAWN
@@ -48,7 +48,7 @@ class _EntryCount:
 
 
 def infer_tlb_level(
-    asked: ProbeCache, chase: ChaseLayout, number: int, tlb: TlbGeometry, ghz: float | None, before: TlbLevel | None = None
+    asked: ProbeSession, chase: ChaseLayout, number: int, tlb: TlbGeometry, ghz: float | None, before: TlbLevel | None = None
 ) -> Inquiry[TlbLevel]:
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
     they are ns. `before`: the nearer level."""
@@ -147,7 +147,7 @@ def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:
 
 
 def _set_findings(
-    asked: ProbeCache, chase: ChaseLayout, tlb: TlbGeometry, number: int, before: TlbLevel | None
+    asked: ProbeSession, chase: ChaseLayout, tlb: TlbGeometry, number: int, before: TlbLevel | None
 ) -> Inquiry[dict[str, Finding]]:
     """Ways, sets and policy. `number`: of the level, from 0."""
     page, of_sets = tlb.page.nbytes, tlb.sources.sets

@@ -9,7 +9,7 @@ from clmembench.analysis import decision, noise
 from clmembench.model import CHASE_BENCHMARK, Header
 from clmembench.report.finding_tables import finding_cell
 from clmembench.report.memory_paths import main_levels
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.verdict_cells import Cell, Line
 
 NOTE_DRAM = (
@@ -18,7 +18,7 @@ NOTE_DRAM = (
 LEVEL_PROPERTIES = (("latency", "latency_ns"), ("capacity", "size_bytes"))
 
 
-def level_lines(parts: Sequence[Part]) -> Iterator[Line]:
+def level_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
     """Latencies and capacities of the levels that the hierarchies of devices have, by the names of the levels."""
     hierarchies = [part.findings["hierarchy"].hierarchy if "hierarchy" in part.findings else None for part in parts]
     levels = [{} if h is None else {level.name: level for level in main_levels(h)} for h in hierarchies]

@@ -11,7 +11,7 @@ from clmembench.model import DeviceInfo, Hierarchy
 from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
 from clmembench.report.embedded_svg import embedded
-from clmembench.report.parts import Part
+from clmembench.report.parts import LabelledRun
 from clmembench.report.section import Document, Section, reasons_as_notes
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
@@ -34,7 +34,7 @@ class HierarchyFindings:
     classic: tuple[ClassicReadings, ...] = ()
 
 
-def markdown(part: Part) -> str:
+def markdown(part: LabelledRun) -> str:
     """The drawing as it is on a terminal, and a table of every finding."""
     found, info = part.findings["hierarchy"], part.run.header.device
     drawing = tree.draw_tree(found.hierarchy, info, claims.list_claims(info, part.sheet))
@@ -44,7 +44,7 @@ def markdown(part: Part) -> str:
     return f"### Memory hierarchy\n\n{block}\n\n{render.markdown(tables)}\n"
 
 
-def page(parts: Sequence[Part]) -> str:
+def page(parts: Sequence[LabelledRun]) -> str:
     """The latency patterns of all devices as one figure, and past the first cache as another; "" where none has any."""
     known = [(p.label, p.findings["hierarchy"].hierarchy) for p in parts if "hierarchy" in p.findings]
     labels, title = [part.label for part in parts], "Latency patterns of global memory on each device"
@@ -54,7 +54,7 @@ def page(parts: Sequence[Part]) -> str:
     return render.html("patterns.html.j2", {"patterns": figures}, TEMPLATES) if figures else ""
 
 
-def device_page(anchor: str, part: Part) -> str:
+def device_page(anchor: str, part: LabelledRun) -> str:
     """The hierarchy of a device: its drawing, figures and findings."""
     made = device_values(part.label, part.findings["hierarchy"], part.run.header.device, part.sheet)
     made["regions"] = embedded(made["regions"], f"Heat map of the latency from each compute unit of {part.label}")

@@ -53,7 +53,7 @@ def _floor_power_of_two(nbytes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DivergenceShape:
     """How sub-groups lie in work-groups and lines in the footprint: work-groups, work-items of each, work-items that share a
     line, the distance of their words, and lines of each of the `width` / `sharing` regions."""
 
@@ -112,7 +112,7 @@ def memory_divergence(
     return prepare_intervals(device, shape, fmas, loads, stores, interval_bytes)
 
 
-def _shape(info: DeviceInfo, lines: int, sub_groups: int, footprint_bytes: int) -> Shape:
+def _shape(info: DeviceInfo, lines: int, sub_groups: int, footprint_bytes: int) -> DivergenceShape:
     """Raises Skip for what this device cannot run."""
     if info.has_cpu_cores:
         raise Skip(NO_SUB_GROUPS)
@@ -126,10 +126,12 @@ def _shape(info: DeviceInfo, lines: int, sub_groups: int, footprint_bytes: int) 
     if region_lines < 2 or region_lines * lines * LINE_BYTES > info.max_alloc_bytes:
         raise Skip(f"a footprint of {footprint_bytes} B has no two lines for each of {lines}, or does not fit one buffer")
     units = info.work_groups or info.compute_units
-    return Shape(units * groups_per_unit, sub_groups // groups_per_unit * width, width, width // lines, 1, region_lines)
+    return DivergenceShape(
+        units * groups_per_unit, sub_groups // groups_per_unit * width, width, width // lines, 1, region_lines
+    )
 
 
-def prepare_intervals(device: Device, shape: Shape, fmas: int, loads: int, stores: int, interval_bytes: int) -> Slope:
+def prepare_intervals(device: Device, shape: DivergenceShape, fmas: int, loads: int, stores: int, interval_bytes: int) -> Slope:
     """The slope over intervals of a shape, which count `interval_bytes` each; its check verifies every word that the checked
     sub-groups loaded and stored."""
     info = device.info
@@ -170,7 +172,7 @@ def prepare_intervals(device: Device, shape: Shape, fmas: int, loads: int, store
 
 def _check(
     device: Device,
-    shape: Shape,
+    shape: DivergenceShape,
     buffers: tuple[Any, Any, Any],
     interval: tuple[int, int, int],
     intervals: int,
@@ -217,7 +219,7 @@ def _check_places(units: Array, compute_units: int) -> None:
         raise Skip(f"{misplaced} of {len(units)} work-groups shared a compute unit with more than {even - 1} others")
 
 
-def _checked_items(shape: Shape, items: int, loads: int) -> Array:
+def _checked_items(shape: DivergenceShape, items: int, loads: int) -> Array:
     """The work-items whose results the host computes: whole sub-groups, evenly spaced, the first and the last among them."""
     sub_groups = -(-items // shape.width)
     count = max(1, min(sub_groups, MAX_CHECKED_LINES // max(1, loads * shape.width)))
@@ -226,7 +228,7 @@ def _checked_items(shape: Shape, items: int, loads: int) -> Array:
     return found[found < items]
 
 
-def expected_intervals(items: Array, shape: Shape, loads: int, fmas: int, intervals: int, seed: int) -> Array:
+def expected_intervals(items: Array, shape: DivergenceShape, loads: int, fmas: int, intervals: int, seed: int) -> Array:
     """What each interval of memory_divergence.cl adds to the sums of these work-items: shape (intervals, work-items), uint64.
     Whole numbers: floats hold their sums exactly, in any order."""
     lane = items % shape.width

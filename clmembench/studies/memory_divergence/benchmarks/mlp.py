@@ -9,7 +9,7 @@ from clmembench.studies.memory_divergence.benchmarks.memory_divergence import (
     LINE_BYTES,
     NO_SUB_GROUPS,
     WORD_BYTES,
-    Shape,
+    DivergenceShape,
     near_bytes,
     prepare_intervals,
 )
@@ -58,5 +58,5 @@ def mlp(device: Device, lines: int, sectors: int, footprint_bytes: int) -> Slope
     region_lines = footprint_bytes // LINE_BYTES // (width // sectors)
     if region_lines < 2 or region_lines & (region_lines - 1):
         raise Skip(f"a footprint of {footprint_bytes} B is no power of two with lines for a sub-group: choose another")
-    shape = Shape(1, items, width, sectors, SECTOR_WORDS, region_lines)
+    shape = DivergenceShape(1, items, width, sectors, SECTOR_WORDS, region_lines)
     return prepare_intervals(device, shape, 0, loads, 0, lines * sectors * SECTOR_WORDS * WORD_BYTES)

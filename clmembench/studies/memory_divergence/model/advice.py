@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile, Range
-from clmembench.studies.memory_divergence.model.equations import Model, Options
+from clmembench.studies.memory_divergence.model.equations import Model, ModelOptions
 from clmembench.studies.memory_divergence.model.predict import Prediction, predictions
 
 ADVISING: tuple[Model, ...] = ("MDM", "bound")  # the model, and what no schedule can beat
@@ -14,7 +14,7 @@ MIN_GAIN = 0.005  # of the IPC: less is no change worth a line
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ProfileChange:
     """A change of a kernel and the IPC after it over the IPC before, by MDM and by the bound. `of` is what is changed: lines,
     stores, footprint, request or sub_groups."""
 
@@ -40,17 +40,17 @@ def limits(sheet: HardwareSheet, profile: Profile) -> Limit:
     return Limit(int(mshrs // most), mshrs / profile.warps) if most > 0 else Limit(None, None)
 
 
-def changes(sheet: HardwareSheet, profile: Profile, options: Options | None = None) -> list[Change]:
+def changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions | None = None) -> list[ProfileChange]:
     """Every change that the profile has room for, those that gain most by MDM first. Changes of occupancy need `stall_cycles`:
     C_i holds for one number of sub-groups only."""
-    options = options or Options()
+    options = options or ModelOptions()
     before = predictions(sheet, profile, options, ADVISING)
     found = []
     for of, text, changed, reading in _tried(sheet, profile, options):
         after = predictions(sheet, changed, reading, ADVISING)
         gain, bound_gain = (_ratio(*pair) for pair in zip(after, before, strict=True))
         if abs(gain - 1) >= MIN_GAIN:
-            found.append(Change(of, text, gain, bound_gain))
+            found.append(ProfileChange(of, text, gain, bound_gain))
     return sorted(found, key=lambda change: -change.gain)
 
 
@@ -58,7 +58,7 @@ def _ratio(after: Prediction, before: Prediction) -> float:
     return after.ipc_sm / before.ipc_sm
 
 
-def _tried(sheet: HardwareSheet, profile: Profile, options: Options) -> Iterator[tuple[str, str, Profile, Options]]:
+def _tried(sheet: HardwareSheet, profile: Profile, options: ModelOptions) -> Iterator[tuple[str, str, Profile, ModelOptions]]:
     intervals = profile.interval
     if any(_middle(one.read_misses) > 0 for one in intervals):
         halved = tuple(replace(one, read_misses=_scaled(one.read_misses, 0.5)) for one in intervals)
@@ -75,7 +75,9 @@ def _tried(sheet: HardwareSheet, profile: Profile, options: Options) -> Iterator
         yield from _occupancies(sheet, profile, options)
 
 
-def _occupancies(sheet: HardwareSheet, profile: Profile, options: Options) -> Iterator[tuple[str, str, Profile, Options]]:
+def _occupancies(
+    sheet: HardwareSheet, profile: Profile, options: ModelOptions
+) -> Iterator[tuple[str, str, Profile, ModelOptions]]:
     most = int(sheet.quantities.max_sub_groups.value)
     limit = limits(sheet, profile).sub_groups
     wanted = {profile.warps // 2: "half", profile.warps * 2: "twice", most: "the most"}

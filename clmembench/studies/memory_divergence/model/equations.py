@@ -24,7 +24,7 @@ _MISS_DIGITS = 9  # products such as 0.1 x 1280 that should be whole are rounded
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ModelOptions:
     """Readings where the paper's text and its authors' scripts differ; the defaults are the text's.
 
     latency "printed": equation 6, L_LLC + m L_DRAM; "mixed": (1 - m) L_LLC + m L_DRAM. scheduling "lrr": loose round robin with
@@ -86,7 +86,7 @@ class Terms:
     cycles: Numbers
 
 
-def interval_terms(model: Model, hardware: Hardware, interval: Interval, options: Options | None = None) -> Terms:
+def interval_terms(model: Model, hardware: Hardware, interval: Interval, options: ModelOptions | None = None) -> Terms:
     """The cycles of intervals by one of the models of the paper, or by MDM-overlap (ours), with every intermediate.
 
     MDM-overlap lets everything of memory overlap that can: batches of misses in flight, and requests of all compute units in
@@ -94,7 +94,7 @@ def interval_terms(model: Model, hardware: Hardware, interval: Interval, options
     without contention, and the time in which NoC or DRAM serve all requests; equation 7 adds all of these for every batch. By
     Little's law that is the response time of a saturated closed queue. S^Mem is then latency and excess together.
     """
-    options = options or Options()
+    options = options or ModelOptions()
     saturated, batched = model in _SATURATED, model in _BATCHED
     reads = np.round(np.multiply(interval.read_misses, interval.warps), _MISS_DIGITS)
     divergent = reads > hardware.mshrs
@@ -141,11 +141,11 @@ def _overlapped(hardware: Hardware, interval: Interval, given: tuple[Any, Any, A
 
 
 def bound_terms(
-    hardware: Hardware, interval: Interval, alone_cycles: Numbers, options: Options | None = None
+    hardware: Hardware, interval: Interval, alone_cycles: Numbers, options: ModelOptions | None = None
 ) -> dict[str, Any]:
     """The least cycles of intervals by each resource alone, as if everything else overlapped perfectly (ours; roofline and
     Little's law): shape of the interval. `alone_cycles` is the time of one sub-group that runs alone."""
-    options = options or Options()
+    options = options or ModelOptions()
     reads = np.multiply(interval.read_misses, interval.warps)
     requests = hardware.compute_units * (reads + np.multiply(interval.write_misses, interval.warps))
     noc_service, dram_service = _service_cycles(hardware, interval)
@@ -187,7 +187,7 @@ def _service_cycles(hardware: Hardware, interval: Interval) -> tuple[Any, Any]:
     return a_byte / hardware.noc_gb_s, a_byte * interval.llc_miss_ratio / hardware.dram_gb_s
 
 
-def _latency_cycles(hardware: Hardware, interval: Interval, options: Options) -> Any:
+def _latency_cycles(hardware: Hardware, interval: Interval, options: ModelOptions) -> Any:
     """Equation 6, or the scripts' mean of both latencies."""
     near = hardware.llc_latency_cycles if options.latency == "printed" else (
         np.multiply(np.subtract(1.0, interval.llc_miss_ratio), hardware.llc_latency_cycles)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis.derive import Derived
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareQuantities, HardwareSheet, Quantity
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareQuantities, HardwareSheet, InputQuantity
 from clmembench.studies.memory_divergence.model.knee import Knee, knee
 from clmembench.studies.memory_divergence.model.measured_memory import (
     Evidence,
@@ -33,7 +33,7 @@ class MeasuredInputs:
 
     name: str
     origin: str
-    found: Mapping[str, Quantity]
+    found: Mapping[str, InputQuantity]
     missing: Mapping[str, str]
 
     def sheet(self) -> HardwareSheet:
@@ -49,8 +49,8 @@ def measured_inputs(evidence: Evidence) -> MeasuredInputs:
     clock = _clock(evidence.values)
     latency = llc_latency(evidence)
     noc = noc_bandwidth(evidence.values, llc)
-    made: dict[str, Quantity | str] = {
-        "compute_units": Quantity(evidence.info.compute_units, UNITS["compute_units"], "the driver"),
+    made: dict[str, InputQuantity | str] = {
+        "compute_units": InputQuantity(evidence.info.compute_units, UNITS["compute_units"], "the driver"),
         "clock_ghz": clock,
         "noc_gb_s": noc,
         "dram_gb_s": dram_bandwidth(evidence.values, llc),
@@ -61,7 +61,7 @@ def measured_inputs(evidence: Evidence) -> MeasuredInputs:
         "block_bytes": _line(evidence, "line_bytes", BLOCK_BYTES, "the model's block"),
         "sector_bytes": _line(evidence, "sector_bytes", SECTOR_BYTES, "NVIDIA's GPUs since Maxwell fill sectors of 32 B"),
     }
-    found = {name: one for name, one in made.items() if isinstance(one, Quantity)}
+    found = {name: one for name, one in made.items() if isinstance(one, InputQuantity)}
     missing = {name: one for name, one in made.items() if isinstance(one, str)}
     if llc is not None:
         found["llc_bytes"] = llc
@@ -70,7 +70,7 @@ def measured_inputs(evidence: Evidence) -> MeasuredInputs:
     return MeasuredInputs(evidence.info.name, evidence.origin, found, missing)
 
 
-def _clock(values: Sequence[Derived]) -> Quantity | str:
+def _clock(values: Sequence[Derived]) -> InputQuantity | str:
     clocks = sorted(v.ghz for v in values if v.ghz and v.status == "ok")
     if not clocks:
         return "no point has the core's clock: measure on a device whose in-kernel cycle counter works"
@@ -80,26 +80,28 @@ def _clock(values: Sequence[Derived]) -> Quantity | str:
     return found
 
 
-def _mshrs(evidence: Evidence, noc: Quantity | str, latency: Quantity | str, clock: Quantity | str) -> Quantity | str:
+def _mshrs(
+    evidence: Evidence, noc: InputQuantity | str, latency: InputQuantity | str, clock: InputQuantity | str
+) -> InputQuantity | str:
     found = knee(evidence.values)
     if found.lines is not None:
         high = found.lines.high if not found.bound else max(found.lines.high, _most_lines(evidence))
         source = f"mlp: {found.reason}" if found.reason else "mlp: knee of the time of a round over its lines"
         bound = "lower" if found.bound else ""
-        return Quantity(found.lines.value, UNITS["mshrs"], source, found.lines.low, high, bound)  # type: ignore[arg-type]
+        return InputQuantity(found.lines.value, UNITS["mshrs"], source, found.lines.low, high, bound)  # type: ignore[arg-type]
     return _mshrs_by_little(evidence, found, noc, latency, clock)
 
 
 def _mshrs_by_little(
-    evidence: Evidence, found: Knee, noc: Quantity | str, latency: Quantity | str, clock: Quantity | str
-) -> Quantity | str:
+    evidence: Evidence, found: Knee, noc: InputQuantity | str, latency: InputQuantity | str, clock: InputQuantity | str
+) -> InputQuantity | str:
     """A lower bound: what must be in flight at the bandwidth that was reached, at a latency that load only makes longer."""
     if isinstance(noc, str) or isinstance(latency, str) or isinstance(clock, str):
         return f"{found.reason}; and no bandwidth or latency gives a bound: clmembench model measure -d DEVICE"
     a_line = BLOCK_BYTES * evidence.info.compute_units * clock.value
     lines = noc.value * latency.value / a_line
     source = "a lower bound by Little's law: bandwidth from the L2 x its latency; mlp was not measured, which finds the knee"
-    return Quantity(lines, UNITS["mshrs"], source, noc.ends[0] * latency.ends[0] / a_line, _most_lines(evidence), "lower")
+    return InputQuantity(lines, UNITS["mshrs"], source, noc.ends[0] * latency.ends[0] / a_line, _most_lines(evidence), "lower")
 
 
 def _most_lines(evidence: Evidence) -> float:
@@ -109,31 +111,35 @@ def _most_lines(evidence: Evidence) -> float:
     return (max(sizes) if sizes else figure.value if figure is not None else 256 << 10) / BLOCK_BYTES
 
 
-def _issue(evidence: Evidence, clock: Quantity | str) -> dict[str, Quantity | str]:
+def _issue(evidence: Evidence, clock: InputQuantity | str) -> dict[str, InputQuantity | str]:
     """Schedulers and residency. Measured multiply-adds a cycle give what the schedulers issue at least."""
-    per = Quantity(1, UNITS["issue_per_scheduler"], "counted with the schedulers")
+    per = InputQuantity(1, UNITS["issue_per_scheduler"], "counted with the schedulers")
     info = evidence.info
-    most: Quantity | str = "the driver does not say how many sub-groups a compute unit can hold"
-    issue: Quantity | str = "no rate of multiply-adds in float: run -b arithmetic -a dtype=float"
+    most: InputQuantity | str = "the driver does not say how many sub-groups a compute unit can hold"
+    issue: InputQuantity | str = "no rate of multiply-adds in float: run -b arithmetic -a dtype=float"
     if "nvidia" in info.features:
         guide = "CUDA C Programming Guide, technical specifications (compute capability 7.0 and later)"
-        most = Quantity(NVIDIA_MAX_SUB_GROUPS, UNITS["max_sub_groups"], f"{guide}: at most 64 warps an SM; 32 to 48 on some")
-        issue = Quantity(TURING_SCHEDULERS, UNITS["schedulers"], f"{guide}: 4 schedulers an SM, one instruction a cycle each")
+        most = InputQuantity(
+            NVIDIA_MAX_SUB_GROUPS, UNITS["max_sub_groups"], f"{guide}: at most 64 warps an SM; 32 to 48 on some"
+        )
+        issue = InputQuantity(
+            TURING_SCHEDULERS, UNITS["schedulers"], f"{guide}: 4 schedulers an SM, one instruction a cycle each"
+        )
     rates = [v for v in usable_values(evidence.values, "arithmetic", "GFLOP/s") if v.params.get("dtype") == "float"]
-    if rates and isinstance(clock, Quantity):
+    if rates and isinstance(clock, InputQuantity):
         best = max(rates, key=lambda v: v.median or 0)
         items = info.sub_group_items or ASSUMED_SUB_GROUP_ITEMS
         width = (best.median or 0) / (2 * items * info.compute_units * (best.ghz or clock.value))
-        issue = Quantity(
+        issue = InputQuantity(
             round(width, 3), UNITS["schedulers"], "arithmetic, multiply-adds in float: instructions a cycle and compute unit",
-            round(width, 3), max(round(width, 3), issue.value if isinstance(issue, Quantity) else 0.0),
+            round(width, 3), max(round(width, 3), issue.value if isinstance(issue, InputQuantity) else 0.0),
         )  # fmt: skip
     return {"schedulers": issue, "issue_per_scheduler": per, "max_sub_groups": most}
 
 
-def _line(evidence: Evidence, finding: str, default: int, why: str) -> Quantity:
+def _line(evidence: Evidence, finding: str, default: int, why: str) -> InputQuantity:
     name = "block_bytes" if finding == "line_bytes" else "sector_bytes"
     found = level_findings(evidence, "L1", finding)
     if found:
-        return Quantity(float(found[0].value or default), UNITS[name], f"L1 by chase: {found[0].method}")
-    return Quantity(default, UNITS[name], why)
+        return InputQuantity(float(found[0].value or default), UNITS[name], f"L1 by chase: {found[0].method}")
+    return InputQuantity(default, UNITS[name], why)

@@ -10,7 +10,7 @@ from typing import Any
 from clmembench.analysis.derive import Derived
 from clmembench.model import DeviceInfo, Finding, Hierarchy
 from clmembench.specs.sheets import SpecSheet
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, Quantity
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, InputQuantity
 
 MIB = 1 << 20
 MIN_SHARED_SET_BYTES = 8 * MIB  # of cache_read: loads of smaller sets by several compute units are merged before the L2
@@ -31,17 +31,17 @@ class Evidence:
     hierarchies: Sequence[Hierarchy]
     sheet: SpecSheet | None
     origin: str
-    dependent_cycles: Quantity | None = None
+    dependent_cycles: InputQuantity | None = None
 
 
-def value_range(name: str, ranges: Iterable[tuple[float, float, float]], source: str) -> Quantity | None:
+def value_range(name: str, ranges: Iterable[tuple[float, float, float]], source: str) -> InputQuantity | None:
     """The middle of several values, from the lowest to the highest end of their intervals."""
     found = sorted(ranges)
     if not found:
         return None
     value = found[len(found) // 2][0]
     low, high = min(one[1] for one in found), max(one[2] for one in found)
-    return Quantity(value, UNITS[name], source, min(low, value), max(high, value))
+    return InputQuantity(value, UNITS[name], source, min(low, value), max(high, value))
 
 
 def usable_values(values: Sequence[Derived], benchmark: str, unit: str = "") -> list[Derived]:
@@ -54,7 +54,7 @@ def usable_values(values: Sequence[Derived], benchmark: str, unit: str = "") -> 
     ]  # fmt: skip
 
 
-def llc_bytes(evidence: Evidence) -> Quantity | None:
+def llc_bytes(evidence: Evidence) -> InputQuantity | None:
     """Bytes that the last-level cache holds: bounds by chases, else by pchase, with the sheet's figure as the value where it
     lies within; else the sheet's figure. A driver's claim is not taken: those of GPUs understate it up to twelve times."""
     sheet = evidence.sheet
@@ -67,8 +67,8 @@ def llc_bytes(evidence: Evidence) -> Quantity | None:
     if ends:
         low, high = min(low for low, _ in ends), max(high for _, high in ends)
         value = figure.value if figure is not None and low <= figure.value <= high else (low * high) ** 0.5
-        return Quantity(value, "B", source, low, high)
-    return Quantity(figure.value, "B", f"sheet: {figure.source}") if figure is not None else None
+        return InputQuantity(value, "B", source, low, high)
+    return InputQuantity(figure.value, "B", f"sheet: {figure.source}") if figure is not None else None
 
 
 def _pchase_bounds(values: Sequence[Derived]) -> list[tuple[float, float]]:
@@ -103,7 +103,7 @@ def _ends(v: Derived) -> tuple[float, float, float]:
     return v.median, v.ci_low or v.median, v.ci_high or v.median
 
 
-def noc_bandwidth(values: Sequence[Derived], llc: Quantity | None) -> Quantity | str:
+def noc_bandwidth(values: Sequence[Derived], llc: InputQuantity | None) -> InputQuantity | str:
     """Read bandwidth from the last-level cache, past the first; or why it is not known."""
     most = MAX_SHARED_SET_SHARE * (llc.value if llc is not None else 2 * MIN_SHARED_SET_BYTES / MAX_SHARED_SET_SHARE)
     read = _cache_read(values, (MIN_SHARED_SET_BYTES, most))
@@ -113,7 +113,7 @@ def noc_bandwidth(values: Sequence[Derived], llc: Quantity | None) -> Quantity |
     )
 
 
-def dram_bandwidth(values: Sequence[Derived], llc: Quantity | None) -> Quantity | str:
+def dram_bandwidth(values: Sequence[Derived], llc: InputQuantity | None) -> InputQuantity | str:
     """Read bandwidth of memory; or why it is not known."""
     least = min(MIN_MEMORY_TO_CACHE_RATIO * (llc.ends[1] if llc is not None else 64 * MIB), MAX_MEMORY_SET_BYTES)
     read = _cache_read(values, (least, float("inf")))
@@ -142,7 +142,7 @@ def _chased_values(values: Sequence[Derived], least: float, most: float) -> list
     return [v for v, size in zip(chased, sizes, strict=True) if isinstance(size, int) and least <= size <= most]
 
 
-def llc_latency(evidence: Evidence) -> Quantity | str:
+def llc_latency(evidence: Evidence) -> InputQuantity | str:
     """Latency of a hit in the last-level cache without contention; or why it is not known."""
     name = "llc_latency_cycles"
     level, far = level_findings(evidence, "L2", "latency_cycles"), level_findings(evidence, "L2", "far_cycles")
@@ -163,7 +163,7 @@ def llc_latency(evidence: Evidence) -> Quantity | str:
     return found or "no latency of the last-level cache: measure it with clmembench topology, or run -b pchase"
 
 
-def dram_latency(evidence: Evidence, llc_latency: Quantity | str, llc: Quantity | None) -> Quantity | str:
+def dram_latency(evidence: Evidence, llc_latency: InputQuantity | str, llc: InputQuantity | None) -> InputQuantity | str:
     """What memory takes beyond a hit: the difference of two latencies, each within its interval."""
     level = level_findings(evidence, "DRAM", "latency_cycles")
     ranges = [(float(one.value or 0), float(one.low or 0), float(one.high or 0)) for one in level]
@@ -178,10 +178,10 @@ def dram_latency(evidence: Evidence, llc_latency: Quantity | str, llc: Quantity 
     # a miss passes the same partition as a hit, so the far one's latency is in both and not in the difference
     least = max(0.0, low - min(llc_latency.ends[1], llc_latency.value + (llc_latency.value - llc_latency.ends[0])))
     value = max(0.0, whole.value - llc_latency.value)
-    return Quantity(value, whole.unit, source, min(least, value), max(high - llc_latency.ends[0], value))
+    return InputQuantity(value, whole.unit, source, min(least, value), max(high - llc_latency.ends[0], value))
 
 
-def miss_ratio(footprint_bytes: int, llc: Quantity | None) -> tuple[float, float, float]:
+def miss_ratio(footprint_bytes: int, llc: InputQuantity | None) -> tuple[float, float, float]:
     """The share of uniformly random accesses to a footprint that miss a cache of that size: lowest, middle and highest."""
     if llc is None:
         return 0.0, 0.5, 1.0

@@ -14,8 +14,8 @@ from clmembench.studies.memory_divergence.model.equations import (
     Hardware,
     Interval,
     Model,
+    ModelOptions,
     Numbers,
-    Options,
     Terms,
     bound_terms,
     contention_free_cycles,
@@ -47,7 +47,7 @@ class Prediction:
     terms: tuple[Terms, ...] = ()
 
 
-def predict(model: Model, hardware: Hardware, intervals: Interval, repeats: Numbers, options: Options) -> tuple[Any, Any]:
+def predict(model: Model, hardware: Hardware, intervals: Interval, repeats: Numbers, options: ModelOptions) -> tuple[Any, Any]:
     """IPC of a compute unit and cycles of configurations by one of the paper's models: equation 1 over the last axis. The IPC
     is at most the issue width. Any leading shape: a million configurations take seconds."""
     terms = interval_terms(model, hardware, intervals, options)
@@ -63,10 +63,10 @@ def ipc_of(hardware: Hardware, intervals: Interval, repeats: Numbers, cycles: An
 
 
 def predictions(
-    sheet: HardwareSheet, profile: Profile, options: Options | None = None, models: Sequence[Model] = MODELS
+    sheet: HardwareSheet, profile: Profile, options: ModelOptions | None = None, models: Sequence[Model] = MODELS
 ) -> list[Prediction]:
     """One prediction for each model."""
-    options = options or Options()
+    options = options or ModelOptions()
     inputs = Inputs(sheet, profile, options)
     ends = {end: (inputs.hardware(end), inputs.intervals(end)) for end in (-1, 0, 1)}
     return [_prediction(model, inputs, ends) for model in models]
@@ -79,7 +79,7 @@ class Inputs:
 
     sheet: HardwareSheet
     profile: Profile
-    options: Options
+    options: ModelOptions
 
     def hardware(self, end: int = 0) -> Hardware:
         """The hardware; more bandwidth and MSHRs cost fewer cycles, and more of everything else costs more."""

@@ -13,11 +13,11 @@ from clmembench.resources import mdm_hardware_paths
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies.memory_divergence import held_out_plan as mdm_held_out
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, load_hardware
-from clmembench.studies.memory_divergence.model.equations import Model, Options
+from clmembench.studies.memory_divergence.model.equations import Model, ModelOptions
 from clmembench.studies.memory_divergence.model.predict import predictions
 from clmembench.studies.memory_divergence.views.mdm_validation import inputs_of
 
-READINGS: Mapping[str, Options] = {"block": Options(), "sector": Options(request="sector")}
+READINGS: Mapping[str, ModelOptions] = {"block": ModelOptions(), "sector": ModelOptions(request="sector")}
 
 
 @dataclass(frozen=True, slots=True)

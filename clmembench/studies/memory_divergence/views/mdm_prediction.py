@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clmembench.report.section import Column, Document, Section, columns
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile
 from clmembench.studies.memory_divergence.model import advice
-from clmembench.studies.memory_divergence.model.equations import OURS, Options, Terms
+from clmembench.studies.memory_divergence.model.equations import OURS, ModelOptions, Terms
 from clmembench.studies.memory_divergence.model.predict import Prediction
 from clmembench.units import count, format_value
 
@@ -32,7 +32,7 @@ MEANING = {  # what the author of a kernel learns from the dominant term
 }
 
 
-def document(sheet: HardwareSheet, profile: Profile, found: Sequence[Prediction], options: Options) -> Document:
+def document(sheet: HardwareSheet, profile: Profile, found: Sequence[Prediction], options: ModelOptions) -> Document:
     """The output of `model predict`."""
     mdm = next(one for one in found if one.model == "MDM")
     name = profile.name or "The profile"
@@ -107,7 +107,7 @@ def _terms(mdm: Prediction) -> Section:
     return Section("MDM's terms by interval, in cycles (M: misses in flight).", columns(header, left=2), rows, notes)
 
 
-def _changes(sheet: HardwareSheet, profile: Profile, options: Options) -> Section:
+def _changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions) -> Section:
     limit, found = advice.limits(sheet, profile), advice.changes(sheet, profile, options)
     rows = tuple((one.text, f"{one.gain:.2f}x", f"{one.bound_gain:.2f}x") for one in found)
     notes = []

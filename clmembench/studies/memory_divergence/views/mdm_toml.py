@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from clmembench.sanitize import printable
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, Quantity
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, InputQuantity
 from clmembench.studies.memory_divergence.model.measured import MeasuredInputs
 
 DIGITS = 6
@@ -22,7 +22,7 @@ def inputs_toml(inputs: MeasuredInputs) -> str:
     return "\n".join(parts)
 
 
-def _quantity(one: Quantity) -> str:
+def _quantity(one: InputQuantity) -> str:
     low, high = one.ends
     value = _number(one.value)
     lines = [f"value = {value}"]

@@ -20,7 +20,7 @@ from clmembench.specs.sheets import SpecSheet
 from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.memory_divergence import mdm_frozen
 from clmembench.studies.memory_divergence import plan as mdm
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, Quantity
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, InputQuantity
 from clmembench.studies.memory_divergence.model.errors import Compared
 from clmembench.studies.memory_divergence.model.measured import MeasuredInputs, measured_inputs
 from clmembench.studies.memory_divergence.model.measured_memory import Evidence
@@ -59,7 +59,7 @@ def inputs_of(runs: Sequence[Run], sheet: SpecSheet | None) -> MeasuredInputs:
     dependent = None
     if cycles:
         ends = min(cycles), max(cycles)
-        dependent = Quantity(statistics.median(cycles), UNITS["dependent_cycles"], source, *ends)
+        dependent = InputQuantity(statistics.median(cycles), UNITS["dependent_cycles"], source, *ends)
     origin = f"measured: {', '.join(run.path.rpartition('/')[2] or run.header.run_id for run in runs)}"
     return measured_inputs(Evidence(runs[0].header.device, values, hierarchies, sheet, origin, dependent))
 
