@@ -178,7 +178,8 @@ def read_digest(path: Path) -> dict[tuple[str, int], list[Derived]]:
             medians = tuple(map(float, row["medians"].split()))
             value = Derived(
                 benchmark=row["benchmark"], params=json.loads(row["params"]), tuning={}, place=Placement(),
-                metric=row["metric"], unit=row["unit"], better=row["better"], peak=None, status="ok", reason="", median=statistics.median(medians),
+                metric=row["metric"], unit=row["unit"], better=row["better"], peak=None, status="ok", reason="",
+                median=statistics.median(medians),
                 clock=row["clock"], pass_ns=float(row["pass_ns"]), nbytes=int(row["nbytes"]), others=float(row["others"]),
                 medians=medians, measured_in=tuple(range(len(medians))), processes=len(medians),
             )  # fmt: skip

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from clmembench.model import Answer, CacheLevel, Finding, Hierarchy, Probe
 from clmembench.studies.hierarchy.curve.unsettled_levels import UNKNOWN_NUMBER_MARK
-from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import replay
 from scripts.trace_error_rate import Row, judged, outcomes, print_wrong, sentence, table, true_cache, true_tlbs, write_block
 from tests.hierarchies import random_hierarchy

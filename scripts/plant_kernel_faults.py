@@ -32,9 +32,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.benchmarks.test_oclgrind import Outcome, problems
 from tests.faulty import ROOT, tree
 from tests.oclgrind import EVERY, environment
-from tests.test_oclgrind import Outcome, problems
 
 FAULT_LIST = Path(__file__).with_name("kernel_faults.toml")
 REMOVAL_PATTERNS = {"barrier": r"\bbarrier\([^)]*\);?", "fence": r"\b(?:read_|write_)?mem_fence\([^)]*\);?"}

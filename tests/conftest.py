@@ -11,7 +11,7 @@ from functools import partial, wraps
 import pytest
 from hypothesis import settings
 
-from clmembench.cli import session
+from clmembench.cli.running import session
 from clmembench.measure import repeats, runner
 
 # tests start hundreds of processes, each of which would compile the package again, which takes longer than most of them run

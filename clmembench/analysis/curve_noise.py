@@ -22,7 +22,7 @@ On the curves that the inquiry measured on 36 simulated hierarchies (`tests/hier
 chance: plateaus 91 right and 11 capacities wrong, steps 88 and 10. A step also states where a level is left and where most of
 its accesses miss, and bounds a level without a plateau; the inquiry needs both.
 
-`tests/test_curve_noise.py` keeps both halves of that comparison.
+`tests/analysis/test_curve_noise.py` keeps both halves of that comparison.
 """
 
 from __future__ import annotations

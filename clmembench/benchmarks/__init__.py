@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clmembench.benchmarks import external
+from clmembench.benchmarks.plugins import external
 from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Headline, Metric, Prepared, Quantity, Value
 
 MIB = 1 << 20

@@ -12,8 +12,9 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from clmembench import __version__, sanitize
-from clmembench.cli import compare, devices, doctor, exit_codes, history, import_results, new, report, run, show, tune
+from clmembench.cli import devices, exit_codes
 from clmembench.cli.command import Command, Group
+from clmembench.cli.commands import compare, doctor, history, import_results, new, report, run, show, tune
 from clmembench.studies import studies
 
 app = typer.Typer(
@@ -101,7 +102,7 @@ def main() -> None:
             sys.stdout.flush()  # while an error can still be reported
             sys.stdout = sys.stderr  # what other code prints when the interpreter ends is no output either
     except ValueError as error:
-        from clmembench.benchmarks.foreign_code import ExternalError
+        from clmembench.benchmarks.plugins.foreign_code import ExternalError
 
         if not isinstance(error, ExternalError):
             raise

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, session, stored, waiting
+from clmembench.cli import devices, exit_codes, stored, waiting
+from clmembench.cli.running import session
 from clmembench.sanitize import line
 from clmembench.studies import studies
 

@@ -92,7 +92,7 @@ def _load_folders(context: typer.Context, folders: list[Path] | None) -> list[Pa
     """Load the benchmarks of the folders, so that all that follows knows them. Not while a shell completes the line."""
     if folders and not context.resilient_parsing:
         from clmembench.benchmarks import add_folders
-        from clmembench.benchmarks.foreign_code import ExternalError
+        from clmembench.benchmarks.plugins.foreign_code import ExternalError
 
         try:
             add_folders(folders)

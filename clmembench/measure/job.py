@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from clmembench.benchmarks import external
+from clmembench.benchmarks.plugins import external
 from clmembench.model import DeviceInfo, Placement
 from clmembench.plan.budget import Budget
 

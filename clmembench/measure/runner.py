@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from clmembench.benchmarks.foreign_code import ExternalError
+from clmembench.benchmarks.plugins.foreign_code import ExternalError
 from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.repeats import Repeats

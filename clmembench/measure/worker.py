@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from clmembench.benchmarks import add_folders, external, named
-from clmembench.benchmarks.foreign_code import ExternalError, described
+from clmembench.benchmarks import add_folders, named
+from clmembench.benchmarks.plugins import external
+from clmembench.benchmarks.plugins.foreign_code import ExternalError, described
 from clmembench.gates.point import MIN_REPORTED_DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.host.point_sensors import PointSensors, open_sensors

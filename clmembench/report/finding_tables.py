@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from clmembench.model import Finding, Hierarchy
 from clmembench.report.memory_paths import main_levels, other_paths
+from clmembench.report.scorecard_cells import Cell
 from clmembench.report.section import Column, Section, columns
-from clmembench.report.verdict_cells import Cell
 from clmembench.sanitize import line, printable
 from clmembench.units import format_bytes, format_in, format_interval, format_value
 

@@ -13,9 +13,9 @@ from clmembench.analysis.noise import calibrated
 from clmembench.report.device_runs import merged_runs
 from clmembench.report.parts import parts
 from clmembench.report.rows import point_fields
-from clmembench.report.verdict import verdict
-from clmembench.report.verdict_cells import Cell
-from clmembench.report.verdict_pairs import side_of
+from clmembench.report.scorecard.device_pairs import side_of
+from clmembench.report.scorecard.scorecard import verdict
+from clmembench.report.scorecard_cells import Cell
 from clmembench.results import jsonl
 
 if TYPE_CHECKING:

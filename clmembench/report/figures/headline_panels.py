@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.model.direction import score
 from clmembench.report.figures.style import colour, plain, subplots, svg
-from clmembench.report.verdict_cells import Cell, Line, Scorecard
+from clmembench.report.scorecard_cells import Cell, Line, Scorecard
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

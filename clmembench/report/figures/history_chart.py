@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from clmembench.report.figures.style import colour, legend, plain, subplots
-from clmembench.report.history import DeviceHistory, HistoryQuantity
+from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, options, session
+from clmembench.cli import devices, exit_codes, options
 from clmembench.cli.command import Command
+from clmembench.cli.running import session
 from clmembench.studies.ab.live_run import LiveRun, RequestedSide, end
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def live(
     B differs from A by the --b-... options only. Each value becomes faster, slower or same, or stays undecided when --budget is
     spent. The exit code is 5 where a value is slower, 6 where one is undecided, 4 where a side failed.
     """
-    from clmembench.cli.compare import _fraction
+    from clmembench.cli.commands.compare import _fraction
 
     if paths:
         exit_codes.stop(f"--live measures and reads no file: leave out {' '.join(paths)}, or --live", exit_codes.USAGE)

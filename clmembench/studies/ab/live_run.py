@@ -10,8 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clmembench.cli import exit_codes, run_header, session, text_output
-from clmembench.cli.progress import progress
+from clmembench.cli import exit_codes, text_output
+from clmembench.cli.running import run_header, session
+from clmembench.cli.running.progress import progress
 from clmembench.cli.stored import load, sheet_of
 
 if TYPE_CHECKING:

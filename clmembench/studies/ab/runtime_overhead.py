@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, options, run_request, session
+from clmembench.cli import devices, exit_codes, options
 from clmembench.cli.command import Command
+from clmembench.cli.running import run_request, session
 from clmembench.studies.ab import command as live
 from clmembench.studies.ab.live_run import LiveRun, RequestedSide
 

@@ -6,6 +6,6 @@ STUDY = Study(
     name="ab",
     title="Interleaved A/B measurement",
     package=__package__,
-    replaces={"compare": "command:Compare", "run": "runtime_overhead:Run"},
+    replaces={"compare": "command:Compare", "run": "runtime_overhead:RunOfRuntimes"},
     json={"compare-live": JsonOutput(("compare --live",), "json_types:LiveComparisonObject")},
 )

@@ -8,8 +8,8 @@ from clmembench.model import Run
 from clmembench.report.finding_tables import finding_cell, interval_text, property_label, value_text
 from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row
+from clmembench.report.scorecard_cells import Line
 from clmembench.report.section import Column, Section, columns
-from clmembench.report.verdict_cells import Line
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, BankStudy, bank_accesses, study_banks
 from clmembench.units import format_value
 

@@ -25,7 +25,7 @@ from clmembench.model.sharing import SHARING_BENCHMARK
 from clmembench.plan.estimate import Amount, BenchmarkEstimate, RunEstimate
 from clmembench.studies.hierarchy.chase_latency import clock_of, usual
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings, classic_inquiry
-from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
+from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.sharing.cache_sharing import sharing_findings, sharing_notes
 from clmembench.studies.hierarchy.sharing.llc_placement import PlacedHierarchy, place_last_cache
 from clmembench.studies.hierarchy.sharing.sharing_plan import GPU_POINTS

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clmembench.cli import exit_codes, output_file, run_header, session, stored, text_output
+from clmembench.cli import exit_codes, output_file, stored, text_output
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions
+from clmembench.cli.running import run_header, session
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, session, stored, text_output
+from clmembench.cli import options, stored, text_output
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
+from clmembench.cli.running import session
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clmembench.analysis.findings import measured_finding
 from clmembench.model import Finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
-from clmembench.studies.hierarchy.curve.turning import MAX_RELATIVE_DIFFERENCE, number_of_sets
+from clmembench.studies.hierarchy.curve.reversed_laps import MAX_RELATIVE_DIFFERENCE, number_of_sets
 from clmembench.studies.hierarchy.replacement.policy_rates import DRAWN
 
 BOUNDS_METHOD = "the only number of sets, times ways and line, between where misses begin and where nearly all miss"

@@ -9,17 +9,17 @@ from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding, Inquiry
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
-from clmembench.studies.hierarchy.curve.set_count import hides_another_level, number_of_steep_end, suits_bounds
-from clmembench.studies.hierarchy.curve.turning import (
+from clmembench.studies.hierarchy.curve.reversed_laps import (
     MAX_KNOWN_POLICY_DIFFERENCE,
     MAX_RELATIVE_DIFFERENCE,
     Turning,
     number_of_sets,
     turn_round,
 )
+from clmembench.studies.hierarchy.curve.set_count import hides_another_level, number_of_steep_end, suits_bounds
+from clmembench.studies.hierarchy.eviction.bulk_eviction import CrowdLevel, sets_by_crowds
+from clmembench.studies.hierarchy.eviction.candidate_lines import find_dense_sets
 from clmembench.studies.hierarchy.eviction.congruent_lines import count_sets
-from clmembench.studies.hierarchy.eviction.crowd_sets import CrowdLevel, sets_by_crowds
-from clmembench.studies.hierarchy.eviction.dense_pool import find_dense_sets
 from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.studies.hierarchy.eviction.linear_index import LinearIndex, find_linear_index
 from clmembench.studies.hierarchy.eviction.set_units import line_of_sets, sector_of_sets

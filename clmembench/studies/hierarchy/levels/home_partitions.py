@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.model import Array, Inquiry
-from clmembench.studies.hierarchy.levels.residence import (
+from clmembench.studies.hierarchy.levels.lifetime import (
     SIGMAS,
     Looks,
     Residence,

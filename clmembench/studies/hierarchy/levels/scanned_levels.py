@@ -15,7 +15,7 @@ from clmembench.studies.hierarchy.curve.set_count import with_sets_between_bound
 from clmembench.studies.hierarchy.curve.unsettled_levels import numbered
 from clmembench.studies.hierarchy.levels.evicted_level import RECENCY_POLICIES
 from clmembench.studies.hierarchy.levels.home_partitions import FarPartition, measure_far_partition
-from clmembench.studies.hierarchy.levels.residence import Residence, ScannedLevel, measure_residence
+from clmembench.studies.hierarchy.levels.lifetime import Residence, ScannedLevel, measure_residence
 from clmembench.studies.hierarchy.probes.probing import ProbeSession
 
 RESIDENCE_METHOD = "mean number of bytes of a scan after which a line of it is evicted (Little's law)"

@@ -10,7 +10,7 @@ from clmembench.model import CHASE_BENCHMARK, Header
 from clmembench.report.finding_tables import finding_cell
 from clmembench.report.memory_paths import main_levels
 from clmembench.report.parts import LabelledRun
-from clmembench.report.verdict_cells import Cell, Line
+from clmembench.report.scorecard_cells import Cell, Line
 
 NOTE_DRAM = (
     "without address translation and without lines that prefetchers bring, which the end of a sweep (row memory) includes"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
-from clmembench.benchmarks.transfer import DUPLEX, LINK_BANDWIDTH, SEED, pattern
+from clmembench.benchmarks.link.transfer import DUPLEX, LINK_BANDWIDTH, SEED, pattern
 from clmembench.model import Batch, Call, Command, Device, DeviceInfo, Skip, Value, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
 from clmembench.studies.peers.benchmarks.reference_blas import NOTE_HOST_CLOCK, configure_blas

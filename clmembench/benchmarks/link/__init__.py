@@ -1,0 +1,1 @@
+"""Transfers between host and device, and memory that both share."""

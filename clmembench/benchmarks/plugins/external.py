@@ -1,0 +1,263 @@
+"""Benchmarks from outside this package: of folders that the user names, and of installed packages that offer them.
+
+Nothing else is ever imported: neither the current folder, unless it is named, nor what a results file says. Of a folder those
+files are imported that import `benchmark` from clmembench.benchmarks; each as a module of a package that stands for the folder,
+so that `from . import other` works and no file hides a module of that name.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from clmembench.benchmarks.plugins.foreign_code import ExternalError, foreign_code, guarded
+from clmembench.benchmarks.plugins.import_trial import problem_of_import
+from clmembench.model import Benchmark, DeclarationError
+from clmembench.sanitize import read_regular
+
+GROUP = "clmembench.benchmarks"  # the group of entry points: each names a module, or a benchmark in one
+MAX_SOURCE_BYTES = 16 << 20  # of a module
+PACKAGE = "clmembench_path"  # begins the names of the packages that stand for folders
+
+
+MAX_SOURCE_BYTES = 1 << 24
+RESERVED = frozenset({"quick", "all", "everything"})  # suites that are no benchmark's to name
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """What has been loaded in this process."""
+
+    folders: list[Path] = field(default_factory=list)
+    benchmarks: dict[str, Benchmark] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
+    # entry points that are left out, and why, as a trial import found; None: no trial was made
+    left_out: dict[str, str] | None = None
+    needs_trial: bool = True
+    withdrawn: set[str] = field(default_factory=set)
+
+
+_loaded = _Loaded()
+
+
+def add(folders: Iterable[Path | str], known: Callable[[], Mapping[str, Benchmark]]) -> list[str]:
+    """Load the benchmarks of folders, or of single files: their names. A folder that was loaded before is not loaded again.
+    `known` gives those of this package. Raises ExternalError."""
+    names = []
+    for given in folders:
+        path = Path(given).absolute()
+        if path not in _loaded.folders:
+            for benchmark, file in _read(path, len(_loaded.folders)):
+                if _loaded.files.get(benchmark.name) == file:  # the folder and a file of it were named
+                    continue
+                _check_name(benchmark, file, known())
+                _loaded.benchmarks[benchmark.name] = guarded(benchmark, f"--path {file.name}")
+                _loaded.files[benchmark.name] = file
+            _loaded.folders.append(path)
+        names += [name for name, file in _loaded.files.items() if path in (file, file.parent)]
+    return names
+
+
+def folders() -> tuple[str, ...]:
+    """The folders that were loaded, for a worker process to load them too."""
+    return tuple(map(str, _loaded.folders))
+
+
+def of_folders() -> Mapping[str, Benchmark]:
+    """The benchmarks of all folders that were loaded."""
+    return _loaded.benchmarks
+
+
+def files_of(names: Iterable[str]) -> list[Path]:
+    """The files that benchmarks of folders are made of, since they may change: their modules, and all kernels beside them."""
+    modules = {_loaded.files[name] for name in names if name in _loaded.files}
+    kernels = {kernel for module in modules for kernel in module.parent.glob("*.cl")}
+    return sorted(modules | kernels)
+
+
+def trust(left_out: Iterable[str]) -> None:
+    """In a worker process: the process that started it has tried all imports, and found that these entry points fail."""
+    _loaded.left_out, _loaded.needs_trial = dict.fromkeys(left_out, ""), False
+
+
+def left_out() -> tuple[str, ...]:
+    """Entry points that a trial import found to fail, for a worker process to leave them out, too."""
+    return tuple(_loaded.left_out or ())
+
+
+def withdraw(name: str) -> None:
+    """Leave a benchmark out of all that follows."""
+    _loaded.withdrawn.add(name)
+
+
+def withdrawn() -> frozenset[str]:
+    """The benchmarks that are left out."""
+    return frozenset(_loaded.withdrawn)
+
+
+def of_packages(known: Mapping[str, Benchmark]) -> tuple[dict[str, Benchmark], list[str]]:
+    """Benchmarks that installed packages offer, and what was wrong with others: one fault costs no other benchmark."""
+    found: dict[str, Benchmark] = {}
+    problems = []
+    entries = _entries()
+    failing = _failing_entries(entries)
+    for name, entry in entries.items():
+        origin = _origin(entry)
+        if name in failing:
+            problems.append(f"benchmarks of {origin} are left out: {failing[name]}")
+            continue
+        try:
+            with foreign_code(f"benchmarks of {origin} cannot be loaded"):
+                loaded = entry.load()
+                offered = [loaded] if isinstance(loaded, Benchmark) else _defined_in(loaded)
+        except ExternalError as error:
+            problems.append(str(error))
+            continue
+        for benchmark in offered:
+            if benchmark.name in known or benchmark.name in found:
+                problems.append(f"benchmark {benchmark.name} of {origin} is left out: there is one of that name")
+            elif benchmark.suite in RESERVED:
+                problems.append(f"benchmark {benchmark.name} of {origin} is left out: {_reserved(benchmark)}")
+            else:
+                found[benchmark.name] = guarded(benchmark, origin)
+    return found, problems
+
+
+def imports(path: Path | None, names: Iterable[str]) -> Iterator[tuple[str, Callable[[], object]]]:
+    """The imports of a folder or file, or else of the packages' entry points of these names: what each is called, and the
+    import. For a trial."""
+    if path is not None:
+        package = _package_of(path, 0)
+        yield from ((str(file), partial(_import, file, package)) for file in _chosen_files(path))
+    else:
+        entries = _entries()
+        yield from ((name, entries[name].load) for name in names if name in entries)
+
+
+def _entries() -> dict[str, importlib.metadata.EntryPoint]:
+    """The entry points of installed packages, by a name of each."""
+    try:
+        found = importlib.metadata.entry_points(group=GROUP)
+    except Exception:  # damaged metadata of any package on the path, whichever
+        return {}
+    return {f"{entry.name}={entry.value}": entry for entry in sorted(found, key=lambda entry: (entry.name, entry.value))}
+
+
+def _origin(entry: importlib.metadata.EntryPoint) -> str:
+    try:
+        return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+    except Exception:  # a package without a name or a version
+        return entry.value
+
+
+def _failing_entries(names: Iterable[str]) -> Mapping[str, str]:
+    """Entry points whose import would end or stop this process, and why."""
+    if _loaded.left_out is None:
+        _loaded.left_out = {}
+        while rest := [name for name in names if name not in _loaded.left_out]:
+            problem = problem_of_import(None, rest)
+            if problem is None or problem[0] not in rest:
+                break
+            _loaded.left_out[problem[0]] = problem[1]
+    return _loaded.left_out
+
+
+def _read(path: Path, number: int) -> list[tuple[Benchmark, Path]]:
+    """The benchmarks of a folder or file, and the file of each."""
+    if not os.path.exists(path):  # noqa: PTH110 - that of Path raises where a name is too long
+        raise ExternalError(f"--path {path}: there is no such folder: `clmembench new NAME -o DIR` makes a benchmark")
+    chosen = _chosen_files(path)
+    problem = problem_of_import(path, ()) if chosen and _loaded.needs_trial else None
+    if problem is not None:
+        raise ExternalError(f"{problem[0]}: {problem[1]}")
+    package = _package_of(path, number)
+    found = [(benchmark, file) for file in chosen for benchmark in _defined_in(_import(file, package))]
+    if not found:
+        folder = path if path.is_dir() else path.parent
+        raise ExternalError(f"--path {path} has no benchmark: `clmembench new NAME -o {folder}` makes one there")
+    return found
+
+
+def _chosen_files(path: Path) -> list[Path]:
+    """The files of a folder that define benchmarks, or the one that is named."""
+    try:
+        files = sorted(file for file in path.glob("*.py") if file.is_file()) if path.is_dir() else [path]
+        return [file for file in files if _defines_benchmarks(file)]
+    except OSError as error:
+        raise ExternalError(f"--path {path}: cannot read {error.filename or path}: {error.strerror}") from error
+
+
+def _package_of(path: Path, number: int) -> str:
+    """The package that stands for a folder, or for that of a file."""
+    package = ModuleType(f"{PACKAGE}_{number}")
+    package.__path__ = [str(path if path.is_dir() else path.parent)]
+    sys.modules[package.__name__] = package
+    return package.__name__
+
+
+def _defines_benchmarks(file: Path) -> bool:
+    """Whether a file imports what makes benchmarks. Tests and scripts that lie beside are not run."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of a string's escapes are for its author
+            tree = ast.parse(read_regular(file, MAX_SOURCE_BYTES), str(file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise ExternalError(f"{file}{line}: this is no Python: {getattr(error, 'msg', error)}") from error
+    return any(
+        isinstance(node, ast.ImportFrom)
+        and node.module == "clmembench.benchmarks"
+        and any(name.name in ("benchmark", "*") for name in node.names)
+        for node in ast.walk(tree)
+    )
+
+
+def _import(file: Path, package: str) -> ModuleType:
+    name = f"{package}.{file.stem}"
+    if name in sys.modules:  # another file of the folder has imported it
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ExternalError(f"{file} is no Python module: give it a name that ends with .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with foreign_code(f"{file} cannot be imported"):
+            spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _defined_in(module: Any) -> list[Benchmark]:
+    """The benchmarks that a module defines; not those that it imports from another."""
+    if not isinstance(module, ModuleType):
+        raise DeclarationError(f"its entry point names a {type(module).__name__}: name a module, or a benchmark in one")
+    mine = (value for value in list(vars(module).values()) if isinstance(value, Benchmark))
+    return [benchmark for benchmark in mine if getattr(benchmark.prepare, "__module__", None) == module.__name__]
+
+
+def _reserved(benchmark: Benchmark) -> str:
+    return f"its suite cannot be called {benchmark.suite}, which is made of others: name another"
+
+
+def _check_name(benchmark: Benchmark, file: Path, known: Mapping[str, Benchmark]) -> None:
+    name = benchmark.name
+    if benchmark.suite in RESERVED:
+        raise ExternalError(f"{file}: {name}: {_reserved(benchmark)}")
+    if name in known:
+        raise ExternalError(f"{file} defines {name}, which clmembench has: give your benchmark another name")
+    other = _loaded.files.get(name)
+    if other is not None:
+        raise ExternalError(f"{file} defines {name}, and so does {other}: give one of them another name")

@@ -1,0 +1,60 @@
+"""A trial import of foreign benchmarks, in a process of its own: one that crashes, hangs, forks or exits costs no command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from clmembench.host import fresh_interpreter
+
+IMPORT_LIMIT_S = 30.0  # a library that compiles, or comes by a slow network, takes some seconds
+DONE, FORKED = "done", "forked"
+
+
+def problem_of_import(path: Path | None, names: Iterable[str]) -> tuple[str, str] | None:
+    """Which of the files of a folder, or else of the packages' entry points of these names, cannot be imported, and why; None
+    where all can, or raise what can be caught."""
+    asked = json.dumps({"path": None if path is None else str(path), "names": list(names)})
+    try:
+        trial = subprocess.Popen(
+            fresh_interpreter.command("clmembench.benchmarks.plugins.import_trial_process"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=fresh_interpreter.environment(os.environ),
+            start_new_session=True,
+            text=True,
+        )
+    except OSError:  # no process or memory is left: the import itself may still do
+        return None
+    late = False
+    try:
+        said, _ = trial.communicate(asked, IMPORT_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        late = True
+        _kill_group(trial.pid)
+        said, _ = trial.communicate()
+    finally:
+        _kill_group(trial.pid)
+        trial.wait()
+    labels = ["", "", *said.splitlines()]
+    last = labels[-1]
+    if last == DONE or not last:  # it could not even begin
+        return None
+    if last == FORKED:
+        return labels[-2], "it forks a process when it is imported, which would be a second command: fork in its function"
+    if late:
+        return last, f"its import does not end within {IMPORT_LIMIT_S:g} s: do in its function what takes long or waits"
+    code = trial.returncode
+    how = f"dies of {signal.Signals(-code).name}" if code < 0 else f"ends with exit code {code}"
+    return last, f"the process that imports it {how}"
+
+
+def _kill_group(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)

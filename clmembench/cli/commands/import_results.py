@@ -1,0 +1,81 @@
+"""`import`: results of other programs, as values marked with their source that a report shows beside ours."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from clmembench.cli import exit_codes, options, output_file, text_output
+from clmembench.sanitize import line
+
+if TYPE_CHECKING:
+    from clmembench.results.imported import ImportedRun
+
+
+def import_results(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Result file of another program.")],
+    program: Annotated[
+        Literal["babelstream", "clpeak", "nvbandwidth", "mt4g"],
+        typer.Option(
+            "--as", help="Program that wrote it: BabelStream's --csv, nvbandwidth's text or JSON, JSON of the others."
+        ),
+    ],
+    label: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the device, where the file does not have it or has another.")
+    ] = "",
+    output: Annotated[Path | None, options.output_option("Import file to write, for `report`.")] = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
+) -> None:
+    """Import results of BabelStream, clpeak, nvbandwidth or MT4G.
+
+    Their values are summaries: they keep the name of their program, have no samples and no interval, and take no part in ranks.
+    The table says which of them mean the same as a benchmark of ours.
+    """
+    from clmembench.report import render
+    from clmembench.report.imported import import_table
+
+    if output is not None:
+        output = output_file.in_folder(output, f"{path.stem}.import.jsonl")
+        output_file.check(output, overwrite, name="other.import.jsonl")
+        output_file.check_not_input(output, [path])
+        output_file.check_writable(output)
+    runs = _read(path, program, label)
+    if as_json:
+        print(render.json_text(import_table.import_objects(runs)))
+    else:
+        text_output.print_document(import_table.import_document(runs))
+    if output is not None:
+        from clmembench.results import imported
+
+        output_file.write(output, imported.as_lines(runs), overwrite)
+        print(line(f"wrote {output}; show it: clmembench report RUN {output} -o report.html"), file=sys.stderr)
+
+
+def _read(path: Path, program: str, label: str) -> list[ImportedRun]:
+    """The runs of the file, with its name and hash. Ends the command where it is not of that program, or names no device."""
+    import hashlib
+
+    from clmembench.results import imported, line_limits
+    from clmembench.results.importers import READERS, cells
+    from clmembench.sanitize import input_problem, read_input
+
+    try:
+        content = read_input(path, line_limits.MAX_LINE_BYTES)
+        runs = [imported.checked(run) for run in READERS[program](cells.decoded(content))]
+    except imported.ImportFault as error:
+        exit_codes.stop(f"{path} is not imported as {program}: {error}", exit_codes.USAGE)
+    except (OSError, ValueError) as error:
+        why = input_problem(error) if isinstance(error, OSError) else error
+        exit_codes.stop(f"cannot read {path}: {why}", exit_codes.USAGE)
+    if label and len({run.device for run in runs}) > 1:
+        names = ", ".join(dict.fromkeys(run.device for run in runs))
+        exit_codes.stop(f"--label names one device, and {path} has several: {names}", exit_codes.USAGE)
+    if not label and not all(run.device for run in runs):
+        exit_codes.stop(f"{path} does not name its device: say --label NAME", exit_codes.USAGE)
+    digest = hashlib.sha256(content).hexdigest()
+    return [replace(run, device=label or run.device, file=path.name, sha256=digest) for run in runs]

@@ -1,0 +1,138 @@
+"""`run`: measure a device or several, write every record, and print a summary."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from clmembench.cli import devices, exit_codes, measure_or_read, options, text_output, waiting
+from clmembench.cli.running import interrupted_run, run_names, run_options, run_preview, run_request, session, several_devices
+from clmembench.cli.running.several_devices import Target
+from clmembench.sanitize import line
+
+
+class Settings(NamedTuple):
+    """How a run is measured and shown, the same for every device."""
+
+    overwrite: bool
+    names: run_names.RunNames
+    waits: waiting.Waits
+    as_json: bool
+    wide: bool
+    strict: bool
+
+
+def run(
+    context: typer.Context,
+    device: run_options.Device = None,
+    runtime: run_options.Runtime = None,
+    suite: run_options.Suite = None,
+    bench: options.Bench = None,
+    axis: options.Axis = None,
+    matrix: run_options.Matrix = None,
+    budget: options.Budget = None,
+    timeout: options.Timeout = None,
+    benchmark_timeout: run_options.BenchmarkTimeout = None,
+    processes: run_options.Processes = None,
+    seed: options.Seed = None,
+    reference: run_options.Reference = False,
+    size: run_options.ArraySize = None,
+    output: options.ResultsFile = None,
+    overwrite: options.Overwrite = False,
+    resume: run_options.Resume = None,
+    label: run_options.Label = None,
+    tag: run_options.Tag = None,
+    wait: options.Wait = None,
+    wait_quiet: options.WaitQuiet = None,
+    stored: run_options.Tuning = None,
+    no_tuning: run_options.NoTuning = False,
+    strict: run_options.Strict = False,
+    no_isolate: run_options.NoIsolate = False,
+    wide: options.Wide = False,
+    as_json: options.Json = False,
+    dry_run: run_options.DryRun = False,
+    path: options.OwnBenchmarks = None,
+    energy: options.Energy = False,
+) -> None:
+    """Measure a device, write every record, and print a summary.
+
+    Records are written as they are measured. Points left when a time limit is reached are skipped, and --resume measures them.
+    -d all, gpu or cpu measures one device after the other, with a file for each; -o is a folder then. Suite everything is all
+    benchmarks with this host's libraries, and the memory hierarchy. --json prints the values as `show --json` does.
+    """
+    options.warn_of_packages()
+    bench = bench or (None if suite else options.benchmarks_of_folders(path))
+    if runtime is not None and resume is None:
+        device = devices.of_runtime(runtime, device)
+    asked = run_request.Request(
+        suite, bench or (), axis or (), matrix or (), processes, seed, reference, size, stored, no_tuning, no_isolate,
+        budget, timeout, benchmark_timeout, energy,
+    )  # fmt: skip
+    if resume is not None:
+        interrupted_run.refuse_options(context)
+        wanted = [_resumed(asked, resume)]
+    else:
+        planned = several_devices.plan(asked, several_devices.select(devices.listed(device), device or "0"))
+        wanted = several_devices.targets(planned, output, overwrite)
+    with run_request.usage_errors():
+        settings = Settings(overwrite, run_names.parse(label, tag), waiting.parse(wait, wait_quiet), as_json, wide, strict)
+    if dry_run:
+        for target in wanted:
+            run_preview.print_plan(target.planned, target.output)
+    elif len(wanted) == 1:
+        _run_one(wanted[0], settings)
+    elif as_json:
+        exit_codes.stop(f"--json is of one run, and these are {len(wanted)} devices: use show --json", exit_codes.USAGE)
+    else:
+        several_devices.run_each(wanted, partial(_run_one, settings=settings))
+
+
+def _resumed(asked: run_request.Request, path: Path) -> Target:
+    """The rest of the interrupted run in a file."""
+    info, selection, earlier = interrupted_run.read(path)
+    with run_request.usage_errors():
+        return Target(asked.resume(info, selection, earlier), path)
+
+
+def _run_one(target: Target, settings: Settings) -> Path:
+    """Measure one device and print its results: the results file. Ends the command as `session.end` does, and with
+    INCONCLUSIVE under --strict where a value is suspect."""
+    planned = target.planned
+    written = session.measure_to_file(
+        planned.info,
+        planned.selection,
+        planned.cards(),
+        planned.records,
+        target.output,
+        settings.overwrite,
+        planned.earlier,
+        names=settings.names,
+        estimate=planned.estimate,
+        waits=settings.waits,
+    )
+    suspect = _print_results(written.path, settings)
+    session.end(written, f"{written.path} holds every record up to here; resume with clmembench run --resume {written.path}")
+    if settings.strict and suspect:
+        exit_codes.stop(f"{suspect} of the values above are suspect", exit_codes.INCONCLUSIVE)
+    return written.path
+
+
+def _print_results(path: Path, settings: Settings) -> int:
+    """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
+    from clmembench.report import render, rows, terminal
+    from clmembench.report.sections import roofline_tables
+
+    stored = session.read_back(path)
+    sheet = rows.sheet_of(stored)
+    stored, table = rows.judged_rows(stored, sheet)
+    if settings.as_json:
+        print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
+    else:
+        text_output.print_document(terminal.summary_document(stored, table, sheet), settings.wide)
+        measure_or_read.show_with_run(stored)
+        name = line(str(path))
+        print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
+    return sum(row.status == "suspect" for row in table)

@@ -1,0 +1,113 @@
+"""`show`: a stored run as a summary, a table, or data."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clmembench.cli import exit_codes, extras, filters, measure_or_read, options, output_file, stored, text_output
+from clmembench.sanitize import line
+from clmembench.units import count
+
+if TYPE_CHECKING:
+    from clmembench.analysis.point_filter import PointFilter
+    from clmembench.model import Run
+    from clmembench.report.rows import Row
+    from clmembench.specs.sheets import SpecSheet
+
+
+def show(
+    path: Annotated[Path, typer.Argument(metavar="RUN", help="Results file.")],
+    bench: options.Bench = None,
+    suite: options.ShownSuite = None,
+    axis: options.Axis = None,
+    status: options.Status = None,
+    device: options.AnyDevice = None,
+    as_json: options.Json = False,
+    as_csv: options.Csv = False,
+    as_md: options.Markdown = False,
+    as_latex: options.Latex = False,
+    parquet: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a table for pandas, Polars or R, as clmembench.read gives it; needs pyarrow."),
+    ] = None,
+    wide: options.Wide = False,
+    overwrite: options.Overwrite = False,
+    strict: options.StrictReading = False,
+    energy: options.ShowEnergy = False,
+) -> None:
+    """Show the summary of a stored run, or every value as a table.
+
+    Without an option it prints the summary that `run` ends with, and the memory hierarchy where it was measured. JSON, CSV,
+    Markdown, LaTeX and Parquet have one object or line for each point and metric; so has the text with -a or --status. Filters
+    change no value.
+    """
+    from clmembench.cli.commands.energy import print_energy
+
+    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
+    wanted = filters.parse(bench, suite, axis, status)
+    if parquet is not None:
+        if form != "text":
+            exit_codes.stop(f"choose one of --parquet and {options.FORMAT_FLAGS[form]}", exit_codes.USAGE)
+        _write_parquet(parquet, path, strict, overwrite, wanted)
+        return
+    run = stored.load(path, strict)
+    filters.of_device([path], device, [run])
+    sheet = stored.sheet_of(run)
+    if energy and form != "json":
+        print_energy(run, sheet, form, wanted, wide)
+        return
+    _print(run, sheet, form, wanted, wide)
+
+
+def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
+    """Print the wanted values of a run, judged and derived as those of the whole run."""
+    from clmembench.report import render, rows
+    from clmembench.report.section import table
+    from clmembench.report.sections import roofline_tables
+
+    run, whole = rows.judged_rows(run, sheet)
+    part, values = filters.chosen_rows(run, whole, wanted)
+    if form == "json":
+        kept = set(map(id, values))
+        objects = rows.point_objects(whole, roofline_tables.by_point(run, whole, sheet))
+        print(render.json_text([one for one, row in zip(objects, whole, strict=True) if id(row) in kept]))
+    elif form == "csv":
+        print(render.csv_text(rows.point_fields(values)), end="")
+    elif form == "md":
+        print(render.markdown(table(rows.point_table(values))))
+    elif form == "latex":
+        print(render.latex(table(rows.point_table(values))))
+    else:
+        _print_text(part, values, sheet, wanted, wide)
+
+
+def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: PointFilter, wide: bool) -> None:
+    """Print a summary, or a line for each value where points were chosen: what is inferred from a curve needs all of it."""
+    from clmembench.report import terminal
+
+    if wanted.axes or wanted.statuses:
+        text_output.print_document(terminal.points_document(run, values, sheet), wide)
+        return
+    text_output.print_document(terminal.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
+    measure_or_read.show_with_run(run)
+
+
+def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, wanted: PointFilter) -> None:
+    """Write the wanted values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
+    from clmembench.report import frames
+
+    output = output_file.in_folder(output, "run.parquet")
+    output_file.check(output, overwrite, "--parquet", "run.parquet")
+    output_file.check_not_input(output, [path], "--parquet")
+    output_file.check_writable(output, "--parquet")
+    extras.require("pyarrow", "data", "show --parquet")
+    run = stored.load(path, strict)
+    stored.sheet_of(run)  # ends the command where a spec sheet is damaged
+    (run,) = filters.chosen_runs([run], wanted)
+    frame = frames.run_frame(run)
+    output_file.write(output, frames.parquet(frame), overwrite, "--parquet")
+    print(line(f"wrote {output}: {count(len(frame), 'row')}"), file=sys.stderr)

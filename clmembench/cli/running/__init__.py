@@ -1,0 +1,1 @@
+"""What a command that measures needs, from its options to its progress."""

@@ -1,0 +1,88 @@
+"""The header of a results file: what is measured, on which device and host, with which tool and which files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clmembench import __version__
+from clmembench.cli import exit_codes
+from clmembench.cli.running.run_names import RunNames
+
+if TYPE_CHECKING:
+    from clmembench.model import BenchmarkInfo, DeviceInfo, Header, Value
+    from clmembench.plan.selection import Selection
+
+
+def header(
+    info: DeviceInfo,
+    selection: Selection,
+    cards: Mapping[str, BenchmarkInfo],
+    names: RunNames = RunNames(),  # noqa: B008 - immutable
+) -> Header:
+    """The header of a results file: what is measured, on which device and host, with which tool."""
+    from ulid import ULID
+
+    from clmembench.host import environment, sensors
+    from clmembench.model import Header
+    from clmembench.results import content_hash, jsonl
+
+    return Header(
+        schema=jsonl.SCHEMA,
+        tool_version=__version__,
+        run_id=str(ULID()),
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        argv=tuple(sys.argv[1:]),
+        suite=selection.suite,
+        seed=selection.seed,
+        runtime=info.runtime,
+        device=info,
+        features=tuple(sorted(info.features)),
+        host=environment.host(),
+        benchmarks=cards,
+        packages=environment.packages(),
+        environment=environment.variables(),
+        sensors=sensors.read(info),
+        axes=selection.axes,
+        processes=selection.processes,
+        isolated=selection.isolated,
+        budget_s=selection.budget_s,
+        timeout_s=selection.timeout_s,
+        benchmark_s=selection.benchmark_s,
+        tuning=selection.tuning,
+        source_revision=content_hash.hash_sources(),
+        inputs={**_inputs(selection.axes), **_own_files(cards)},
+        label=names.label,
+        tags=names.tags,
+    )
+
+
+def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    """Hashes of the files among the values of axes, by name, since a file of that name may change. Ends the command where one
+    cannot be read."""
+    from clmembench.benchmarks.spmv import matrix_market
+    from clmembench.results import content_hash
+
+    try:
+        files = [
+            value for values in axes.values() for value in values if isinstance(value, str) and matrix_market.is_file(value)
+        ]
+        return {name: content_hash.hash_file(Path(name)) for name in files}
+    except ValueError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    except OSError as error:
+        exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)
+
+
+def _own_files(names: Iterable[str]) -> Mapping[str, str]:
+    """Hashes of the files of benchmarks that the user wrote, by name, since they may change."""
+    from clmembench.benchmarks.plugins import external
+    from clmembench.results import content_hash
+
+    try:
+        return {f"{path.parent.name}/{path.name}": content_hash.hash_file(path) for path in external.files_of(names)}
+    except OSError as error:
+        exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)

@@ -1,0 +1,1 @@
+"""Values that were not measured here: published and imported results."""

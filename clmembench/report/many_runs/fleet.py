@@ -1,0 +1,214 @@
+"""Many runs in one report: the runs of each device, how their values are spread, and which runs stand apart."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from clmembench.model import DeviceInfo
+from clmembench.model.device_identity import device_groups
+from clmembench.report.many_runs.digests import Digest, Key
+from clmembench.report.section import Column, Section
+from clmembench.sanitize import printable
+from clmembench.units import count, format_in, format_value
+
+MAX_RUNS_WITH_COLUMNS = 12  # runs: so many still have a column each, and plots of their own
+MAX_REPEATED_RUNS = 5  # runs of one benchmark on one device, from which on their spread says more than the latest
+MAX_SHOWN_RUNS = 9  # runs that speak for all in figures and summaries
+MIN_RUNS_FOR_PERCENTILES = 20  # runs from which on the ends of a spread are its 5th and 95th percentile
+MIN_RUNS_FOR_OUTLIERS, MIN_OUTLIER_DISTANCE, MIN_OUTLIER_DEVIATIONS = (
+    5,
+    0.10,
+    5.0,
+)  # runs that tell what is usual; by how much, and how many deviations, one is off
+MAX_LISTED_OUTLIERS = 50  # runs that stand apart
+SIGMA_PER_MAD = 1.4826  # times the median absolute deviation, of normal numbers
+
+GROUP_COLUMNS = tuple(
+    Column(name, is_number=name in ("runs", "compute units"))
+    for name in ("device", "runs", "platform and driver", "compute units", "host CPUs", "from, to", "suites", "clmembench")
+)
+APART_COLUMNS = tuple(Column(name, is_number=name == "points") for name in ("run", "file", "device", "points", "the farthest"))
+
+
+@dataclass(slots=True)
+class DeviceGroup:
+    """The runs of one device; `values` has for each point the good medians, each with the number of its run."""
+
+    label: str
+    runs: list[Digest] = field(default_factory=list)
+    values: dict[Key, list[tuple[int, float]]] = field(default_factory=dict)
+    units: dict[Key, str] = field(default_factory=dict)
+    bad: dict[Key, Counter[str]] = field(default_factory=dict)
+
+    def add(self, digest: Digest) -> None:
+        """One run more."""
+        for key, unit, status, median in digest.values:
+            if status == "ok" and median is not None:
+                self.values.setdefault(key, []).append((len(self.runs), median))
+                self.units[key] = unit
+            else:
+                self.bad.setdefault(key, Counter())[status] += 1
+        self.runs.append(replace(digest, values=()))
+
+    def take(self, other: DeviceGroup) -> None:
+        """All runs of another group behind the own ones."""
+        for key, values in other.values.items():
+            self.values.setdefault(key, []).extend((len(self.runs) + number, value) for number, value in values)
+        for key, bad in other.bad.items():
+            self.bad.setdefault(key, Counter()).update(bad)
+        self.units |= other.units
+        self.runs += other.runs
+
+
+@dataclass(frozen=True, slots=True)
+class OutlierRuns:
+    """The runs that stand apart, and how many more there are than the table has."""
+
+    table: Section
+    more: int
+
+
+def grouped(found: Iterable[Digest]) -> list[DeviceGroup]:
+    """Runs by model of device and driver, the device with most runs first."""
+    claimed: dict[DeviceInfo, DeviceGroup] = {}
+    known: dict[Key, Key] = {}
+    for one in found:
+        values = tuple((known.setdefault(v[0], v[0]), *v[1:]) for v in one.values)  # what runs share is kept once
+        claimed.setdefault(one.device, DeviceGroup(one.label)).add(replace(one, values=values))
+    groups: dict[tuple[int, str], DeviceGroup] = {}
+    for number, (info, group) in zip(device_groups(list(claimed)), claimed.items(), strict=True):
+        groups.setdefault((number, info.driver), DeviceGroup(group.label)).take(group)
+    ordered = sorted(groups.values(), key=lambda group: -len(group.runs))
+    names = Counter(group.label for group in ordered)
+    for group in ordered:
+        if names[group.label] > 1:
+            device = group.runs[0].device
+            group.label += f" ({printable(device.driver)}, {count(device.compute_units, 'compute unit')})"
+    return ordered
+
+
+def is_fleet(groups: Sequence[DeviceGroup]) -> bool:
+    """Whether spreads over runs are what to show: over 12 devices, or a device on which a benchmark was measured over five
+    times. Else runs complete each other, each with other benchmarks."""
+    if len(groups) > MAX_RUNS_WITH_COLUMNS:
+        return True
+    return any(
+        max(Counter(name for run in group.runs for name in run.versions).values(), default=0) > MAX_REPEATED_RUNS
+        for group in groups
+    )
+
+
+def representative_runs(groups: Sequence[DeviceGroup]) -> list[Path]:
+    """The runs that speak for all in figures: of each group the latest, and then the latest that has a benchmark which those do
+    not have; groups in turn, SHOWN at most."""
+    turns = [_covering(group) for group in groups]
+    in_turn = chain.from_iterable(zip(*(turn + [None] * (MAX_SHOWN_RUNS - len(turn)) for turn in turns), strict=True))
+    return [Path(one.path) for one in in_turn if one is not None][:MAX_SHOWN_RUNS]
+
+
+def _covering(group: DeviceGroup) -> list[Digest | None]:
+    seen: set[str] = set()
+    found: list[Digest | None] = []
+    for one in sorted(group.runs, key=lambda run: (run.started, run.run_id), reverse=True):
+        if not one.versions.keys() <= seen and len(found) < MAX_SHOWN_RUNS:
+            found.append(one)
+            seen |= one.versions.keys()
+    return found
+
+
+def versions(groups: Sequence[DeviceGroup]) -> dict[str, list[int]]:
+    """The versions of each benchmark that runs used."""
+    found: dict[str, set[int]] = {}
+    for group in groups:
+        for run in group.runs:
+            for name, version in run.versions.items():
+                found.setdefault(name, set()).add(version)
+    return {name: sorted(versions) for name, versions in found.items()}
+
+
+def group_table(groups: Sequence[DeviceGroup]) -> Section:
+    """One line for each device: its runs, its driver and host, and what measured it."""
+    return Section("", GROUP_COLUMNS, tuple(map(_about, groups)))
+
+
+def _about(group: DeviceGroup) -> tuple[str, ...]:
+    device, runs = group.runs[0].device, group.runs
+    started = sorted(run.started for run in runs)
+    return (
+        group.label,
+        str(len(runs)),
+        printable(f"{device.platform} {device.driver}"),
+        str(device.compute_units),
+        printable(", ".join(sorted({run.host_cpu for run in runs}))),
+        f"{started[0][:10]} to {started[-1][:10]}",
+        printable(", ".join(sorted({run.suite for run in runs}))),
+        printable(", ".join(sorted({run.tool_version for run in runs}))),
+    )
+
+
+def points(groups: Sequence[DeviceGroup], benchmark: str) -> list[dict[str, Any]]:
+    """One line for each point and metric of a benchmark, one cell a group: the median run, and where most runs lie."""
+    keys = dict.fromkeys(key for group in groups for key in (*group.values, *group.bad) if key[0] == benchmark)
+    return [{"params": key[1], "metric": key[2], "cells": [_cell(group, key) for group in groups]} for key in keys]
+
+
+def _cell(group: DeviceGroup, key: Key) -> dict[str, Any]:
+    good, bad = group.values.get(key, []), group.bad.get(key, Counter())
+    left = ", ".join(f"{count} {status}" for status, count in sorted(bad.items()))
+    if not good:
+        return {"text": left, "note": "", "more": "", "bad": any(status != "skipped" for status in bad)}
+    values, unit = sorted(value for _, value in good), group.units[key]
+    least, most = (min if end else max for end in (True, False))
+    ends = [group.runs[end(good, key=lambda pair: pair[1])[0]].run_id for end in (least, most)]
+    low, high = spread(values)
+    text = format_in(statistics.median(values), unit, 4)
+    if len(values) > 1:
+        text += f" ({format_value(low, 4)} to {format_value(high, 4)} in {len(values)})"
+    more = printable(f"least: run {ends[0]}, most: run {ends[1]}")
+    return {"text": text + (f", {left}" if left else ""), "note": "", "more": more, "bad": False}
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Where most of these values lie, which are in order: their range, or the 5th and 95th percentile where they are many."""
+    cut = round(0.05 * (len(values) - 1)) if len(values) >= MIN_RUNS_FOR_PERCENTILES else 0
+    return values[cut], values[-1 - cut]
+
+
+def outlier_runs(groups: Sequence[DeviceGroup]) -> OutlierRuns:
+    """Runs with a value that is off what is usual for their device by over a tenth and five deviations, those with most such
+    points first, LISTED of them; and how many more there are."""
+    found = [line for group in groups for line in _apart_in(group)]
+    found.sort(key=lambda entry: entry[:2], reverse=True)
+    return OutlierRuns(
+        Section("", APART_COLUMNS, tuple(row for _, _, row in found[:MAX_LISTED_OUTLIERS])),
+        max(0, len(found) - MAX_LISTED_OUTLIERS),
+    )
+
+
+def _apart_in(group: DeviceGroup) -> list[tuple[int, float, tuple[str, ...]]]:
+    """For each run of a device that stands apart: its number of such points, the largest distance, and its row."""
+    off: dict[int, list[tuple[float, Key, float, float]]] = {}
+    for key, good in group.values.items():
+        logs = {number: math.log(value) for number, value in good if value > 0}
+        if len(logs) < MIN_RUNS_FOR_OUTLIERS:
+            continue
+        middle = statistics.median(logs.values())
+        spread = SIGMA_PER_MAD * statistics.median(abs(v - middle) for v in logs.values())
+        for number, value in logs.items():
+            if abs(value - middle) > max(MIN_OUTLIER_DEVIATIONS * spread, math.log1p(MIN_OUTLIER_DISTANCE)):
+                off.setdefault(number, []).append((abs(value - middle), key, math.exp(value), math.exp(middle)))
+    found = []
+    for number, points_off in off.items():
+        far, key, value, usual = max(points_off)
+        unit, run = group.units[key], group.runs[number]
+        farthest = f"{key[0]} {key[1]} {key[2]}: {format_in(value, unit)}, usual {format_in(usual, unit)}"
+        row = (run.run_id, run.path, group.label, f"{len(points_off)} of {run.count}", farthest)
+        found.append((len(points_off), far, tuple(map(printable, row))))
+    return found

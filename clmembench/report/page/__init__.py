@@ -1,0 +1,1 @@
+"""Pages: a report as one HTML file, Markdown or LaTeX."""

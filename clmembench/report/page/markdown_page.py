@@ -1,0 +1,67 @@
+"""One report over any number of runs and devices as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clmembench.model import Run
+from clmembench.report import render, terminal
+from clmembench.report.imported.published import published, published_table
+from clmembench.report.many_runs import fleet
+from clmembench.report.parts import Findings, LabelledRun, parts
+from clmembench.report.rows import point_table
+from clmembench.report.scorecard.scorecard import verdict, verdict_section
+from clmembench.report.scorecard.sentences import sentences
+from clmembench.report.section import Column, Section, table
+from clmembench.sanitize import markdown
+from clmembench.specs.sheets import SpecSheet
+from clmembench.studies import studies
+from clmembench.units import count
+
+
+def render_markdown(
+    runs: Sequence[Run],
+    others: Sequence[SpecSheet] = (),
+    findings: Sequence[Findings] = (),
+    groups: Sequence[fleet.DeviceGroup] = (),
+    labels: Sequence[str] = (),
+    baseline: str = "",
+) -> str:
+    """The verdict where there are several devices; the spreads of a fleet, where `groups` has one; the summaries of all runs,
+    each followed by what the studies found in it, by `findings`, and all its points; and what was published of
+    other devices. Raises UnknownDevice where none has the label of the `baseline`."""
+    all_parts = parts(runs, labels, findings)
+    compared = verdict(all_parts, baseline, others)
+    told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts, others))
+    several = len(compared.labels) > 1 and compared.lines
+    first = [f"{render.markdown(table(verdict_section(compared)))}\n{told}\n"] if several else []
+    first += [render_fleet_markdown(groups)] if groups else []
+    measured = first + [_measured(part) for part in all_parts]
+    elsewhere = [
+        f"## {markdown(device.heading)}\n\n{render.markdown(table(published_table(device)))}\n" for device in published(others)
+    ]
+    return "\n".join(measured + elsewhere)
+
+
+def _measured(part: LabelledRun) -> str:
+    summary = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
+    own = [study.load(study.markdown)(part) for study in studies() if study.markdown and study.name in part.findings]
+    found = "".join(f"{one}\n" for one in own)
+    points = render.markdown(table(point_table(part.rows)))
+    return f"{summary}\n{found}### All points\n\n{points}\n"
+
+
+def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
+    """A report over many runs: their devices, the runs that stand apart, and of each device every point's spread over its
+    runs."""
+    runs = sum(len(group.runs) for group in groups)
+    lines = [f"## {count(runs, 'run')}", "", render.markdown(table(fleet.group_table(groups)))]
+    apart = fleet.outlier_runs(groups)
+    if apart.table.rows:
+        more = [f"And {apart.more} more.", ""] if apart.more else []
+        lines += ["", "### Outlier runs", "", render.markdown(table(apart.table)), "", *more]
+    columns = (Column("parameters"), Column("metric"), *(Column(group.label, is_number=True) for group in groups))
+    for name in fleet.versions(groups):
+        rows = [(row["params"], row["metric"], *(c["text"] for c in row["cells"])) for row in fleet.points(groups, name)]
+        lines += ["", f"### {markdown(name)}", "", render.markdown(table(Section("", columns, tuple(rows))))]
+    return "\n".join([*lines, ""])

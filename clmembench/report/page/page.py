@@ -1,0 +1,248 @@
+"""One report over any number of runs and devices: a self-contained HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clmembench import __version__
+from clmembench.gates.whole import MEMORY_PEAK
+from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
+from clmembench.report import render
+from clmembench.report.figures import device_rows, roofline_page
+from clmembench.report.figures.aspects import aspects
+from clmembench.report.figures.conditions_chart import conditions_chart
+from clmembench.report.imported.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
+from clmembench.report.imported.published_points import published_marks
+from clmembench.report.many_runs import fleet
+from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
+from clmembench.report.page import study_figures
+from clmembench.report.page.embedded_svg import embedded
+from clmembench.report.page.page_contents import ASPECTS, SUITES, anchors, contents
+from clmembench.report.page.page_points import point_values
+from clmembench.report.page.page_verdict import verdict_values
+from clmembench.report.parts import Findings, LabelledRun, parts
+from clmembench.report.run_warnings import warnings
+from clmembench.report.scorecard.scorecard import verdict
+from clmembench.report.scorecard.sentences import sentences as verdict_sentences
+from clmembench.report.sections import energy_tables, peer_values
+from clmembench.report.summary import sections
+from clmembench.sanitize import printable
+from clmembench.specs.sheets import SpecSheet
+from clmembench.studies import studies
+from clmembench.units import count, format_bytes
+
+MAX_TITLE_DEVICES = 3  # devices that a title names; of more it says how many
+MAX_OPEN_ROWS = 40  # rows of the tables of a benchmark without a figure that are not folded
+IN_TABLES = "all values are in its tables"
+
+
+def render_html(
+    runs: Sequence[Run],
+    others: Sequence[SpecSheet] = (),
+    findings: Sequence[Findings] = (),
+    groups: Sequence[fleet.DeviceGroup] = (),
+    labels: Sequence[str] = (),
+    baseline: str = "",
+) -> str:
+    """One page with inline SVG, one script of our own and no external address; all text from files is escaped. `findings`
+    are what the studies found in each run. With `groups` the report is of all their runs:
+    `runs` are those that speak for them in figures and summaries, and the tables of points have a column a group. `labels` are
+    the devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. Raises UnknownDevice where
+    none has that label."""
+    all_parts, beside = parts(runs, labels, findings), published(others)
+    compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, baseline, others)
+    names = [group.label for group in groups] or [part.label for part in all_parts]
+    several = len(compared.labels) > 1 and bool(compared.lines)
+    benchmarks = _benchmarks(all_parts, beside, groups)
+    values: dict[str, Any] = {
+        "version": __version__,
+        "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
+        "runs": sum(len(group.runs) for group in groups) or sum(part.run.header.run_id.count(", ") + 1 for part in all_parts),
+        "unverified": _unverified(all_parts),
+        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts, others)) if several else None,
+        "plots": _plots(all_parts, others),
+        "studies": _studies(all_parts),
+        "peers": [table for part in all_parts if (table := _peers(part)) is not None],
+        "roofline": _roofline(all_parts),
+        "suites": _by_suite(benchmarks),
+        "facts": {"labels": [part.label for part in all_parts], "rows": _facts(all_parts)},
+        "devices": [_device(number, part) for number, part in enumerate(all_parts, 1)],
+        "points": [benchmark for benchmark in benchmarks if benchmark["points"]["rows"]],
+        "published": beside,
+        "fleet": _fleet_values(groups) if groups else None,
+        "style": render.asset("page.css"),
+        "script": render.asset("page.js"),
+        "script_hash": render.asset_hash("page.js"),
+    }
+    values["aspects"] = any(values[name] for name in (*ASPECTS, "studies", "suites"))
+    return render.html("report.html.j2", {**values, "contents": contents(values)})
+
+
+def _unverified(all_parts: Sequence[LabelledRun]) -> list[str]:
+    """Benchmarks with results that nothing checked."""
+    values = [row.value for part in all_parts for row in part.rows]
+    return sorted({v.benchmark for v in values if v.median is not None and not v.checked})
+
+
+def _fleet_values(groups: Sequence[fleet.DeviceGroup]) -> dict[str, Any]:
+    return {
+        "runs": sum(len(group.runs) for group in groups),
+        "devices": fleet.group_table(groups),
+        "apart": fleet.outlier_runs(groups),
+        "shown": fleet.MAX_SHOWN_RUNS,
+    }
+
+
+def _plots(all_parts: Sequence[LabelledRun], others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
+    """Figures of all devices in one plot, by what they show."""
+    return [
+        {
+            "name": aspect.name,
+            "not_drawn": aspect.not_drawn,
+            "figures": [
+                {"svg": embedded(one.svg, one.alt)[0], "caption": one.caption, "left_out": one.left_out}
+                for one in aspect.figures
+            ],
+        }
+        for aspect in aspects(all_parts, published_marks(others))
+    ]
+
+
+def _studies(all_parts: Sequence[LabelledRun]) -> list[dict[str, str]]:
+    """What the studies say of all devices together: the anchor, title and HTML of each that says anything."""
+    made = [(study, study.load(study.page)(all_parts)) for study in studies() if study.page]
+    return [{"id": study.name, "title": study.page_title, "html": html} for study, html in made if html]
+
+
+def _peers(part: LabelledRun) -> dict[str, Any] | None:
+    """Our values and those of the host's peers; None where a run has none."""
+    found = peer_values.section(part.run, part.rows)
+    return None if found is None else {"label": part.label, "table": found}
+
+
+def _roofline(all_parts: Sequence[LabelledRun]) -> dict[str, Any] | None:
+    made = roofline_page.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts])
+    if not made["devices"]:
+        return None
+    return {**made, "figures": embedded(made["svg"], f"Measured kernels under the roofs of each device; {IN_TABLES}")}
+
+
+def _device(number: int, part: LabelledRun) -> dict[str, Any]:
+    """A device's warnings, what its sensors said, and what the studies found."""
+    values: dict[str, Any] = {"id": f"device-{number}", "label": part.label}
+    values["warnings"] = [printable(warning) for warning in warnings(part.run, part.rows, part.sheet)]
+    values["conditions"] = embedded(
+        conditions_chart(energy_tables.conditions(part.run)),
+        f"Power, clock and temperature of {part.label} over the run's time",
+    )
+    values["energy"] = energy_tables.section(part.run, part.rows)
+    own = [study for study in studies() if study.device_page and study.name in part.findings]
+    values["studies"] = [study.load(study.device_page)(values["id"], part) for study in own]
+    return values
+
+
+def _by_suite(benchmarks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Benchmarks by their suite, in order of first appearance."""
+    suites: dict[str, list[dict[str, Any]]] = {}
+    for benchmark in benchmarks:
+        suites.setdefault(benchmark["suite"], []).append(benchmark)
+    return [{"title": SUITES.get(name, name), "parts": of} for name, of in suites.items()]
+
+
+def _benchmarks(
+    all_parts: Sequence[LabelledRun], beside: Sequence[PublishedDevice], groups: Sequence[fleet.DeviceGroup]
+) -> list[dict[str, Any]]:
+    cards = _cards(all_parts)
+    names, versions = anchors(cards), fleet.versions(groups)
+    return [_benchmark(name, card, names[name], all_parts, beside, groups, versions) for name, card in cards.items()]
+
+
+def _cards(all_parts: Sequence[LabelledRun]) -> dict[str, BenchmarkInfo]:
+    """Every benchmark in any run, in order of first appearance, in its latest version that has a row; those without a row are
+    left out, and peers, which are shown with the benchmark that they are compared with."""
+    found: dict[str, BenchmarkInfo] = {}
+    for part in all_parts:
+        with_rows = {row.value.benchmark for row in part.rows}
+        for name, card in part.run.header.benchmarks.items():
+            if name in with_rows and not card.peer_of and (name not in found or card.version >= found[name].version):
+                found[name] = card
+    return found
+
+
+def _benchmark(
+    name: str,
+    card: BenchmarkInfo,
+    anchor: str,
+    all_parts: Sequence[LabelledRun],
+    beside: Sequence[PublishedDevice],
+    groups: Sequence[fleet.DeviceGroup],
+    versions: dict[str, list[int]],
+) -> dict[str, Any]:
+    shown = [_shown(part, name) for part in all_parts]
+    drawable = name != CHASE_BENCHMARK
+    figures = embedded(study_figures.drawn(name, card, shown), _alternative(name, card, shown)) if drawable else []
+    devices = [_tables(part, device) for part, device in zip(all_parts, shown, strict=True) if device.version]
+    rows = sum(device["rows"] for device in devices)
+    return {
+        "id": anchor,
+        "name": name,
+        "suite": card.suite,
+        "summary": card.summary,
+        "versions": versions.get(name, []) if groups else sorted({device.version for device in shown if device.version}),
+        "source": card.source,
+        "figures": figures,
+        "left_out": study_figures.left_out(name, card, shown) if drawable else [],
+        "devices": [device for device in devices if device["tables"]],
+        "open": len(all_parts) == 1 or (not figures and rows <= MAX_OPEN_ROWS),
+        "published": [
+            {"device": other.name, "result": row} for other in beside for row in other.rows if name in (row.benchmark, row.ours)
+        ],
+        "points": point_values(name, shown, groups),
+    }
+
+
+def _tables(part: LabelledRun, device: device_rows.Shown) -> dict[str, Any]:
+    """A device's own tables of one benchmark."""
+    tables = sections(part.run, device.rows)
+    return {"label": part.label, "tables": tables, "rows": sum(len(one.rows) for one in tables)}
+
+
+def _shown(part: LabelledRun, name: str) -> device_rows.Shown:
+    card, device = part.run.header.benchmarks.get(name), part.run.header.device
+    mine = tuple(row for row in part.rows if row.value.benchmark == name)
+    return device_rows.Shown(part.label, mine, device.kind, device.line_bytes, card.version if card is not None else 0)
+
+
+def _alternative(name: str, card: BenchmarkInfo, shown: Sequence[device_rows.Shown]) -> str:
+    """What a figure shows, for those who do not see it."""
+    having = [device.label for device in shown if device.rows]
+    devices = ", ".join(having) if len(having) <= MAX_TITLE_DEVICES else count(len(having), "device")
+    return f"{name}: {device_rows.metric_label(card)} on {devices}; {IN_TABLES}"
+
+
+def _facts(all_parts: Sequence[LabelledRun]) -> list[dict[str, Any]]:
+    def line(name: str, of: Any) -> dict[str, Any]:
+        return {"name": name, "cells": [printable(str(of(part))) for part in all_parts]}
+
+    headers = [part.run.header for part in all_parts]
+    named = (
+        [line("host name", lambda p: p.run.header.host.get("name") or "–")] if any(h.host.get("name") for h in headers) else []
+    )
+    if any(h.tags for h in headers):
+        named.append(line("tags", lambda p: ", ".join(f"{k}={v}" for k, v in p.run.header.tags.items()) or "–"))
+    return [
+        line("kind", lambda p: p.run.header.device.kind),
+        line("platform and driver", lambda p: f"{p.run.header.device.platform} {p.run.header.device.driver}"),
+        line("compute units", lambda p: p.run.header.device.compute_units),
+        line("memory", lambda p: format_bytes(p.run.header.device.global_mem_bytes)),
+        line("host CPU", lambda p: p.run.header.host.get("cpu") or "not known"),
+        line("virtual machine", lambda p: "yes" if p.run.header.host.get("virtual") else "no"),
+        line("spec sheet", lambda p: p.sheet.name if p.sheet else "none matches"),
+        line("theoretical bandwidth", lambda p: peak_text(p.sheet, MEMORY_PEAK)),
+        line("theoretical peak, FP64 vector", lambda p: peak_text(p.sheet, FP64_PEAK)),
+        line("theoretical peak, FP32 vector", lambda p: peak_text(p.sheet, FP32_PEAK)),
+        line("run", lambda p: f"{p.run.header.run_id}, {p.run.header.started}, suite {p.run.header.suite}"),
+        line("clmembench", lambda p: p.run.header.tool_version),
+        *named,
+    ]

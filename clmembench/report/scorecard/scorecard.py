@@ -1,0 +1,198 @@
+"""The verdict of a report: devices side by side in headline quantities, matched by meaning and not by exact parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from clmembench.analysis.decision import DEFAULT_MARGIN
+from clmembench.benchmarks import discovered
+from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
+from clmembench.model.direction import score
+from clmembench.report.imported.imported_headlines import imported_cells
+from clmembench.report.imported.published_headlines import published_cells
+from clmembench.report.parts import LabelledRun
+from clmembench.report.scorecard.claimed_lines import known_lines
+from clmembench.report.scorecard.device_pairs import device_pairs, side_of
+from clmembench.report.scorecard.headline_cells import headline_cell
+from clmembench.report.scorecard_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, Scorecard, UnknownDevice
+from clmembench.report.section import Column, Section
+from clmembench.sanitize import printable
+from clmembench.specs.sheets import SpecSheet
+from clmembench.studies import studies
+from clmembench.units import count, format_value
+
+MARKS = {"*": BEST, "?": OPEN}
+MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
+
+
+def verdict(
+    parts: Sequence[LabelledRun],
+    baseline: str = "",
+    others: Sequence[SpecSheet] = (),
+) -> Scorecard:
+    """Headline quantities that at least one device has, with columns of what was published of `others`; then, of all devices,
+    what drivers claim, and theoretical figures.
+
+    With the label of a `baseline` each cell has its ratio to that device's, above 1 where it is better. Raises UnknownDevice
+    where none has that label.
+    """
+    found = [
+        *_benchmark_lines(parts),
+        *(line for study in studies() if study.headlines for line in study.load(study.headlines)(parts)),
+    ]
+    devices = [(part.label, part.run.header.device, part.sheet) for part in parts]
+    pairs = device_pairs([side_of(part) for part in parts], found, parts)
+    return assembled(devices, found, pairs, baseline, others)
+
+
+def assembled(
+    devices: Sequence[tuple[str, DeviceInfo, SpecSheet | None]],
+    found: Iterable[Line],
+    pairs: DevicePairs,
+    baseline: str,
+    others: Sequence[SpecSheet],
+) -> Scorecard:
+    """The verdict of these lines, with a cell for each of the devices (label, claims, sheet): in the order of groups, the best
+    marked, with ratios, published values, claims and theoretical figures as `verdict` has them."""
+    labels = [label for label, _, _ in devices]
+    if baseline and baseline not in labels:
+        raise UnknownDevice(f"no device is called {baseline!r}: choose from {', '.join(labels)}")
+    order: dict[str, int] = {group: place for place, group in enumerate(HEADLINE_GROUPS)}
+    lines = [_with_best(line, pairs, labels) for line in sorted(found, key=lambda line: order[line.group])]
+    if baseline:
+        lines = [_with_ratios(line, labels.index(baseline), pairs) for line in lines]
+    published = [published_cells(one) if one.origin == "published" else imported_cells(one) for one in others]
+    order_of_others = sorted(range(len(others)), key=lambda place: -len(published[place]))  # a screen shows the first ones
+    others, published = [others[place] for place in order_of_others], [published[place] for place in order_of_others]
+    lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
+    lines += known_lines([info for _, info, _ in devices], [sheet for _, _, sheet in devices], others)
+    names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
+    return Scorecard(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
+
+
+def verdict_section(found: Scorecard) -> Section:
+    """The verdict as a table: the best of each line is marked by a star."""
+    rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
+    for line in found.lines:
+        mark = ""
+        if line.note:
+            notes.append(f"[{len(notes) + 1}] {line.note}")
+            mark = f" [{len(notes)}]"
+        rows.append((line.group, line.name + mark, *(_cell_text(cell) for cell in line.cells)))
+    columns = (Column("group"), Column("quantity"), *(Column(label, is_number=True) for label in found.labels))
+    marks = tuple(
+        f"{mark} {said}" for mark, said in MARKS.items() if any(c.mark == mark for line in found.lines for c in line.cells)
+    )
+    against = (ratio_key(found.baseline),) if found.baseline else ()
+    return Section("Devices compared", columns, tuple(rows), (*marks, *against, *notes))
+
+
+def ratio_key(baseline: str) -> str:
+    """What the ratios to a baseline are, for the table's foot."""
+    return f"in brackets: how many times as good as {baseline}, where compare decides that; same: within {DEFAULT_MARGIN:.0%}"
+
+
+def _cell_text(cell: Cell) -> str:
+    value = ", ".join(filter(None, (cell.text, cell.extra, f"by an {OLDER}" if cell.status == OLDER else "")))
+    return f"{value}{f' ({cell.ratio})' if cell.ratio else ''}{' ' * cell.is_open}{cell.mark}"
+
+
+def _benchmark_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
+    labels = [part.label for part in parts]
+    for benchmark in discovered().values():
+        cards = [part.run.header.benchmarks.get(benchmark.name) for part in parts]
+        versions = [card.version if card is not None else 0 for card in cards]
+        for headline in benchmark.headlines:
+            cells = [headline_cell(part, benchmark.name, headline) for part in parts]
+            yield from headline_lines(benchmark, headline, labels, cells, versions)
+
+
+def headline_lines(
+    benchmark: Benchmark, headline: Headline, labels: Sequence[str], cells: Sequence[Cell], versions: Sequence[int]
+) -> Iterator[Line]:
+    """The line of a headline, from each device's cell and its version of the benchmark; none where no device has a value."""
+    better = next(m.better for m in benchmark.metrics if m.name == headline.metric)
+    cells = _of_latest_version(cells, versions, benchmark.name)
+    if all(cell.status == "missing" for cell in cells):
+        return
+    hint = f"not measured: suite {benchmark.suite}, benchmark {benchmark.name}"
+    cells = [cell if cell.status != "missing" else Cell("–", detail=hint) for cell in cells]
+    note = "; ".join(filter(None, (_difference(labels, cells), headline.note, *_meanings(labels, cells))))
+    yield Line(headline.group, headline.name, better, tuple(cells), note, benchmark.name)
+
+
+def _meanings(labels: Sequence[str], cells: Sequence[Cell]) -> Iterator[str]:
+    """What else the value is on some devices."""
+    for meaning in dict.fromkeys(cell.meaning for cell in cells if cell.meaning):
+        yield f"{meaning}: {', '.join(label for label, cell in zip(labels, cells, strict=True) if cell.meaning == meaning)}"
+
+
+def _of_latest_version(cells: Sequence[Cell], measured: Sequence[int], benchmark: str) -> list[Cell]:
+    """The cells; those of an older version of the benchmark than other devices were measured by keep their text and detail, and
+    have no value: versions are not comparable."""
+    versions = [version if cell.status == "ok" else 0 for cell, version in zip(cells, measured, strict=True)]
+    latest = max(versions, default=0)
+    why = "measured by version {} of {}, not comparable with version {}: measure it again; {}"
+    return [
+        replace(c, status=OLDER, value=None, detail=why.format(v, benchmark, latest, c.detail)) if 0 < v < latest else c
+        for c, v in zip(cells, versions, strict=True)
+    ]
+
+
+def _difference(labels: Sequence[str], cells: Sequence[Cell]) -> str:
+    """At which points the devices were read, where these differ."""
+    devices: dict[str, list[str]] = {}
+    for label, cell in zip(labels, cells, strict=True):
+        if cell.status == "ok":
+            devices.setdefault(cell.point, []).append(label)
+    if len(devices) < 2:
+        return next((f"at {point}" for point in devices if point), "")
+    if sum(map(len, devices.values())) > MAX_NAMED_DEVICES:
+        return "; ".join(f"{count(len(of), 'device')}: {point}" for point, of in devices.items())
+    return "; ".join(f"{label}: {cell.point}" for label, cell in zip(labels, cells, strict=True) if cell.status == "ok")
+
+
+def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
+    """The line with marks on its best cell, on each that compare calls the same and on each that is undecided, and a note on
+    those that are not compared. No mark where more is not better, or where none is called worse."""
+    good = [place for place, cell in enumerate(line.cells) if cell.value is not None]
+    if len(good) < 2 or not line.better:
+        return line
+    best = max(good, key=lambda place: (not line.cells[place].caveat, score(line.cells[place].value or 0.0, line.better)))
+    decided = {place: pairs.decide(line, best, place) for place in good if place != best}
+    if not any(one is not None and one.verdict == "slower" for one in decided.values()):
+        return line
+    verdicts = {best: "same"} | {place: one.verdict for place, one in decided.items() if one is not None}
+    cells = tuple(
+        replace(cell, is_best=verdicts.get(place) == "same", is_open=verdicts.get(place) == "undecided")
+        for place, cell in enumerate(line.cells)
+    )
+    return replace(line, cells=cells, note="; ".join(filter(None, (line.note, _objections(line, pairs, labels, best)))))
+
+
+def _objections(line: Line, pairs: DevicePairs, labels: Sequence[str], best: int) -> str:
+    """The devices with a value that is not compared with the best one's."""
+    groups: dict[str, list[str]] = {}
+    for place, cell in enumerate(line.cells):
+        why = pairs.objection(line, best, place) if cell.value is not None and place != best else ""
+        if why and cell.meaning == line.cells[best].meaning:  # others' meanings are in the note already
+            groups.setdefault(why, []).append(labels[place])
+    return "; ".join(f"not compared with the best, {why}: {', '.join(of)}" for why, of in groups.items())
+
+
+def _with_ratios(line: Line, baseline: int, pairs: DevicePairs) -> Line:
+    if line.cells[baseline].value is None or not line.better:
+        return line
+    cells = [
+        replace(cell, ratio="1x" if place == baseline else _ratio_text(pairs.decide(line, baseline, place)))
+        for place, cell in enumerate(line.cells)
+    ]
+    return replace(line, cells=tuple(cells))
+
+
+def _ratio_text(found: Decision | None) -> str:
+    if found is None:
+        return ""
+    return f"{format_value(found.gain.value)}x" if found.verdict in ("faster", "slower") else found.verdict

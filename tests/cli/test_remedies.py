@@ -1,0 +1,118 @@
+"""Remedies that messages name: they exist, they work, and those of one run do not oppose each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+
+import pytest
+from typer.main import get_command
+
+from clmembench.benchmarks import discovered
+from clmembench.cli import app
+from clmembench.cli.running.run_request import MIN_ARRAY_BYTES, _with_array_size, parse_array_bytes
+from clmembench.gates import point
+from clmembench.model import Cause
+from clmembench.plan.selection import suites
+from clmembench.report import rows, run_warnings
+from clmembench.units import parse_bytes
+from tests.builders import device, header, record, run, series
+from tests.commands import ROOT
+
+MIB = 1 << 20
+REMEDY = re.compile(r"[:;,] (?:or )?(?:use|raise|lower|run|see|add|leave out|name|give|say|choose)\b.*")
+FOREIGN = {"--force-reinstall", "--csv", "--json", "--json-file"}  # of pip, BabelStream and clpeak, and of ours too
+
+
+def remedies() -> dict[str, str]:
+    """Every text of the package that ends with what to do, by its place; fields that are filled in are {}."""
+    found = {}
+    for path in sorted((ROOT / "clmembench").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ""
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+            elif isinstance(node, ast.JoinedStr):
+                text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            if "\n" not in text and (hit := REMEDY.search(text)):
+                found[f"{path.relative_to(ROOT)}:{node.lineno}"] = hit.group()
+    return found
+
+
+REMEDIES = remedies()
+
+
+def options_and_commands() -> tuple[set[str], set[str]]:
+    options, commands, left = set(FOREIGN), set(), [get_command(app)]
+    while left:
+        command = left.pop()
+        options |= {name for parameter in command.params for name in parameter.opts} | {"--help"}
+        commands |= set(getattr(command, "commands", {}))
+        left += getattr(command, "commands", {}).values()
+    live = (ROOT / "clmembench" / "cli" / "live.py").read_text(encoding="utf-8")
+    return options | set(re.findall(r'"(--[ab]-[a-z]+)"', live)), commands
+
+
+def test_every_option_command_and_benchmark_that_a_remedy_names_exists():
+    options, commands = options_and_commands()
+    known = set(discovered()) | set(suites())
+    assert len(REMEDIES) > 80
+    for place, text in REMEDIES.items():
+        for name in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
+            assert name in options, f"{place}: {text}"
+        for name in re.findall(r"(?:use|see|with|:) clmembench ([a-z]+)", text):
+            assert name in commands, f"{place}: {text}"
+        for name in re.findall(r"(?:run (?:-b|benchmark|suite) |-b )([a-z_0-9]+)", text):
+            assert name in known, f"{place}: {text}"
+
+
+def opposing() -> set[str]:
+    """Options that one text says to raise and another to lower."""
+    said = {verb: {o for t in REMEDIES.values() for o in re.findall(rf"{verb} (--[a-z-]+)", t)} for verb in ("raise", "lower")}
+    return said["raise"] & said["lower"]
+
+
+def test_only_the_size_of_arrays_is_raised_by_one_message_and_lowered_by_another():
+    assert opposing() == {"--size"}
+
+
+@pytest.mark.parametrize("text", ["1", "1KiB", "1536MiB", "3GiB", "100TiB"])
+def test_the_size_that_a_refusal_of_size_names_is_taken(text):
+    small = device(global_mem_bytes=4 << 30, max_alloc_bytes=2 << 30)
+    with pytest.raises(ValueError, match=r"(?:raise|lower) it to \d+[KM]iB") as refusal:
+        _with_array_size(small, parse_array_bytes(text))
+    size = parse_array_bytes(str(refusal.value).rpartition(" it to ")[2].split()[0])
+    assert _with_array_size(small, size).array_bytes == size >= MIN_ARRAY_BYTES
+
+
+def small_arrays(memory_gib: int, *, cause: Cause = Cause.NONE, gate: str = "") -> str:
+    info = device(cache_bytes=200 * MIB, max_alloc_bytes=memory_gib << 30, global_mem_bytes=memory_gib << 30)
+    records = [record("stream", {"op": "copy", "array_bytes": 256 * MIB}, series([1000] * 40, nbytes=512 * MIB))]
+    records.append(record("stream", {"op": "dot", "array_bytes": 256 * MIB}, cause=cause, gate=gate, status="failed"))
+    measured = run(records, header(info))
+    return " ".join(run_warnings._small_arrays(measured, rows.judged_rows(measured, None)[1]))
+
+
+def test_larger_arrays_are_advised_where_this_device_can_measure_them():
+    assert small_arrays(8).endswith("raise --size to 800MiB")
+    info = device(cache_bytes=200 * MIB, max_alloc_bytes=8 << 30, global_mem_bytes=8 << 30)
+    assert _with_array_size(info, parse_bytes("800MiB")).array_bytes >= 4 * info.cache_bytes
+    for other in (small_arrays(2), small_arrays(8, cause=Cause.OUT_OF_MEMORY), small_arrays(8, gate="samples")):
+        assert "under four times the claimed cache" in other and "raise" not in other
+
+
+@pytest.mark.parametrize(
+    ("params", "remedy"),
+    [({"array_bytes": MIB}, "smaller array_bytes with -a"), ({"n": 4096}, "smaller n with -a"), ({"groups": 1}, "quieten")],
+)
+def test_few_samples_are_remedied_by_the_points_own_size(params, remedy):
+    few = record("stream", params, series([10**9] * 3, nbytes=1), stopped="budget of 1 s spent")
+    assert remedy in point.judged(few, ()).reason
+
+
+def test_a_run_in_one_process_is_not_told_to_use_several_alone():
+    one = record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 30))
+    isolated, own = (run([one], replace(header(), isolated=isolated)) for isolated in (True, False))
+    texts = ["".join(run_warnings._few_processes(rows.judged_rows(r, None)[1], r.header.isolated)) for r in (isolated, own)]
+    assert "--no-isolate" not in texts[0] and "leave out --no-isolate" in texts[1]

@@ -1,0 +1,188 @@
+"""The HTML page as a document: order of sections, contents, tables, text alternatives, notes, colours, and many devices."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+import pytest
+
+from clmembench.report import render
+from clmembench.report.many_runs import digests, fleet
+from clmembench.report.page.embedded_svg import embedded
+from clmembench.report.page.page import render_html
+from clmembench.report.page.page_contents import anchors
+from clmembench.report.section import Column, Section, reasons_as_notes
+from clmembench.results import jsonl
+from clmembench.results.jsonl import Writer
+from clmembench.specs.sheets import Match, Published, SpecSheet
+from tests import found_hierarchies as hierarchies
+from tests.builders import STREAM, device, found_of, header, record, series
+from tests.pages import Page, assert_harmless
+from tests.report.test_report import HOSTILE, bandwidth, dissected_gpu, hostile, ordinary
+
+SCRIPTED = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def source():
+    """Two devices, one with a memory hierarchy, a third with hostile names, and published results of a fourth."""
+    published = Published("pchase", "latency", 82.0, "cycles", "Somebody 2015, table 1", "table")
+    runs = [ordinary(), ordinary("Device B", 80.0), hostile(" ".join(h for h in HOSTILE if "$" not in h))]
+    triads = tuple(bandwidth({"op": "triad", "dtype": "double", "array_bytes": 1 << 30}, gb_s) for gb_s in (50.0, 80.0))
+    runs[:2] = [replace(one, records=(*one.records, triad)) for one, triad in zip(runs, triads, strict=False)]
+    found = found_of(dissected_gpu(), None, hierarchies.cpu())
+    return render_html(runs, [SpecSheet("Old", "gpu", Match(), {}, (published,))], found)
+
+
+def test_sections_come_in_the_order_verdict_aspects_devices_points(source):
+    assert re.findall(r'<section id="([^"]*)"', source) == ["verdict", "aspects", "devices", "points", "published"]
+
+
+def test_every_entry_of_the_contents_leads_somewhere_and_every_section_is_in_them(source):
+    page = Page(source)
+    ids, links = page.ids(), [link.removeprefix("#") for link in page.links()]
+    assert sorted({one for one in ids if ids.count(one) > 1}) == []
+    assert sorted(set(links) - set(ids)) == []
+    assert all(re.fullmatch(r"[a-z][\w.-]*", one) for one in links), links
+    contents = source[source.index("<nav") : source.index("</nav>")]
+    missing = [one for one in ids if re.search(rf'<(h3|h4|section)[^>]* id="{one}"', source) and f'"#{one}"' not in contents]
+    assert [one for one in missing if not one.endswith("-hierarchy") and one != "data-sheets"] == []
+    assert {"verdict", "hierarchy", "stream", "device-1", "device-3", "points", "published"} <= set(links)
+
+
+def test_a_benchmark_called_like_a_section_has_another_anchor():
+    found = anchors(["stream", "verdict", "points-stream", 'x" onclick="', "stream2"])
+    assert found["stream"] == "stream" and len(set(found.values())) == 5
+    assert {found["verdict"], found["points-stream"], found['x" onclick="']} == {f"benchmark-{n}" for n in (2, 3, 4)}
+
+
+def test_tables_figures_and_headings_are_those_of_a_document_that_is_read_aloud(source):
+    page, failures = Page(source), []
+    tables = source.split("<table")[1:]
+    failures += [table[:200] for table in tables if not re.match(r"[^>]*><caption>[^<]", table)]
+    failures += [
+        str(found) for tag, found in page.elements if tag == "th" and found.get("scope") not in ("col", "row", "rowgroup")
+    ]
+    failures += [
+        str(found)
+        for tag, found in page.elements
+        if tag == "svg" and not (found.get("role") == "img" and found.get("aria-label"))
+    ]
+    failures += [str(found) for tag, found in page.elements if tag == "img" and not found.get("alt")]
+    scrolled = [found for tag, found in page.elements if tag == "div" and "scroll" in found.get("class", "").split()]
+    failures += [str(found) for found in scrolled if not (found.get("tabindex") == "0" and found.get("aria-label"))]
+    levels = [int(level) for level in re.findall(r"<h(\d)", source)]
+    failures += [f"h{before} is followed by h{after}" for before, after in itertools.pairwise(levels) if after > before + 1]
+    assert failures == [] and levels.count(1) == 1
+    assert len(tables) == source.count('class="scroll') - source.count('class="scroll figure')
+
+
+def test_the_page_is_harmless(source):
+    assert_harmless(source)
+
+
+def test_every_number_in_a_table_has_its_note_below_it(source):
+    assert "<sup>[1]</sup>" in source
+    for table, below in re.findall(r"<table(.*?)</table>(.*?)(?=<table|</section>)", source, re.DOTALL):
+        numbers = set(re.findall(r"<sup>(\[\d+\])</sup>", table))
+        assert numbers <= set(re.findall(r"<li>(\[\d+\]) ", below)), (numbers, table[:300])
+
+
+def test_columns_of_reasons_become_notes():
+    columns = (Column("level"), Column("value", is_number=True), Column("status"), Column("why"))
+    rows = (("L1", "1", "ok", ""), ("L2", "–", "undetermined", "too noisy"), ("L3", "–", "undetermined", "too noisy"))
+    found = reasons_as_notes(Section("Findings", columns, rows, ("a note",)), ("why",))
+    assert [column.name for column in found.columns] == ["level", "value", "status"]
+    assert [row[-1] for row in found.rows] == ["ok", "undetermined [1]", "undetermined [1]"]
+    assert found.notes == ("a note", "[1] too noisy")
+
+
+def test_a_figure_in_a_page_is_the_same_drawing_with_the_same_text():
+    text = '&lt;path id="a" d="M 1.23456 2"/&gt; 1.23456'
+    path = "M 10.123456 20.5 \nL 30.987654 40 \nL 50 60.000001 \nz\n"
+    plot = (
+        '<svg width="720pt" height="300pt" viewBox="0 0 720 300" version="1.1">\n <defs>\n  <clipPath id="p1">\n'
+        f'   <path id="unused" d="{path}"/>\n  </clipPath>\n </defs>\n <g id="axes_1" clip-path="url(#p1)">'
+        f'<path d="{path}" style="fill: #ffffff; stroke: #0173b2"/><text style="fill: #262626" x="1.23456">{text}</text>'
+        "</g>\n</svg>"
+    )
+    first, second = embedded(plot + plot, f"{SCRIPTED} & more")
+    assert f">{text}</text>" in first and 'id="unused"' not in first and 'id="axes_1"' not in first
+    names = [re.findall(r'<[^>]* id="([^"]*)"', one) for one in (first, second)]
+    assert [len(found) for found in names] == [1, 1] and names[0] != names[1], "no two elements of a page have one id"
+    assert all(f'clip-path="url(#{found[0]})"' in one for found, one in zip(names, (first, second), strict=True))
+    assert "fill:var(--gf);stroke:#0173b2" in first and "fill:var(--g2)" in first
+    numbers = [float(n) for n in re.findall(r"[\d.]+", re.findall(r'<path d="([^"]*)"', first)[-1])]
+    assert numbers == pytest.approx([10.123456, 20.5, 30.987654, 40, 50, 60], abs=0.005)
+    assert 'role="img" aria-label="&lt;script&gt;' in first and "(2 of 2)" in second and "<script" not in first + second
+
+
+def luminance(colour):
+    digits = colour.removeprefix("#")
+    digits = "".join(2 * digit for digit in digits) if len(digits) == 3 else digits
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first, second):
+    low, high = sorted((luminance(first), luminance(second)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_every_text_has_contrast_on_a_light_and_on_a_dark_page():
+    """WCAG 2.1, success criterion 1.4.3: 4.5 to 1; greys of text in figures are those up to #666666."""
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#\w+);", block))
+        for block in re.findall(r":root \{(.*?)\}", render.asset("page.css"), re.S)
+    )
+    assert light.keys() == dark.keys() and len(light) == 29
+    pairs = [*itertools.product(("ink", "soft", "bad", "odd", "link", "claim"), ("paper", "band", "box"))]
+    pairs += [("ink", "unit"), *((f"g{level}", "gf") for level in range(7))]
+    failures = [
+        (theme, text, on, round(contrast(colours[text], colours[on]), 2))
+        for theme, colours in (("light", light), ("dark", dark))
+        for text, on in pairs
+        if contrast(colours[text], colours[on]) < 4.5
+    ]
+    assert failures == []
+
+
+@pytest.fixture
+def forty(tmp_path):
+    """A run of each of 40 devices, and two more of the first; each faster than the one before it."""
+    paths = []
+    for number in range(42):
+        name = f"Device {number % 40:02d} {SCRIPTED if number == 3 else ''}"
+        paths.append(tmp_path / f"{number:02d}.jsonl")
+        head = header(
+            device(name),
+            {"stream": STREAM},
+            run_id=f"RUN{number:023d}",
+            started=f"2026-01-{1 + number % 28:02d}T00:00:00+00:00",
+        )
+        point = {"op": "triad", "dtype": "double", "array_bytes": 1 << 30}
+        times = [1_000_000 - 10_000 * (number % 40) + 1000 * (number // 40)] * 8
+        with Writer(paths[-1], head) as writer:
+            writer.write(record("stream", point, series(times, nbytes=1 << 30)))
+    return paths
+
+
+def test_the_verdict_of_forty_devices_has_all_of_them_and_names_the_best(forty):
+    groups = fleet.grouped(digests.digests(forty, False, 1))
+    page = render_html([jsonl.read(path) for path in fleet.representative_runs(groups)], groups=groups)
+    assert_harmless(page)
+    verdict = page[page.index('<section id="verdict"') : page.index('<section id="aspects"')]
+    assert len(re.findall(r'<th scope="col">Device \d\d', verdict)) == 40
+    assert re.search(r'<td class="top">Device 39 *: 1,760 GB/s; Device 38 *: ', verdict), (
+        "the best is named in a column of its own"
+    )
+    assert (
+        "1,760 GB/s, as much as Device 38 " in verdict
+        and "times Device 00 " in verdict
+        and "devices between the last two are in the table" in verdict
+    )
+    assert "median of 3 runs" in verdict or "median of 2 runs" in verdict
+    assert [t for t in Page(page).tables if len(set(t)) > 1] == []

@@ -1,0 +1,794 @@
+"""The verdict of a report: devices in columns, headline quantities in rows, runs of one device as one, and sentences."""
+
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from clmembench.analysis import compare
+from clmembench.benchmarks import discovered
+from clmembench.cli import app
+from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
+from clmembench.report.device_runs import device_label, merged_runs
+from clmembench.report.imported.published_headlines import published_cells
+from clmembench.report.imported.published_map import FOUND, JOINS, why_not_joined
+from clmembench.report.imported.published_points import published_points
+from clmembench.report.page.page import render_html
+from clmembench.report.page.page_verdict import MAX_DEVICES_WITHOUT_BEST, verdict_values
+from clmembench.report.parts import parts
+from clmembench.report.render import markdown
+from clmembench.report.scorecard.claimed_lines import FIGURES
+from clmembench.report.scorecard.published_sentences import published_sentences
+from clmembench.report.scorecard.scorecard import verdict, verdict_section
+from clmembench.report.scorecard.sentences import sentences
+from clmembench.report.scorecard_cells import UnknownDevice
+from clmembench.report.section import table
+from clmembench.results import jsonl
+from clmembench.specs.sheets import published_sheets
+from clmembench.units import format_value
+from tests import found_hierarchies
+from tests.builders import CHASE, LATENCY, STREAM, clock, device, found_of, header, record, run, series, slope
+from tests.pages import without_own_script
+
+REPORTS = Path(__file__).parents[2] / "reports"
+TIME = Metric("time", "ns", "ops", "cost", "lower")
+SUMS = BenchmarkInfo(2, "sync", "Sums.", "somebody", (TIME,), x="n")
+LINK = BenchmarkInfo(
+    3, "link", "Copies.", "somebody", (Metric("link_bandwidth", "GB/s", "nbytes", "rate", "higher"),), x="array_bytes"
+)
+LAUNCH = BenchmarkInfo(
+    discovered()["launch"].version, "sync", "Launches.", "somebody", (replace(TIME, name="round_trip"),), x="groups"
+)
+CARDS = {"stream": STREAM, "reduction": SUMS, "transfer": LINK, "launch": LAUNCH}
+NAMES = {"gpu": "Fast GPU", "cpu": "Slow CPU"}
+
+
+def triad(gb_s, array_bytes, spread=0.001, **changes):
+    """A triad of that bandwidth, with samples that differ by that much."""
+    times = [round(array_bytes / gb_s * (1 + spread * (n % 5 - 2))) for n in range(20)]
+    return record(
+        "stream", {"op": "triad", "dtype": "double", "array_bytes": array_bytes}, series(times, nbytes=array_bytes), **changes
+    )
+
+
+def total(n, ns):
+    times = [round(ns * (1 + 0.001 * (k % 5 - 2))) for k in range(20)]
+    return record("reduction", {"n": n, "method": "tree"}, series(times, ops=1), version=2)
+
+
+def launch(ns, version=LAUNCH.version):
+    return record("launch", {"groups": 1}, series([ns] * 20, ops=1), version=version)
+
+
+def copy(gb_s, nbytes=1 << 28, **changes):
+    times = [round(nbytes / gb_s)] * 20
+    params = {"direction": "to_device", "memory": "pinned", "array_bytes": nbytes}
+    return record("transfer", params, series(times, nbytes=nbytes), version=3, **changes)
+
+
+def of(kind, *records, **changes):
+    """A run of a GPU or a CPU."""
+    return run(records, header(device(NAMES[kind], kind=kind, **changes), CARDS))
+
+
+def compared(*runs, **more):
+    return verdict(parts(runs), **more)
+
+
+def line(found, name):
+    return next(line for line in found.lines if line.name == name)
+
+
+TRIAD = "memory triad, double"
+
+
+def test_quantities_are_matched_by_meaning_at_each_devices_own_largest_size():
+    found = compared(
+        of("gpu", triad(100.0, 1 << 20), triad(4000.0, 1 << 30)), of("cpu", triad(500.0, 1 << 20), triad(160.0, 1 << 29))
+    )
+    row = line(found, TRIAD)
+    assert row.group == "bandwidth"
+    assert [cell.text for cell in row.cells] == ["4,000 GB/s", "160 GB/s"]
+    assert row.note == "Fast GPU: array_bytes=1 GiB; Slow CPU: array_bytes=512 MiB"
+    assert "95% interval" in row.cells[0].detail
+    assert [cell.is_best for cell in row.cells] == [True, False]
+
+
+def test_devices_that_are_the_same_are_the_best_too_what_is_undecided_is_marked_and_nothing_where_none_is_worse():
+    near = [of(kind, triad(gb_s, 1 << 30, 0.01)) for kind, gb_s in (("gpu", 1000.0), ("cpu", 1001.0))]
+    assert [c.is_best for c in line(compared(*near), TRIAD).cells] == [False, False]
+    far = run([triad(100.0, 1 << 30)], header(device("Third"), CARDS))
+    assert [c.mark for c in line(compared(*near, far), TRIAD).cells] == ["?", "*", ""]
+    like = run([triad(1001.5, 1 << 30)], header(device("Like"), CARDS))
+    assert [c.mark for c in line(compared(*near, far, like), TRIAD).cells] == ["*", "?", "", "*"]
+    text = markdown(table(verdict_section(compared(*near, far))))
+    assert "\\* the best of those measured" in text and "? compare does not decide" in text
+
+
+def test_a_value_by_an_older_version_of_the_benchmark_is_shown_and_not_compared():
+    newer = {**CARDS, "stream": replace(STREAM, version=2)}
+    new = run([triad(160.0, 1 << 29, version=2)], header(device("New", kind="cpu"), newer))
+    found = compared(of("gpu", triad(4000.0, 1 << 30)), new, baseline="New")
+    old, latest = line(found, TRIAD).cells
+    assert (old.status, old.value, old.text, old.ratio) == ("older version", None, "4,000 GB/s", "")
+    assert "measured by version 1 of stream, not comparable with version 2" in old.detail
+    assert not old.is_best and not latest.is_best
+    assert told(of("gpu", triad(4000.0, 1 << 30)), new) == []
+    assert "4,000 GB/s, by an older version" in markdown(table(verdict_section(found)))
+    sums = [total(n, 1e4) for n in (1024, 4096)]
+    old_sums = run([replace(r, version=1) for r in sums], header(device("Old"), {"reduction": replace(SUMS, version=1)}))
+    assert told(old_sums, of("cpu", *sums)) == []
+
+
+def test_less_is_better_of_a_time():
+    found = compared(of("gpu", total(1024, 11_000)), of("cpu", total(1024, 2_000)))
+    assert [c.is_best for c in line(found, "sum of 1,024 doubles").cells] == [False, True]
+
+
+def test_what_is_not_good_is_shown_as_that_and_never_the_best():
+    suspect = triad(9000.0, 1 << 30, status="suspect", gate="peak", reason="over the theoretical peak")
+    found = compared(of("gpu", suspect), of("cpu", triad(160.0, 1 << 29)), run([copy(50.0)], header(device("Third"), CARDS)))
+    first, second, third = line(found, TRIAD).cells
+    assert (first.status, first.text, first.value) == ("suspect", "suspect", None) and "theoretical peak" in first.detail
+    assert second.text == "160 GB/s"
+    assert third.text == "–" and third.detail == "not measured: suite memory, benchmark stream"
+    assert not any(cell.is_best for cell in (first, second, third))
+
+
+@pytest.mark.parametrize(("disturbed", "status"), [(90.0, "suspect"), (60.0, "suspect"), (40.0, "ok")])
+def test_the_best_of_several_points_is_open_where_one_that_may_be_better_lacked_cpus(disturbed, status):
+    """By a thread that waited for half of the time: at most twice as fast without."""
+    lacking = copy(disturbed, cpu_waited=0.5, cpu_others=0.5)
+    pinned, mapped = copy(100.0), replace(lacking, params={**lacking.params, "memory": "mapped"})
+    host = {"logical_cpus": 2, "usable_cpus": 2}
+    found = run([pinned, mapped], header(device(NAMES["cpu"], kind="cpu"), CARDS, host=host))
+    cell = line(compared(found, of("gpu", copy(50.0))), "host to device").cells[0]
+    assert cell.status == status
+    assert (cell.value is None and "1 point that may be better lacked CPUs" in cell.detail) == (status == "suspect")
+
+
+def test_a_smaller_size_does_not_stand_in_for_the_largest_that_failed():
+    failed = triad(1.0, 1 << 30, status="failed", reason="out of memory")
+    cell = line(compared(of("gpu", triad(4000.0, 1 << 20), failed), of("cpu", triad(160.0, 1 << 29))), TRIAD).cells[0]
+    assert cell.status == "failed"
+
+
+def test_ratios_to_a_baseline_are_above_1_where_a_device_is_better():
+    runs = (of("gpu", triad(4000.0, 1 << 30), total(1024, 20_000)), of("cpu", triad(160.0, 1 << 29), total(1024, 2_000)))
+    found = compared(*runs, baseline="Slow CPU")
+    assert [c.ratio for c in line(found, TRIAD).cells] == ["25.0x", "1x"]
+    assert [c.ratio for c in line(found, "sum of 1,024 doubles").cells] == ["0.100x", "1x"]
+    with pytest.raises(UnknownDevice, match=r"no device is called 'Slow': choose from Fast GPU, Slow CPU"):
+        compared(*runs, baseline="Slow")
+
+
+def test_levels_of_a_hierarchy_have_rows_and_what_is_undetermined_says_so():
+    hierarchy = found_hierarchies.cpu()
+    found = verdict(parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))], findings=found_of(None, hierarchy)))
+    size = line(found, "size of L1, by topology")
+    assert [c.text for c in size.cells] == ["–", "32 KiB"] and size.group == "capacity"
+    assert size.cells[0].detail == "not measured: clmembench topology"
+    assert not any(c.is_best for c in size.cells)  # a larger cache is no better one
+
+
+def test_groups_come_in_their_order_and_every_headline_is_of_a_metric_and_axes_of_its_benchmark():
+    found = compared(of("gpu", total(1024, 1), triad(1.0, 1 << 20), copy(1.0)), of("cpu", triad(1.0, 1 << 20)))
+    order = [HEADLINE_GROUPS.index(line.group) for line in found.lines if line.group in HEADLINE_GROUPS]
+    assert order == sorted(order) and len(order) > 2
+    declared = [(b, h) for b in discovered().values() for h in b.headlines]
+    assert len(declared) > 20
+    for benchmark, headline in declared:
+        assert headline.metric in {m.name for m in benchmark.metrics}, headline
+        assert {*headline.params, *headline.extremes} <= set(benchmark.axes), headline
+    assert len({h.name for _, h in declared}) == len(declared)
+
+
+def test_claims_are_marked_as_claims_and_what_no_driver_says_is_left_out():
+    gpu = of("gpu", triad(1.0, 1 << 30), local_mem_bytes=48 << 10, sub_group_items=32)
+    found = compared(gpu, of("cpu", triad(1.0, 1 << 30), local_mem_bytes=0, sub_group_items=0))
+    local = line(found, "local memory of a work-group")
+    assert local.group == "claimed by the driver"
+    assert [(c.text, c.status, c.value) for c in local.cells] == [("48 KiB", "claimed", None), ("–", "missing", None)]
+    assert [c.text for c in line(found, "work-items of a sub-group").cells] == ["32", "–"]
+    silent = compared(*[of(kind, triad(1.0, 1 << 30), sub_group_items=0) for kind in ("gpu", "cpu")])
+    assert all(line.name != "work-items of a sub-group" for line in silent.lines)
+
+
+def test_the_report_as_latex_is_the_tables_of_the_verdict_and_of_each_device(tmp_path):
+    names = {"gpu": "Fast_GPU & 50% $x$", "cpu": "Slow CPU"}
+    for kind, name in names.items():
+        with jsonl.Writer(tmp_path / f"{kind}.jsonl", header(device(name, kind=kind), CARDS)) as writer:
+            writer.write(triad(4000.0 if kind == "gpu" else 100.0, 1 << 30))
+    paths = [str(tmp_path / f"{kind}.jsonl") for kind in names]
+    done = CliRunner().invoke(app, ["report", *paths, "-f", "latex", "--baseline", "Fast_GPU & 50% $x$"])
+    assert done.exit_code == 0, done.stderr
+    tables = done.stdout.count(r"\begin{tabular}")
+    assert tables >= 3 and done.stdout.count(r"\end{tabular}") == tables == done.stdout.count(r"\bottomrule")
+    (row,) = (text for text in done.stdout.splitlines() if TRIAD in text and text.endswith(r"\\"))
+    assert row.count(" & ") == 3 and "4,000 GB/s (1x){*}" in row and "100 GB/s" in row
+    (head,) = (text for text in done.stdout.splitlines() if text.startswith("group & quantity"))
+    assert r"Fast\_GPU \& 50\% \$x\$" in head
+
+
+def test_the_table_marks_the_best_and_tells_where_points_differ():
+    found = compared(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)), baseline="Slow CPU")
+    text = markdown(table(verdict_section(found)))
+    assert "| bandwidth | memory triad, double \\[1\\] | 4,000 GB/s (25.0x)\\* | 160 GB/s (1x) |" in text
+    assert "\\[1\\] Fast GPU: array\\_bytes=1 GiB" in text.replace("array_bytes", "array\\_bytes")
+    page = render_html([of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29))])
+    assert 'id="verdict"' in page and page.index('id="verdict"') < page.index("Devices</h2>")
+    assert 'id="verdict"' not in render_html([of("gpu", triad(4000.0, 1 << 30))])
+
+
+def test_cycles_and_the_share_of_the_peak_stand_beside_the_value():
+    chase = BenchmarkInfo(1, "memory", "Latency.", "somebody", (replace(LATENCY, cycles=True),), x="array_bytes")
+    point = replace(slope({"array_bytes": 4096, "spacing_bytes": "line"}, [2.0] * 8), core_clock=clock(2.0))
+    runs = [run([point], header(device(name), {"pchase": chase})) for name in ("A", "B")]
+    cell = line(compared(*runs), "nearest cache").cells[0]
+    assert (cell.text, cell.extra) == ("2.00 ns", "4.00 cycles")
+    assert "2.00 ns, 4.00 cycles |" in markdown(table(verdict_section(compared(*runs))))
+    assert "<small>4.00 cycles</small>" in render_html(runs)
+
+
+def latencies(name, sizes, ns):
+    """A run of a latency sweep, by `ns` of a working set's size."""
+    cards = {"pchase": replace(CHASE, metrics=(replace(LATENCY, cycles=True),))}
+    points = [slope({"array_bytes": size, "spacing_bytes": "line"}, [ns(size)] * 8) for size in sizes]
+    return run(points, header(device(name), cards))
+
+
+def test_memory_is_what_the_latency_curve_settled_at_and_the_nearest_cache_its_first_plateau():
+    sizes = [4096 << k for k in range(20)]  # to 2 GiB
+    settled = latencies("A", sizes, lambda size: 2.0 if size <= 1 << 16 else 300.0)
+    cut = latencies("B", sizes[:10], lambda size: 2.0 if size <= 1 << 16 else 20.0)  # its last level is no memory
+    late = latencies("C", sizes[8:], lambda size: 20.0 if size <= 1 << 24 else 300.0)  # begins beyond any first cache
+    found = compared(settled, cut, late)
+    near, far = line(found, "nearest cache").cells, line(found, "memory").cells
+    assert [c.text for c in near] == ["2.00 ns", "2.00 ns", "undetermined"]
+    assert [c.text for c in far] == ["300 ns", "undetermined", "300 ns"]
+    assert "over working sets of 4 KiB to 64 KiB" in near[0].detail
+    assert "the latency curve has not settled at memory" in far[1].detail
+
+
+def test_a_bandwidth_that_a_cache_may_have_given_is_no_bandwidth_of_memory():
+    small = of("cpu", triad(900.0, 1 << 20), cache_bytes=32 << 20)
+    cell = line(compared(of("gpu", triad(4000.0, 1 << 30)), small), TRIAD).cells[1]
+    assert (cell.status, cell.value) == ("undetermined", None)
+    assert "array_bytes=1 MiB is the largest that was measured, and a cache may hold part of it: measure 128 MiB" in cell.detail
+    own = replace(small.header.device, array_bytes=1 << 20)  # the user's --size makes it no truer
+    assert (
+        line(compared(of("gpu", triad(4000.0, 1 << 30)), replace(small, header=replace(small.header, device=own))), TRIAD)
+        .cells[1]
+        .status
+        == "undetermined"
+    )
+
+
+def test_a_hostile_name_is_text_in_the_verdict():
+    evil = "<script>alert(1)</script>|`$(x)"
+    runs = [run([triad(4000.0, 1 << 30)], header(device(evil), CARDS)), of("cpu", triad(160.0, 1 << 29))]
+    assert "<script" not in without_own_script(render_html(runs))
+
+
+# ---- what rows are of -------------------------------------------------------------------------------------------------
+
+
+def measured(benchmark, metric, points, info):
+    """A run of a benchmark of this version with values of a rate, by parameters."""
+    known = discovered()[benchmark]
+    card = BenchmarkInfo(known.version, known.suite, "", "", (next(m for m in known.metrics if m.name == metric),))
+    records = []
+    for params, rate in points:
+        amounts = [round(100_000 * times * rate) for times in (1, 3)]
+        near, far = (series([100_000 * times] * 20, nbytes=n, ops=n) for times, n in zip((1, 3), amounts, strict=True))
+        of_form = (near, far) if card.metrics[0].form.startswith("slope") else (near,)
+        records.append(record(benchmark, params, *of_form, version=known.version))
+    return run(records, header(info, {benchmark: card}))
+
+
+def test_a_shared_set_has_one_size_and_not_the_best_of_sizes_that_nearer_caches_hold_in_part():
+    def reads(name, of_small, of_16_mib):
+        sets = ((1 << 20, of_small), (16 << 20, of_16_mib))
+        points = [({"set": "shared", "path": "plain", "set_bytes": size, "unit_items": 2048}, rate) for size, rate in sets]
+        return measured("cache_read", "read_bandwidth", points, device(name))
+
+    found = compared(reads("A", 17_320.0, 9_400.0), reads("B", 13_571.0, 8_066.0))
+    (row,) = [one for one in found.lines if one.benchmark == "cache_read"]
+    assert row.name == "reads of one set of 16 MiB by all compute units"
+    assert [cell.text for cell in row.cells] == ["9,400 GB/s", "8,066 GB/s"]
+
+
+def test_additions_that_a_compiler_may_merge_have_a_row_that_says_so():
+    names = {one.name: one for one in discovered()["atomic"].headlines if one.metric == "throughput"}
+    assert {one.params["dtype"] for one in names.values()} == {"int", "long"}
+    for name, one in names.items():
+        assert ("as compiled" in name and "combine" in one.note) == (one.params["dtype"] == "int")
+
+
+def test_each_peak_that_a_fraction_is_of_has_a_row_of_theory():
+    peaks = {m.peak for b in discovered().values() for h in b.headlines for m in b.metrics if m.name == h.metric and m.peak}
+    assert "fp64_matrix_gflop_s" in peaks and peaks <= set(FIGURES.values())
+
+
+def test_a_fraction_of_the_peak_of_matrix_instructions_says_so():
+    h200 = device("NVIDIA H200", platform="NVIDIA CUDA", vendor="NVIDIA Corporation", compute_units=132)
+    points = [({"dtype": "double", "variant": "ptx", "n": 8192}, 61_783.0)]
+    card = replace(discovered()["dgemm"].metrics[1])
+    known = BenchmarkInfo(discovered()["dgemm"].version, "compute", "", "", (card,), x="n")
+    point = record("dgemm", points[0][0], replace(series([10**7] * 20), flops=61_783 * 10**7), version=known.version)
+    (cell,) = line(compared(run([point], header(h200, {"dgemm": known}))), "DGEMM").cells
+    assert cell.extra == "92.3% of matrix peak"
+    theory = line(compared(run([point], header(h200, {"dgemm": known}))), "FP64, matrix instructions")
+    assert theory.cells[0].text == "66,908 GFLOP/s"
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "metric", "params", "more", "meaning"),
+    [
+        ("barrier", "barrier", {"work_items": 256}, {}, "the end of a loop over work-items on one core"),
+        (
+            "transfer", "link_bandwidth", {"direction": "to_device", "memory": "pageable", "array_bytes": 1 << 28},
+            {"shares_host_memory": True}, "a copy within the host's memory, over no link",
+        ),
+        ("local_read", "bandwidth", {"path": "portable"}, {}, "ordinary memory that a cache holds"),
+    ],
+)  # fmt: skip
+def test_what_a_value_is_on_a_cpu_alone_is_said_and_not_compared_with_gpus(benchmark, metric, params, more, meaning):
+    infos = [device("GPU"), device("Other GPU"), device("CPU", kind="cpu", **more), device("Other CPU", kind="cpu", **more)]
+    runs = [measured(benchmark, metric, [(params, rate)], info) for info, rate in zip(infos, (3.5, 1.0, 2.5, 0.5), strict=True)]
+    found = compared(*runs, baseline="GPU")
+    (row,) = [one for one in found.lines if one.benchmark == benchmark]
+    assert f"{meaning}: CPU, Other CPU" in row.note
+    assert [cell.ratio != "" for cell in row.cells] == [True, True, False, False]
+    assert not any(found.pairs.decide(row, place, other) for place in (0, 1) for other in (2, 3))
+    assert found.pairs.decide(row, 2, 3) is not None
+
+
+def test_latencies_of_memory_by_topology_and_by_a_sweep_say_how_they_differ():
+    (sweep,) = [one for one in discovered()["pchase"].headlines if one.name == "memory"]
+    found = verdict(
+        parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))], findings=found_of(None, dram_of(100.0)))
+    )
+    by_topology = line(found, "load from DRAM, by topology").note
+    assert "address translation included" in sweep.note and "load from DRAM, by topology" in sweep.note
+    assert "without address translation" in by_topology and "row memory" in by_topology
+
+
+# ---- sentences ----------------------------------------------------------------------------------------------------------
+
+
+def told(*runs):
+    found = parts(runs)
+    return sentences(verdict(found), found)
+
+
+def test_the_ratio_of_bandwidths_is_told_with_the_interval_of_compare():
+    runs = of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 30))
+    (text,) = told(*runs)
+    (change,) = compare.compare(*reversed(runs)).changes
+    ends = f"{format_value(change.gain.low)} to {format_value(change.gain.high)}"
+    assert text == (f"Memory bandwidth (triad of doubles): Fast GPU 4,000 GB/s, 25.0 times Slow CPU (95% interval {ends}).")
+
+
+OTHER_PROGRAMS = [0.0, 0.3, 0.8]
+
+
+@pytest.mark.parametrize("others", OTHER_PROGRAMS)
+@pytest.mark.parametrize("processes", [1, 3])
+@pytest.mark.parametrize("factor", [1.01, 1.2, 2.0, 5.0, 30.0])
+@pytest.mark.parametrize("kinds", [("gpu", "cpu"), ("gpu", "gpu"), ("cpu", "cpu")])
+def test_a_report_states_what_compare_calls_and_nothing_that_it_leaves_undecided(kinds, factor, processes, others):
+    """Samples within a process agree to 0.1%, so that intervals of a run's own samples would part all of these."""
+
+    def made(name, kind, gb_s, share):
+        points = [
+            replace(triad(gb_s * (1 + 0.02 * process), 1 << 30), process=process, cpu_others=share)
+            for process in range(processes)
+        ]
+        return run(points, header(device(name, kind=kind), CARDS, host={"virtual": True}))
+
+    runs = made("A", kinds[0], 100.0 * factor, 0.0), made("B", kinds[1], 100.0, others)
+    (change,) = compare.compare(runs[1], runs[0]).changes
+    found = verdict(parts(runs), baseline="B")
+    row = line(found, TRIAD)
+    assert [cell.is_best for cell in row.cells] == [change.verdict == "faster", False]
+    assert row.cells[0].ratio == (f"{format_value(change.gain.value)}x" if change.verdict == "faster" else change.verdict)
+    about = [text for text in sentences(found, parts(runs)) if text.startswith("Memory bandwidth")]
+    assert bool(about) == (change.verdict in ("faster", "same"))
+    assert any(" times B" in text for text in about) == (change.verdict == "faster")
+
+
+def test_of_committed_runs_a_report_decides_nothing_that_compare_leaves_undecided():
+    names = ("h200-sxm-quick", "xeon-16-cores-pocl-quick", "xeon-2-cores-intel-quick", "xeon-2-cores-pocl-quick")
+    judged = {part.label: part for part in parts([jsonl.read(REPORTS / f"{name}.jsonl") for name in names], names)}
+    undecided, wrong = 0, []
+    for first, second in combinations(judged.values(), 2):
+        changes = compare.compare(first.run, second.run, force=True).changes
+        known = {(c.benchmark, c.first, c.second): c.verdict for c in changes if c.ratio is not None}
+        found = verdict([first, second])
+        for row in found.lines:
+            one, other = row.cells[:2]
+            said = known.get((row.benchmark, one.value, other.value))
+            decided = found.pairs.decide(row, 0, 1)
+            undecided += said == "undecided"
+            if said is not None and decided is not None and decided.verdict in ("faster", "slower") and decided.verdict != said:
+                wrong.append((first.label, second.label, row.name, decided, said))
+    assert wrong == [] and undecided > 10
+
+
+def test_a_value_of_a_cpu_that_others_used_is_not_said_to_be_worse():
+    quiet = of("gpu", triad(400.0, 1 << 30))
+    busy = of("cpu", replace(triad(160.0, 1 << 30), cpu_others=0.8))
+    assert told(quiet, of("cpu", triad(16.0, 1 << 30))) and not told(quiet, busy)
+
+
+def test_devices_that_are_the_same_are_not_ranked():
+    (text,) = told(*[run([triad(gb_s, 1 << 30)], header(device(name), CARDS)) for name, gb_s in (("A", 1000.0), ("B", 1001.0))])
+    assert text == "Memory bandwidth (triad of doubles): B 1,001 GB/s, as much as A within 5%."
+
+
+def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way_there():
+    sizes = [1 << k for k in range(10, 27, 4)]
+    gpu = [launch(8_000), *(total(n, 1_000 + n / 400) for n in sizes)]  # 3.2 TB/s
+    cpu = [launch(400), *(total(n, 100 + n / 10) for n in sizes)]
+    (alone,) = told(of("gpu", *gpu), of("cpu", *cpu))
+    assert "from some size between 1,024 and 262,144 elements on" in alone  # at 16,384 compare decides nothing
+    assert alone.endswith("A launch and its completion, 8.00 us and 400 ns, are counted.")
+    (moved,) = told(of("gpu", *gpu, copy(5.0)), of("cpu", *cpu))
+    assert (
+        moved.startswith(alone.partition(". ")[0])
+        and "(5.00 GB/s) the sum is faster there at no size up to 67,108,864" in moved
+    )  # 1.6 ns an element
+    (never,) = told(of("gpu", launch(8_000), *[total(n, 1e9) for n in sizes]), of("cpu", *cpu))
+    assert "at no size up to 67,108,864" in never
+    (always,) = told(of("gpu", launch(10), *[total(n, 10 + n / 400) for n in sizes]), of("cpu", *cpu))
+    assert "from the smallest size on, 1,024" in always
+    other = run([triad(1.0, 1 << 30)], header(device("Other CPU", kind="cpu"), CARDS))
+    assert told(of("gpu", *gpu), of("cpu", *cpu), other)[-1].startswith(
+        "Sums of the other 1 pair of a GPU and a CPU are not compared"
+    )
+
+
+def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
+    def under(platform, gb_s, ns, cpu_id="GenuineIntel-6-106", **more):
+        info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id, **more)
+        return run([triad(gb_s, 1 << 30), launch(ns)], header(info, CARDS))
+
+    text = told(under("PoCL", 200.0, 25_000), under("Intel", 20.0, 5_000))[-1]
+    assert "Xeon #1 is better in 1 quantity (memory triad, double: 10.0 times)" in text
+    assert "Xeon #2 is better in 1 quantity (launch, round trip: 5.00 times)" in text
+    near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
+    assert near.endswith("(launch, round trip: 5.00 times); 1 quantity the same or undecided.")
+    assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
+    opencl, layer = under("Intel", 40.0, 4_000), "Both run kernels by the same driver"
+    assert layer in told(opencl, under("SYCL (Intel)", 40.001, 60_000, runtime="sycl"))[-1]
+    for more in ({"runtime": "sycl", "driver": "another"}, {"runtime": "opencl"}):
+        assert layer not in told(opencl, under("SYCL (Intel)", 40.001, 60_000, **more))[-1]
+
+
+def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_counted():
+    def node(number):
+        info = device(f"Xeon {number}", kind="cpu", platform=("PoCL", "Intel")[number % 2], cpu_id="GenuineIntel-6-106")
+        return run([triad(20.0 * 3**number, 1 << 30)], header(info, CARDS))
+
+    said = told(*map(node, range(6)))
+    assert sum("two runtimes" in text for text in said) == 3
+    assert said[-1] == "6 more pairs of such columns are in the table."  # 3 times 3 pairs
+
+
+@pytest.mark.parametrize(("second", "says"), [(336.0, "as much as B"), (360.0, "B takes 1.07 times as long"), (353.0, "")])
+def test_latencies_by_topology_are_compared_with_the_noise_of_chases(second, says):
+    gpus = [run([triad(100.0, 1 << 30)], header(device(name), CARDS)) for name in "AB"]
+    hierarchies = [dram_of(335.0), dram_of(second)]
+    found = verdict(parts(gpus, findings=found_of(*hierarchies)))
+    about = [text for text in sentences(found, parts(gpus)) if text.startswith("Load from DRAM")]
+    assert [says in text and "A 335 ns" in text for text in about] == ([True] if says else [])
+
+
+def dram_of(ns):
+    latency = found_hierarchies.known("latency_ns", ns, ns * 0.999, ns * 1.001)
+    return replace(found_hierarchies.cpu(), levels=(found_hierarchies.level("DRAM", "global", latency),))
+
+
+def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
+    names = ("intel-xeon-phi-knc", "intel-xeon-haswell-ep", "nvidia-gtx-980")
+    phi, haswell, gtx = (published_sheets([name])[0] for name in names)
+    bandwidth, product = published_sentences([haswell, gtx, phi])
+    assert bandwidth.startswith(
+        "Published in Razzaq et al. 2016, not measured here, memory triad, double (the paper does not say which of "
+        "STREAM's kernels it is of): about 160 GB/s (144 to 176; half of the theoretical bandwidth; "
+    )
+    assert "on Intel Xeon Phi (Knights Corner), 8 GB at 1.053 GHz; about 100 GB/s (" in bandwidth
+    assert bandwidth.endswith(" on Intel Xeon E5 v3 (Haswell EP).")
+    assert "below 1,000 GFLOP/s (an upper bound: " in product and "times" not in bandwidth + product
+    assert published_sentences([haswell]) == published_sentences([phi, gtx]) == []
+
+
+def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():
+    (found,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=512 << 20)), TRIAD).cells
+    assert found.extra == found.caveat == "array of 2 times the claimed cache"
+    (far,) = line(compared(of("cpu", triad(100.0, 1 << 30), cache_bytes=32 << 20)), TRIAD).cells
+    assert far.extra == ""
+
+
+def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_is_not_compared():
+    near = of("cpu", triad(100.0, 1 << 30), cache_bytes=512 << 20)
+    runs = [of("gpu", triad(4000.0, 1 << 30)), near, run([triad(400.0, 1 << 30)], header(device("Third"), CARDS))]
+    row = line(compared(*runs), TRIAD)
+    assert [cell.is_best for cell in row.cells] == [True, False, False]
+    assert row.note.endswith("not compared with the best, array of 2 times the claimed cache: Slow CPU")
+    (text,) = told(*runs)
+    assert "Third" in text and text.endswith(" Not compared: Slow CPU (array of 2 times the claimed cache).")
+    assert told(*runs[:2]) == []
+
+
+def test_a_share_of_a_cpu_is_not_compared_with_the_whole():
+    host = {"cpu": "Xeon", "logical_cpus": 2, "virtual": True}
+    infos = [device("Xeon", kind="cpu", compute_units=units) for units in (2, 1)]
+    runs = [run([triad(gb_s, 1 << 30)], header(info, CARDS, host=host)) for info, gb_s in zip(infos, (400.0, 4.0), strict=True)]
+    assert [text for text in told(*runs) if "times" in text] == []
+    row = line(compared(*runs, of("gpu", triad(4000.0, 1 << 30))), TRIAD)
+    assert row.cells[2].mark == "*"
+    assert [cell.mark for cell in line(compared(*runs), TRIAD).cells] == ["", ""]
+
+
+def test_kernels_of_one_version_that_differ_are_compared_and_named():
+    runs = [of(kind, triad(gb_s, 1 << 30, sources=f"{kind}-11")) for kind, gb_s in (("gpu", 4000.0), ("cpu", 160.0))]
+    (text,) = told(*runs)
+    assert "25.0 times Slow CPU" in text and text.endswith(" By other kernels of the same version: Slow CPU.")
+
+
+def test_virtual_machines_and_single_processes_are_told_of():
+    runs = [of(kind, triad(100.0, 1 << 30)) for kind in ("gpu", "cpu")]
+    hosted = [replace(one, header=replace(one.header, host={**one.header.host, "virtual": True})) for one in runs]
+    caution = "2 of 2 devices were measured on virtual machines, and 100% of all values are of one process."
+    start = "The table's intervals do not include run-to-run variation, which stars and ratios do: "
+    assert told(*hosted)[-1] == f"{start}{caution}"
+    assert told(*runs) == []
+
+
+def test_at_the_only_common_size_the_times_of_a_sum_are_told():
+    gpu = of("gpu", launch(8_000), total(1 << 24, 40_000), copy(50.0))
+    cpu = of("cpu", launch(400), total(1 << 24, 600_000))
+    (text,) = told(gpu, cpu)
+    assert text.startswith(
+        "A sum of 16,777,216 doubles takes 48.0 us on Fast GPU, 2.73 ms with the copy of its operands, and 600 us on "
+    )
+
+
+def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
+    def of_devices(count):
+        runs = [run([triad(100.0 + n, 1 << 30)], header(device(f"<GPU {n}> & $x$"), CARDS)) for n in range(count)]
+        return verdict_values(compared(*runs), ())["panels"]
+
+    assert of_devices(MAX_DEVICES_WITHOUT_BEST) == []
+    (figure,) = of_devices(MAX_DEVICES_WITHOUT_BEST + 30)
+    assert "the best 40 of 42" in figure and "141 GB/s" in figure and "100 GB/s" not in figure
+    assert "<GPU" not in figure and "&lt;GPU 41&gt; &amp; $x$" in figure
+
+
+def test_columns_of_a_fleet_are_not_taken_for_those_of_the_runs_that_are_drawn():
+    infos = [device("Xeon", kind="cpu", platform=platform, cpu_id="GenuineIntel-6-106") for platform in ("PoCL", "Intel")]
+    drawn = [run([triad(40.0, 1 << 30)], header(info, CARDS)) for info in infos]
+    fleet = compared(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 30)))  # other devices in other columns
+    assert not any("two runtimes" in text for text in sentences(fleet, parts(drawn)))
+
+
+def test_over_two_processes_the_interval_is_called_a_range():
+    both = [triad(4000.0, 1 << 30), replace(triad(4010.0, 1 << 30), process=1)]
+    cell = line(compared(of("gpu", *both), of("cpu", triad(160.0, 1 << 29))), TRIAD).cells[0]
+    assert "range over 2 processes" in cell.detail and "95% interval" not in cell.detail
+
+
+def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_older_version():
+    sums = [total(n, 100 + n / 10) for n in (1 << 10, 1 << 20)]
+    cpu = of("cpu", launch(400), *sums)
+    gpu = [total(n, 100 + n / 1000) for n in (1 << 10, 1 << 20)]
+    assert len(told(of("gpu", launch(8_000), *gpu), cpu)) == 1
+    assert told(of("gpu", *gpu), cpu) == []
+    cards = {**CARDS, "launch": replace(LAUNCH, version=1)}
+    assert told(run([launch(8_000, version=1), *gpu], header(device("Old"), cards)), cpu) == []
+
+
+def test_values_at_different_sizes_are_not_compared():
+    card = BenchmarkInfo(
+        1, "compute", "DGEMM.", "somebody", (Metric("performance", "GFLOP/s", "ops", "rate", "higher"),), x="n"
+    )
+
+    def product(name, *points):
+        made = [
+            record(
+                "dgemm", {"dtype": "double", "variant": "portable", "n": n}, series([round(2 * n**3 / rate)] * 20, ops=2 * n**3)
+            )
+            for n, rate in points
+        ]
+        return run(made, header(device(name), {"dgemm": card}))
+
+    runs = product("A", (8192, 60_000.0)), product("B", (512, 300.0))
+    assert told(*runs) == [] and not any(cell.is_best for cell in line(compared(*runs), "DGEMM").cells)
+    (text,) = told(*runs, product("C", (8192, 300.0)))
+    assert text.startswith("DGEMM: A 60,000 GFLOP/s (n=8192), 200 times C (95% interval ")
+    assert text.endswith("; n=8192). Not compared: B (at another size, n=512).")
+    (text,) = told(product("A", (256, 100.0), (512, 6_000.0), (8192, 60_000.0)), product("B", (256, 250.0), (512, 300.0)))
+    assert text.startswith("DGEMM: A 60,000 GFLOP/s (n=8192), at n=512 20.0 times B (95% interval ")
+    assert "Not compared" not in text
+
+
+def test_one_device_has_no_sentence():
+    assert told(of("gpu", triad(4000.0, 1 << 30), total(1024, 1), total(4096, 1))) == []
+
+
+# ---- runs of one device -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "platform", "driver", "label"),
+    [
+        ("pthread-Intel(R) Xeon(R) Processor", "Portable Computing Language", "3.0-rc2", "Intel Xeon (16 cores), PoCL 3.0-rc2"),
+        (
+            "cpu-skylake-avx512-Intel(R) Xeon(R) Processor", "Portable Computing Language", "5.0+debian",
+            "Intel Xeon (16 cores), PoCL 5.0",
+        ),
+        ("pthread-AMD EPYC", "Portable Computing Language", "3.0-rc2", "AMD EPYC (16 cores), PoCL 3.0-rc2"),
+        (
+            "Intel(R) Xeon(R) CPU @ 2.20GHz", "Intel(R) OpenCL", "2024.17.3.0.08_160000",
+            "Intel Xeon (16 cores), Intel OpenCL 2024.17.3",
+        ),
+        ("", "Any", "1", "(16 cores), Any 1"),
+    ],
+)  # fmt: skip
+def test_a_cpu_has_the_name_that_people_use(name, platform, driver, label):
+    info = device(name, kind="cpu", platform=platform, driver=driver, compute_units=16)
+    assert device_label(header(info, host={"cores": 16})) == label
+    # hardware threads, or a part of the cores: OpenCL says compute units of both
+    assert device_label(header(info, host={"cores": 8})) == label.replace("cores", "compute units")
+
+
+def test_a_gpu_has_its_own_name():
+    assert device_label(header(device("NVIDIA H200", platform="NVIDIA CUDA"))) == "NVIDIA H200"
+
+
+def stored(started, *records, cards=CARDS, info=None, run_id="A"):
+    return run(records, header(info or device("NVIDIA H200"), cards, started=started, run_id=run_id))
+
+
+def test_of_each_point_of_one_device_the_latest_value_is_shown():
+    old = stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), triad(2.0, 1 << 30), run_id="A")
+    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30), run_id="B")
+    (found,) = merged_runs([new, old])
+    assert found.label == "NVIDIA H200"
+    assert {r.params["array_bytes"]: r for r in found.run.records} == {
+        1 << 20: old.records[0], 1 << 30: new.records[0],
+    }  # fmt: skip
+    assert found.notes == ("2 runs of this device are shown as one: of each point the latest value",)
+    assert found.run.header.run_id == "B, A"
+
+
+def test_only_the_latest_version_of_a_benchmark_is_shown_and_the_others_are_named():
+    cards = {"stream": replace(STREAM, version=2)}
+    old = stored("2026-03-01T00:00:00+00:00", triad(1.0, 1 << 20), run_id="A")  # measured later, by an older version
+    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30, version=2), cards=cards, run_id="B")
+    (found,) = merged_runs([old, new])
+    assert found.run.records == new.records
+    assert "stream: version 2 is shown, and version 1 left out" in found.notes
+
+
+def test_a_point_is_the_same_whatever_the_search_chose():
+    cards = {"stream": replace(STREAM, tuning=("width",))}
+
+    def one(width, gb_s):
+        point = triad(gb_s, 1 << 30)
+        return replace(point, params={**point.params, "width": width})
+
+    old = stored("2026-01-01T00:00:00+00:00", one(4, 1.0), cards=cards)
+    new = stored("2026-02-01T00:00:00+00:00", one(8, 2.0), cards=cards)
+    (found,) = merged_runs([old, new])
+    assert found.run.records == new.records
+
+
+def test_what_grows_with_its_results_is_of_the_run_with_most_good_points_and_of_as_many_the_latest():
+    cards = {"stream": replace(STREAM, growing="array_bytes")}
+    old = stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), triad(2.0, 1 << 30), cards=cards)
+    quick = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 30), cards=cards)
+    assert merged_runs([old, quick])[0].run.records == old.records
+    bad = triad(3.0, 1 << 20, status="suspect", gate="levels", reason="disturbed")
+    disturbed = stored("2026-02-01T00:00:00+00:00", bad, triad(3.0, 1 << 30), cards=cards)
+    assert merged_runs([old, disturbed])[0].run.records == old.records
+    new = stored("2026-02-01T00:00:00+00:00", triad(3.0, 1 << 20), triad(3.0, 1 << 30), cards=cards)
+    assert merged_runs([old, new])[0].run.records == new.records
+
+
+def test_another_driver_is_another_device_and_a_label_keeps_runs_apart():
+    first = stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20))
+    other = stored("2026-01-02T00:00:00+00:00", triad(1.0, 1 << 20), info=device("NVIDIA H200", driver="2.0"))
+    assert [one.label for one in merged_runs([first, other])] == ["NVIDIA H200 #1", "NVIDIA H200 #2"]
+    assert [one.label for one in merged_runs([first, first], ["before", "after"])] == ["before", "after"]
+    assert merged_runs([first])[0].run is first
+
+
+def test_runs_of_several_devices_of_one_name_are_told_of():
+    first, other = (stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), info=device("NVIDIA H200", id=i)) for i in "AB")
+    (found,) = merged_runs([first, other])
+    assert "they are of 2 devices of this name" in found.notes[1]
+
+
+# ---- published ----------------------------------------------------------------------------------------------------------
+
+
+def test_published_results_join_their_headlines_and_take_no_part_in_ranks():
+    mei = published_sheets(["nvidia-gtx-980"])
+    point = triad(100.0, 1 << 30)
+    copied = replace(point, params={**point.params, "op": "copy", "dtype": "float"})
+    found = verdict(parts([of("gpu", copied), of("cpu", copied)]), others=mei)
+    assert found.labels == ("Fast GPU", "Slow CPU", "NVIDIA GeForce GTX 980, published")
+    cells = line(found, "memory copy, float").cells
+    assert cells[2].text == "156 GB/s" and cells[2].value is None and "Mei and Chu 2015, table VI" in cells[2].detail
+    assert not any(cell.is_best for cell in cells)
+    peak = line(found, "memory bandwidth")
+    assert [c.text for c in peak.cells] == ["–", "–", "224 GB/s"] and peak.group == "theoretical, by spec sheet"
+
+
+def test_each_join_is_of_ours_and_of_a_published_result():
+    levels = {f"{what} {n}, by topology" for what in ("size of", "load from") for n in ("L1", "L2", "DRAM")}
+    names = {h.name for b in discovered().values() for h in b.headlines} | levels
+    every = published_sheets(["all"])
+    results = [result for sheet in every for result in sheet.published]
+    wrong = [f"{j.headlines}: no headline" for j in JOINS if not set(j.headlines) <= names]
+    for join in JOINS:
+        if not any(join.holds(result) for result in results) and join.to[0] != FOUND and "memory" not in join.params:
+            wrong.append(f"{join}: no published result")
+        if join.to[0] == FOUND:
+            continue
+        ours = discovered()[join.to[0]]
+        metrics = [m for m in ours.metrics if m.name == join.to[1]]
+        units = {m.unit for m in metrics} | {"cycles" for m in metrics if m.cycles}
+        if join.unit not in units or not {*join.point, *join.axes} <= {*ours.axes, "level"}:
+            wrong.append(f"{join}: {ours.name} has {units} and {list(ours.axes)}")
+    assert not wrong, "\n".join(wrong)
+    joined = {name for sheet in every for name in published_cells(sheet)}
+    assert joined >= {
+        "nearest cache",
+        "memory",
+        "memory copy, float",
+        "memory copy, double",
+        "memory triad, double",
+        "DGEMM",
+        "SGEMM",
+    }
+    assert joined >= {"host to device", "device to host", "work-group barrier, 256 work-items", "size of L1, by topology"}
+
+
+def test_every_published_result_joins_once_or_says_why_not():
+    silent = []
+    for sheet in published_sheets(["all"]):
+        points = published_points(sheet)
+        taken = [id(point.result) for point in points]
+        assert len(taken) == len(set(taken))
+        for result in sheet.published:
+            if id(result) not in taken and not why_not_joined(result):
+                silent.append(f"{sheet.name}: {result.benchmark} {result.metric} {dict(result.params)}")
+            assert not (id(result) in taken and why_not_joined(result))
+    assert not silent, "\n".join(silent)
+
+
+def test_a_published_point_has_its_bounds_place_and_quote_and_is_never_a_value_of_the_verdict():
+    phi, kepler = (published_sheets([name])[0] for name in ("intel-xeon-phi-knc", "nvidia-gtx-780"))
+    (triad_point,) = [p for p in published_points(phi) if p.benchmark == "stream"]
+    assert (triad_point.metric, triad_point.params) == ("bandwidth", {"op": "triad", "dtype": "double"})
+    assert (triad_point.value, triad_point.low, triad_point.high, triad_point.unit) == (160, 144, 176, "GB/s")
+    assert (triad_point.paper, triad_point.qualifier) == ("Razzaq et al. 2016", "about")
+    assert (
+        triad_point.place.startswith("section VI-H") and "only half" in triad_point.quote and "320 * 0.5" in triad_point.derived
+    )
+    (size,) = [p for p in published_points(kepler) if p.metric == "size_bytes" and p.params == {"level": "L2"}]
+    assert (size.benchmark, size.value, size.unit) == (FOUND, 1536 << 10, "B")
+    cells = published_cells(phi)
+    assert cells["memory triad, double"].text == "about 160 GB/s" and cells["memory triad, double"].extra == "derived"
+    assert cells["host to device"].text == "below 8 GB/s" and cells["DGEMM"].text == "below 1,000 GFLOP/s"
+    latency = published_cells(kepler)["memory"]
+    assert latency.text == "337 ns" and "339 / 1.006" in latency.detail
+    every = [cell for sheet in published_sheets(["all"]) for cell in published_cells(sheet).values()]
+    assert len(every) > 25
+    assert all((cell.value, cell.low, cell.high, cell.status) == (None, None, None, "published") for cell in every)
