@@ -61,8 +61,12 @@ from tests.oclgrind_requests import request
 
 # modules whose benchmarks have the same names
 chase, cache_sharing, atomic, arithmetic, local_memory, subgroup, mnf_host = (
-    import_module(f"clmembench.benchmarks.{name}")
-    for name in ("chase.chase", "chase.cache_sharing", "atomic", "arithmetic", "local_memory", "subgroup", "mnf.mnf_host")
+    import_module(f"clmembench.{name}")
+    for name in (
+        *(f"studies.hierarchy.benchmarks.{name}" for name in ("chase", "cache_sharing")),
+        *(f"benchmarks.{name}" for name in ("atomic", "arithmetic", "local_memory", "subgroup")),
+        "studies.mnf.benchmarks.mnf_host",
+    )
 )
 KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest

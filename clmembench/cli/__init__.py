@@ -15,7 +15,7 @@ from clmembench import __version__, sanitize
 from clmembench.cli import devices, exit_codes
 from clmembench.cli.command import Command, Group
 from clmembench.cli.commands import compare, doctor, history, import_results, new, report, run, show, tune
-from clmembench.studies import studies
+from clmembench.studies import StudyError, studies
 
 app = typer.Typer(
     name="clmembench",
@@ -69,8 +69,14 @@ COMMANDS: tuple[tuple[str, str, Any], ...] = (
 
 def _register() -> None:
     """Make every command of the core and of the studies a command of the program, under its heading."""
-    of_studies = [(study.group, word, study.load(name)) for study in studies() for word, name in study.commands.items()]
-    classes = {word: study.load(name) for study in studies() for word, name in study.replaces.items()}
+    of_studies: list[tuple[str, str, Any]] = []
+    classes: dict[str, type[Command]] = {}
+    for study in studies():
+        try:
+            of_studies += [(study.group, word, study.load(name)) for word, name in study.commands.items()]
+            classes |= {word: study.load(name) for word, name in study.replaces.items()}
+        except StudyError as error:
+            exit_codes.say(f"warning: {error}: its commands are left out")
     order = {heading: place for place, heading in enumerate((MEASURE, READ, UNDERSTAND, TOOLS))}
     for heading, word, command in sorted((*COMMANDS, *of_studies), key=lambda one: order.get(one[0], len(order))):
         if isinstance(command, typer.Typer):
@@ -104,7 +110,7 @@ def main() -> None:
     except ValueError as error:
         from clmembench.benchmarks.plugins.foreign_code import ExternalError
 
-        if not isinstance(error, ExternalError):
+        if not isinstance(error, ExternalError | StudyError):
             raise
         exit_codes.say(str(error))
         sys.exit(exit_codes.USAGE)

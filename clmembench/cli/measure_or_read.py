@@ -114,4 +114,4 @@ def show_with_run(run: Run) -> None:
     """Print, after the summary of a run, the answers of those studies that show theirs with every run."""
     for study in studies():
         if study.after_summary:
-            study.load(study.after_summary)(run)
+            study.call(study.after_summary, run)

@@ -131,10 +131,10 @@ def benchmarks_of_folders(folders: list[Path] | None) -> list[str] | None:
 
 
 def warn_of_packages() -> None:
-    """Say what is wrong with benchmarks that installed packages offer."""
-    from clmembench.benchmarks import problems_of_packages
+    """Say what is wrong with benchmarks and studies that installed packages offer."""
+    from clmembench import benchmarks, studies
 
-    for problem in problems_of_packages():
+    for problem in (*benchmarks.problems_of_packages(), *studies.problems_of_packages()):
         exit_codes.say(f"warning: {problem}")
 
 

@@ -33,7 +33,7 @@ def with_findings(runs: Sequence[Run]) -> tuple[list[Run], list[Findings]]:
     found: list[dict[str, object]] = [{} for _ in runs]
     for study in studies():
         if study.findings:
-            runs, own = study.load(study.findings)(runs)
+            runs, own = study.call(study.findings, runs)
             for findings, one in zip(found, own, strict=True):
                 findings |= {study.name: one} if one is not None else {}
     return list(runs), [*found]

@@ -43,7 +43,7 @@ def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is
     if is_whole:
         agreement = agreement_table.section(run, table, sheet)
         found += [*roofline_tables.sections(run, table, sheet), *([agreement] if agreement is not None else [])]
-        own = [study.load(study.summary)(run, table) for study in studies() if study.summary]
+        own = [study.call(study.summary, run, table) for study in studies() if study.summary]
         found += [section for section in own if section is not None]
     energy = energy_tables.determined(run, table)
     found += [energy] if energy is not None else []

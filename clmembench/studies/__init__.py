@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.metadata
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 GROUP = "clmembench.studies"  # the group of entry points: each names an object of type Study
 NO_FIGURE = "none"
+
+
+class StudyError(ValueError):
+    """A study of another package fails; the message names both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,29 @@ class Study:
     page: str = ""
     page_title: str = ""
     json: Mapping[str, JsonOutput] = field(default_factory=dict)
+    origin: str = ""  # the package that brings it, "" for this one
 
     def load(self, reference: str) -> Any:
-        """The object of a reference. Raises ImportError, AttributeError and ValueError where there is none."""
-        return pkgutil.resolve_name(f"{self.package}.{reference}")
+        """The object of a reference. Raises ImportError, AttributeError and ValueError where there is none, and StudyError
+        where another package's module cannot be imported."""
+        try:
+            return pkgutil.resolve_name(f"{self.package}.{reference}")
+        except (Exception, SystemExit) as error:
+            if not self.origin:
+                raise
+            raise StudyError(f"{self.origin}: study {self.name}: {reference}: {type(error).__name__}: {error}") from error
+
+    def call(self, reference: str, *args: Any) -> Any:
+        """What the function of a reference returns, of a generator all it yields. Raises StudyError where that of another
+        package raises anything."""
+        function = self.load(reference)
+        try:
+            found = function(*args)
+            return list(found) if isinstance(found, Iterator) else found
+        except (Exception, SystemExit) as error:
+            if not self.origin:
+                raise
+            raise StudyError(f"{self.origin}: study {self.name}: {reference}: {type(error).__name__}: {error}") from error
 
 
 @cache
@@ -102,7 +125,7 @@ def _installed() -> tuple[tuple[Study, ...], tuple[str, ...]]:
     for entry in entries:
         try:
             study = entry.load()
-        except Exception as error:  # foreign code, which raises anything
+        except (Exception, SystemExit) as error:  # foreign code, which raises anything
             problems.append(f"study {entry.name} ({entry.value}) cannot be imported: {type(error).__name__}: {error}")
             continue
         words = {study.name, *study.commands} if isinstance(study, Study) else set()
@@ -111,9 +134,16 @@ def _installed() -> tuple[tuple[Study, ...], tuple[str, ...]]:
         elif words & taken:
             problems.append(f"study {entry.name} ({entry.value}) has the name {min(words & taken)}, which is taken: rename it")
         else:
-            found.append(study)
+            found.append(replace(study, origin=_package_of(entry)))
             taken |= words
     return tuple(found), tuple(problems)
+
+
+def _package_of(entry: importlib.metadata.EntryPoint) -> str:
+    try:
+        return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
+    except Exception:  # a package without a name or a version
+        return entry.value
 
 
 def tables(benchmark: str) -> Callable[..., Any] | None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clmembench import studies
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.local_memory import LOADS_PER_ROUND, MAX_RESIDENT_ITEMS, expected_sums
 from clmembench.model import BenchmarkInfo, Skip
 from clmembench.plan.sweep import benchmark_card
-from clmembench.report import studies
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.rows import rows
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clmembench import studies
 from clmembench.benchmarks import MIB, discovered
 from clmembench.benchmarks.cache_read import HASH_FACTOR, batch_xors, expected_sums, sums_of_xors
 from clmembench.benchmarks.copy_check import expected_words, prepare_copy
@@ -17,7 +18,6 @@ from clmembench.measure import sampling
 from clmembench.model import BenchmarkInfo, Copy, Skip
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
-from clmembench.report import studies
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.page import study_figures
 from clmembench.report.rows import rows

@@ -12,11 +12,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import clmembench
 from clmembench.cli import app
 from clmembench.cli.command import Command
 from clmembench.studies.ab import command as live
 
-CLI = Path(live.__file__).parent
+PACKAGE = Path(clmembench.__file__).parent
 
 WAITS = "--wait --wait-quiet"
 FILTERS = "-b/--bench -s/--suite -a/--axis --status -d/--device"
@@ -119,7 +120,7 @@ def test_no_command_is_left_out():
 
 def test_an_option_of_several_commands_is_defined_in_one_place():
     places: dict[str, list[str]] = {}
-    for path in CLI.glob("*.py"):
+    for path in (*PACKAGE.glob("cli/**/*.py"), *PACKAGE.glob("studies/*/*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Option"):
                 for arg in node.args:

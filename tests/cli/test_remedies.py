@@ -50,7 +50,7 @@ def options_and_commands() -> tuple[set[str], set[str]]:
         options |= {name for parameter in command.params for name in parameter.opts} | {"--help"}
         commands |= set(getattr(command, "commands", {}))
         left += getattr(command, "commands", {}).values()
-    live = (ROOT / "clmembench" / "cli" / "live.py").read_text(encoding="utf-8")
+    live = (ROOT / "clmembench" / "studies" / "ab" / "command.py").read_text(encoding="utf-8")
     return options | set(re.findall(r'"(--[ab]-[a-z]+)"', live)), commands
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import app, devices, study
+from clmembench.cli import app, devices, measure_or_read
 from clmembench.cli.running import session
 from clmembench.results import jsonl
 from tests.builders import device, header, record
@@ -58,13 +58,13 @@ def call(capsys, command, *args):
 
 def test_the_steps_stand_in_one_place():
     steps = {
-        "refuse_measuring_options": ["study.py"],
-        "read_back": ["run.py", "study.py"],
-        "end": ["run.py", "study.py", "tune.py"],
+        "refuse_measuring_options": ["measure_or_read.py"],
+        "read_back": ["measure_or_read.py", "run.py"],
+        "end": ["measure_or_read.py", "run.py", "tune.py"],
     }
-    steps["measure_to_file"] = ["run.py", "study.py", "tune.py"]
+    steps["measure_to_file"] = steps["end"]
     found: dict[str, list[str]] = {step: [] for step in steps}
-    for path in sorted(Path(study.__file__).parent.glob("*.py")):
+    for path in sorted(Path(measure_or_read.__file__).parent.rglob("*.py"), key=lambda path: path.name):
         names = {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
         for step in steps:
             found[step] += [path.name] if f"session.{step}" in names else []

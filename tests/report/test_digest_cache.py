@@ -12,7 +12,6 @@ import pytest
 from clmembench.report.many_runs import digest_cache, digests
 from clmembench.results import content_hash
 from clmembench.results.jsonl import encode
-from clmembench.specs import sheets
 from tests.builders import STREAM, record, series
 from tests.report.test_fleet import COPY, stored
 
@@ -39,7 +38,7 @@ def read(run: Path, key, monkeypatch, made: bool) -> digests.Digest:
     one = digests.digest
     with monkeypatch.context() as patch:
         patch.setattr(digests, "digest", lambda *given: calls.append(given) or one(*given))
-        found = digests.kept_digest(run, False, sheets.all_sheets(), key)
+        found = digests.kept_digest(run, False, key)
     assert bool(calls) is made
     return found
 

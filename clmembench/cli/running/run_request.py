@@ -124,7 +124,7 @@ class PlannedRun:
         """How many points it has and how long they take, all parts together, on a device with these features."""
         from clmembench.plan import estimate
 
-        parts = [study.load(study.part)(self.selection, (), None) for study in self._studies()]
+        parts = [study.call(study.part, self.selection, (), None) for study in self._studies()]
         own = [one for part in parts if part.estimate is not None for one in part.estimate(info).benchmarks]
         return estimate.RunEstimate((*estimate.estimate_run(info, self.selection).benchmarks, *own))
 
@@ -136,7 +136,7 @@ class PlannedRun:
         deadline = Deadline.after(self.selection.budget_s)
         yield from run_selection(info.runtime, info, found, self.selection, known)
         for study in self._studies():
-            yield from study.load(study.part)(self.selection, known, deadline).records(info, found)
+            yield from study.call(study.part, self.selection, known, deadline).records(info, found)
 
 
 @contextmanager

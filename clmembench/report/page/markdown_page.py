@@ -45,7 +45,7 @@ def render_markdown(
 
 def _measured(part: LabelledRun) -> str:
     summary = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
-    own = [study.load(study.markdown)(part) for study in studies() if study.markdown and study.name in part.findings]
+    own = [study.call(study.markdown, part) for study in studies() if study.markdown and study.name in part.findings]
     found = "".join(f"{one}\n" for one in own)
     points = render.markdown(table(point_table(part.rows)))
     return f"{summary}\n{found}### All points\n\n{points}\n"

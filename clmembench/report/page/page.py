@@ -111,7 +111,7 @@ def _plots(all_parts: Sequence[LabelledRun], others: Sequence[SpecSheet]) -> lis
 
 def _studies(all_parts: Sequence[LabelledRun]) -> list[dict[str, str]]:
     """What the studies say of all devices together: the anchor, title and HTML of each that says anything."""
-    made = [(study, study.load(study.page)(all_parts)) for study in studies() if study.page]
+    made = [(study, study.call(study.page, all_parts)) for study in studies() if study.page]
     return [{"id": study.name, "title": study.page_title, "html": html} for study, html in made if html]
 
 
@@ -138,7 +138,7 @@ def _device(number: int, part: LabelledRun) -> dict[str, Any]:
     )
     values["energy"] = energy_tables.section(part.run, part.rows)
     own = [study for study in studies() if study.device_page and study.name in part.findings]
-    values["studies"] = [study.load(study.device_page)(values["id"], part) for study in own]
+    values["studies"] = [study.call(study.device_page, values["id"], part) for study in own]
     return values
 
 

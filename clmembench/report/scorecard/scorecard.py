@@ -39,7 +39,7 @@ def verdict(
     """
     found = [
         *_benchmark_lines(parts),
-        *(line for study in studies() if study.headlines for line in study.load(study.headlines)(parts)),
+        *(line for study in studies() if study.headlines for line in study.call(study.headlines, parts)),
     ]
     devices = [(part.label, part.run.header.device, part.sheet) for part in parts]
     pairs = device_pairs([side_of(part) for part in parts], found, parts)
