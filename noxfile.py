@@ -8,7 +8,7 @@ nox.options.reuse_existing_virtualenvs = True
 
 @nox.session
 def test(session: nox.Session) -> None:
-    """The fast tests, or those that are named: nox -s test -- tests/test_stats.py."""
+    """The fast tests, or those that are named: nox -s test -- tests/analysis."""
     session.install("-e", ".[test]")
     session.run("pytest", "-q", *session.posargs)
 

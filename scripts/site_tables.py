@@ -24,7 +24,7 @@ TITLES = {
     "published-latency-patterns": ("Latency patterns of simulated devices", "tests/test_patterns.py", "topology"),
     "memory-divergence-held-out": ("Held-out kernels of an H100", "clmembench model validate", "memory-divergence"),
     "other-tools": ("Other tools", "their documentation, November 2026", "peers"),
-    "faults": ("Faults and their consequences", "tests/test_faults.py", "testing"),
+    "faults": ("Faults and their consequences", "tests/cli/test_faults.py", "testing"),
     "fault-storm": ("A storm of 500 runs", "scripts/fault_storm.py", "testing"),
     "fault-storm-surroundings": ("A storm of 300 runs with faulty surroundings", "scripts/fault_storm.py", "testing"),
     "planted-faults": ("Faults planted in kernels", "scripts/plant_kernel_faults.py", "testing"),

@@ -6,6 +6,8 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+from clmembench.report.published_headlines import published_cells
+
 from clmembench.analysis import plateaus
 from clmembench.benchmarks import discovered, headline_bytes
 from clmembench.measure.timed_work import TimedWork
@@ -13,7 +15,6 @@ from clmembench.model import Benchmark, DeviceInfo, Launch, Placement, Skip, Slo
 from clmembench.model.work import Value
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.report.published_headlines import published_cells
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.specs.sheets import published_sheets
 from clmembench.studies.hierarchy import plan as hierarchy
