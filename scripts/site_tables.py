@@ -29,7 +29,11 @@ TITLES = {
     "xeon-2-cores-peers": ("2-core Xeon and the host's libraries", "clmembench peers", "results"),
     "epyc-2-cores": ("EPYC, 2 virtual cores", "reports/epyc-2-cores-pocl.jsonl", "results"),
     "classic-methods": ("Miss rates r by the classic methods", "Mei & Chu 2015, section 4.1", "topology"),
-    "published-latency-patterns": ("Latency patterns of simulated devices", "tests/test_patterns.py", "topology"),
+    "published-latency-patterns": (
+        "Latency patterns of simulated devices",
+        "tests/studies/hierarchy/test_latency_patterns.py",
+        "topology",
+    ),
     "memory-divergence-held-out": ("Held-out kernels of an H100", "clmembench model validate", "memory-divergence"),
     "other-tools": ("Other tools", "their documentation, November 2026", "peers"),
     "faults": ("Faults and their consequences", "tests/cli/test_faults.py", "testing"),
