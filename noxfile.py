@@ -10,7 +10,7 @@ nox.options.reuse_existing_virtualenvs = True
 def test(session: nox.Session) -> None:
     """The fast tests, or those that are named: nox -s test -- tests/analysis."""
     session.install("-e", ".[test]")
-    session.run("pytest", "-q", *session.posargs)
+    session.run("pytest", "-q", *(session.posargs or ("-n", "auto")))
 
 
 @nox.session
