@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -112,8 +113,13 @@ def is_pure(mine: list[str]) -> bool:
     return bool(names) and (mine[2] in names[1:].split()) != names.startswith("-")
 
 
-def breaches(path: Path, text: str) -> list[str]:
-    tree = ast.parse(text)
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """The syntax tree of a file; 500 files are parsed once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def breaches(path: Path, tree: ast.Module) -> list[str]:
     mine = list(path.relative_to(ROOT).with_suffix("").parts)
     unit = mine[0]
     found = []
@@ -134,7 +140,7 @@ def arrows() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name, path in MODULES.items():
         found[name] = set()
-        for one in imported(ast.parse(path.read_text(encoding="utf-8")), package_of(path)):
+        for one in imported(tree_of(path), package_of(path)):
             while one and one not in MODULES:
                 one = one.rpartition(".")[0]
             found[name] |= {one} - {"", name, "clmembench"}
@@ -156,7 +162,7 @@ def of_files(look: Callable[[Path], object]) -> dict[str, object]:
 
 
 def test_imports_keep_the_table():
-    assert of_files(lambda path: breaches(path, path.read_text(encoding="utf-8"))) == {}
+    assert of_files(lambda path: breaches(path, tree_of(path))) == {}
 
 
 def test_no_modules_import_each_other_in_a_circle():
@@ -185,7 +191,7 @@ def test_the_page_names_files_and_folders_that_exist():
 
 def lacks_first_line(path: Path) -> bool:
     """Whether a file does not start with a docstring of one line."""
-    first, *rest = (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")
+    first, *rest = (ast.get_docstring(tree_of(path)) or "").split("\n")
     return not first.endswith(".") or rest[:1] not in ([], [""])
 
 
@@ -193,9 +199,8 @@ def test_every_file_says_on_one_line_what_it_is_for():
     assert of_files(lacks_first_line) == {}
 
 
-def runs_data(text: str) -> list[str]:
+def runs_data(tree: ast.Module) -> list[str]:
     """What in a source could run what it reads."""
-    tree = ast.parse(text)
     found = [f"imports {name}" for name in imported(tree, "clmembench") if name.split(".")[0] in PICKLES]
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in RUNS_DATA:
@@ -212,7 +217,7 @@ def runs_data(text: str) -> list[str]:
 
 
 def test_nothing_that_is_read_is_run():
-    assert of_files(lambda path: runs_data(path.read_text(encoding="utf-8"))) == {}
+    assert of_files(lambda path: runs_data(tree_of(path))) == {}
 
 
 @pytest.mark.parametrize(
@@ -230,7 +235,7 @@ def test_nothing_that_is_read_is_run():
     ],
 )
 def test_what_would_run_data_is_seen(code, found):
-    assert sorted(runs_data(code)) == sorted(found)
+    assert sorted(runs_data(ast.parse(code))) == sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +264,7 @@ def test_what_would_run_data_is_seen(code, found):
     ],
 )
 def test_a_breach_is_seen(where, code, breach):
-    assert breaches(ROOT / where, code) == [breach]
+    assert breaches(ROOT / where, ast.parse(code)) == [breach]
 
 
 @pytest.mark.parametrize(
@@ -274,4 +279,4 @@ def test_a_breach_is_seen(where, code, breach):
     ],
 )
 def test_what_the_tables_allow_is_no_breach(where, code):
-    assert breaches(ROOT / where, code) == []
+    assert breaches(ROOT / where, ast.parse(code)) == []
