@@ -1,6 +1,6 @@
-"""Measures the error rates of an interleaved A/B run on simulated hosts with known ground truth: docs/measuring.md's table.
+"""Measures the error rates of an interleaved A/B run on simulated hosts with known ground truth.
 
-Usage: python scripts/interleaved_error_rate.py [RUNS]
+Usage: python scripts/interleaved_error_rate.py [RUNS] | python scripts/site_tables.py interleaved-error-rates
 """
 
 from __future__ import annotations

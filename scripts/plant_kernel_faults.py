@@ -6,6 +6,7 @@ must pass with the unchanged kernels. The working tree is not changed: package, 
 when a fault is not found and the list gives no reason, or when a fault is found although it does.
 Usage: python scripts/plant_kernel_faults.py [FILE ...] [--only TEXT] [--checks oclgrind pocl] [--table FILE]
        FILE is the name of a kernel file without .cl; --only selects the faults with TEXT in their description
+python scripts/site_tables.py planted-faults < FILE stores the table of all kernels in docs/tables.
 """
 
 from __future__ import annotations

@@ -1,8 +1,14 @@
-"""The reference page of measured tables: each file of docs/tables, as it is printed by the script or command that it names."""
+"""The reference page of tables: each file of docs/tables, with the script or command that it is from.
+
+Usage: python scripts/site_tables.py NAME < TABLE.md, which stores a table that a script printed as docs/tables/NAME.csv.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from site_markdown import table
@@ -46,7 +52,7 @@ TITLES = {
 def page() -> str:
     """A section for each table."""
     parts = [
-        "# Measured tables",
+        "# Tables",
         "Tables that other pages sum up, from the files of docs/tables. Each names its origin and the page that explains it.",
     ]
     for name, (title, origin, explained) in TITLES.items():
@@ -60,3 +66,14 @@ def read(name: str) -> list[list[str]]:
     """The header and the rows of a table."""
     with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
+
+
+def cells(lines: Iterable[str]) -> list[list[str]]:
+    """The header and the rows of a Markdown table; other lines are left out."""
+    rows = [line for line in lines if line.startswith("|") and not re.match(r"\|( *:?-+:? *\|)+\s*$", line)]
+    return [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", row.rstrip())[1:-1]] for row in rows]
+
+
+if __name__ == "__main__":
+    with (FOLDER / f"{sys.argv[1]}.csv").open("w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows(cells(sys.stdin))

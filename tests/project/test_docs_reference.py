@@ -76,7 +76,7 @@ def test_every_field_of_every_schema_is_there(pages):
         assert fields and [field for field in fields if f"| `{field}` |" not in found[name]] == []
 
 
-def test_every_measured_table_is_there_with_all_its_rows(pages):
+def test_every_table_is_there_with_all_its_rows(pages):
     found = sections(pages["reference/tables.md"], "##")
     assert {path.stem for path in site_tables.FOLDER.glob("*.csv")} == site_tables.TITLES.keys()
     assert list(found) == [title for title, *_ in site_tables.TITLES.values()]
@@ -84,6 +84,7 @@ def test_every_measured_table_is_there_with_all_its_rows(pages):
         header, *rows = site_tables.read(name)
         assert rows and {len(row) for row in rows} == {len(header)}, name
         assert found[title].count("\n|") == len(rows) + 2, name
+        assert site_tables.cells(found[title].splitlines()) == site_tables.read(name), name
 
 
 def test_names_of_the_python_api_exist(pages):
