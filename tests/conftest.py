@@ -26,9 +26,9 @@ SLOWEST = (
     "test_docs_commands", "test_traced_pool", "test_limits", "test_guidelines", "test_age_policies", "test_topology_cli",
     "test_interleave", "test_single_lines", "test_home_partitions", "test_infer_hierarchy", "test_opencl",
     "test_shared_storage", "test_example", "test_paired_lines", "test_fleet", "test_mdm_validation", "test_cache_sharing",
-    "test_progress", "test_external", "test_versions", "test_bulk_eviction", "test_matrices", "test_linear_index", "test_architecture",
-    "test_eviction_sets", "test_candidate_lines", "test_level_behind", "test_clock_step", "test_output_file", "test_policies",
-    "test_cli_options", "test_traces",
+    "test_progress", "test_external", "test_versions", "test_bulk_eviction", "test_matrices", "test_linear_index",
+    "test_architecture", "test_eviction_sets", "test_candidate_lines", "test_level_behind", "test_clock_step",
+    "test_output_file", "test_policies", "test_cli_options", "test_traces",
 )  # fmt: skip
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code
