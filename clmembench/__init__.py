@@ -1,6 +1,6 @@
 """clmembench: characterise any OpenCL device by micro-benchmarks, and say only what was measured.
 
-For notebooks: `clmembench.read("reports/*.jsonl")` and `clmembench.headlines("reports/*.jsonl")` give pandas DataFrames, which
+For notebooks: `clmembench.read("runs/*.jsonl")` and `clmembench.headlines("runs/*.jsonl")` give pandas DataFrames, which
 `clmembench.plots` draws.
 """
 

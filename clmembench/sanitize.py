@@ -93,7 +93,7 @@ _TEXTS = re.compile(
 _DOTTED = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MAX_DOTTED_KEY_PARTS}}}")
 
 
-def open_input(path: Path, pipe: bool = True) -> BinaryIO:
+def open_input(path: Path, pipe: bool = True) -> io.BufferedReader:
     """A file to read: a regular one or, with `pipe`, a pipe as of `<(zcat FILE)`, whose writer is waited for within limits.
 
     Every file that a user names is opened here. Raises OSError where it cannot be read, and for a folder, a socket and a
@@ -176,7 +176,7 @@ def is_file(path: str | Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - Path.is_file raises for a name that is too long
 
 
-def open_new(path: Path, overwrite: bool = False, pipe: bool = True, truncate: bool = True) -> TextIO:
+def open_new(path: Path, overwrite: bool = False, pipe: bool = True, truncate: bool = True) -> io.TextIOWrapper:
     """A file to write UTF-8 into. Raises OSError: FileExistsError where there is one and it is not to be overwritten; for a
     pipe that nobody reads, on which a writer would wait; without `pipe` for any, which cannot be read again. Without `truncate`
     what stands in an overwritten file is still there."""

@@ -88,7 +88,7 @@ def trial_of(number: int, seed: int, stage: Stage, folder: Path, faults: list[st
     rng = random.Random(f"{seed}/{number}")  # noqa: S311
     fault = rng.choice([name for name in faults if name not in (FAKE_ONLY if stage.on_pocl else POCL_ONLY)])
     groups = rng.sample([1, 2, 4, 6, 8, 9, 10], rng.randint(2, 4))
-    trial = Trial(number, stage, folder / f"run-{number}", rng, groups, rng.choice([1, 1, 2]))
+    trial = Trial(number, stage, folder / f"run-{number}", rng, groups, rng.choice([1, 1, 2]), compressed=rng.random() < 0.5)
     try:
         FAULTS[fault](trial)
         trial.finish()

@@ -56,9 +56,10 @@ def results_target(path: Path) -> Callable[[bytes], None]:
     sheets = [specs.load(sheet) for sheet in sheet_paths()]  # once: sheets are not fuzzed
 
     def run(data: bytes) -> None:
-        path.write_bytes(data)
+        file = path.with_suffix(".jsonl.gz") if data.startswith(jsonl.GZIP) else path
+        file.write_bytes(data)
         with contextlib.suppress(jsonl.ResultsError, specs.SpecError):
-            found = jsonl.read(path)
+            found = jsonl.read(file)
             sheet = specs.match_sheet(found.header.device, sheets)
             table = rows.rows(found, sheet)
             points, summary = alone(rows.point_table(table)), terminal.summary_document(found, table, sheet)
@@ -121,7 +122,8 @@ def seeds(target: str) -> list[bytes]:
         return [*plain, gzip.compress(plain[0])]
     golden = (ROOT / "tests" / "golden" / "schema1.jsonl").read_bytes()
     head, *lines = golden.splitlines(keepends=True)
-    return [golden, head + lines[1], head + lines[-1]]
+    plain = [golden, head + lines[1], head + lines[-1]]
+    return [*plain, gzip.compress(golden, mtime=0), gzip.compress(head, mtime=0) + gzip.compress(lines[-1], mtime=0)]
 
 
 def other_json(data: bytes, most: int, seed: int) -> bytes:

@@ -15,6 +15,8 @@ from pathlib import Path
 from scripts.storm_trial import FAILED, INTERNAL, INTERRUPTED, NO_DEVICE, OK, Trial
 from tests.faulty import WITHOUT_TEMPORARY, Command, kill, whole_lines, within
 
+COMPRESSION = 3  # a compressed results file is about so many times smaller
+
 
 def _child_killed(trial: Trial) -> None:
     with trial.running() as command:
@@ -74,15 +76,15 @@ def _file_torn(trial: Trial) -> None:
     with trial.running() as command:
         pass
     trial.harmed(command, OK)
-    trial.cut(trial.rng.randrange(trial.file.stat().st_size + 1))
+    trial.tear(header=False)
 
 
 def _disk_full(trial: Trial) -> None:
-    most = trial.rng.randrange(trial.stage.whole_bytes)
+    most = trial.rng.randrange(trial.stage.whole_bytes // (COMPRESSION if trial.compressed else 1))
     with trial.running() as command:
         if trial.stage.on_pocl:  # without space for its cache PoCL cannot be used at all: it compiles first
             within(60, lambda: whole_lines(trial.file).count(b"\n") > 1 or command.process.poll() is not None)
-            most = max(most, len(whole_lines(trial.file)))
+            most = max(most, trial.file.stat().st_size if trial.file.exists() else 0)
         if command.process.poll() is None:
             resource.prlimit(command.process.pid, resource.RLIMIT_FSIZE, (most, most))
     # its cache reaches the limit too, and then a kernel may not be compiled
@@ -92,7 +94,7 @@ def _disk_full(trial: Trial) -> None:
 def _second_run(trial: Trial) -> None:
     with trial.running() as first:
         trial.moment(0.5)
-        args = (str(trial.folder / "second.jsonl") if a == str(trial.file) else a for a in trial.args())
+        args = (str(trial.file.with_name(f"second-{trial.file.name}")) if a == str(trial.file) else a for a in trial.args())
         with trial.ending(tuple(args)) as second:
             pass
     trial.harmed(first, OK, NO_DEVICE)

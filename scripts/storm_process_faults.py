@@ -145,8 +145,7 @@ def _two_jobs(trial: Trial) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if kind == "resumes":
         with trial.running():
             pass
-        content = trial.file.read_bytes()
-        trial.cut(trial.rng.randrange(content.index(b"\n") + 1, len(content) + 1))
+        trial.tear()
         return trial.args("--resume"), trial.args("--resume")
     trial.overwritten = kind == "overwrite"
     return trial.args(), trial.args(f"--{kind}")

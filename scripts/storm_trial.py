@@ -25,7 +25,7 @@ from tests.faulty import Command, whole_lines
 OK, INTERNAL, USAGE, NO_DEVICE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
 EXIT_LIMIT_S = 10.0  # until the processes of an ended run are gone
 REPORT_TIME_FACTOR = 10  # times the time of a report are its limit
-NO_REASON = re.compile(r"^clmembench: warning: |: the last line is torn and was dropped$")
+NO_REASON = re.compile(r"^clmembench: warning: |: (?:the last line is torn and was dropped|.* its last record may be missing)$")
 COLUMNS = ("lost", "hang", "traceback", "orphan", "left", "other")
 
 
@@ -66,6 +66,7 @@ class Trial:
     plug_in: tuple[str, ...] = ()  # options that name it
     theirs: bool = False  # whether its benchmark is measured, too
     environment: dict[str, str] = field(default_factory=dict)  # of all its commands, in addition to the stage's
+    compressed: bool = False  # whether its results file is
     overwritten: bool = False  # whether another run may replace the file of one that has ended
     to_finish: bool = True  # whether there is a run to resume
     seen: bytes = b""  # every complete line that the file ever had
@@ -74,7 +75,7 @@ class Trial:
 
     @property
     def file(self) -> Path:
-        return self.folder / "r.jsonl"
+        return self.folder / ("r.jsonl.gz" if self.compressed else "r.jsonl")
 
     def args(self, *more: str) -> tuple[str, ...]:
         groups = ",".join(map(str, self.groups))
@@ -145,9 +146,11 @@ class Trial:
         """Let a random part of the time pass that a run takes."""
         time.sleep(self.rng.uniform(0.1, part * self.stage.whole_s))
 
-    def cut(self, byte: int) -> None:
-        """Tear the file there; what is before stays to be kept."""
-        os.truncate(self.file, byte)
+    def tear(self, header: bool = True) -> None:
+        """Cut the file at a random byte, behind its header or anywhere; the lines before stay to be kept."""
+        content, end = self.file.read_bytes(), jsonl.FLUSHED if self.compressed else b"\n"
+        least = content.index(end) + len(end) if header else 0
+        os.truncate(self.file, self.rng.randrange(least, len(content) + 1))
         self.seen = whole_lines(self.file)
 
     def finish(self) -> None:

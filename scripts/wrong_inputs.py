@@ -125,7 +125,10 @@ CASES = (
     Case("traces: decimal commas", INFER, TRACE.replace("5.5", "5,5"), "row 2: it has more cells", ".csv"),
     Case("traces: decimal commas between semicolons", INFER, TRACE.replace(",", ";").replace("5.5", "5,5"), "latency is '5,5'", ".csv"),
     Case("run: an empty file", "show FILE", "", "no results file of clmembench: it is empty", ".jsonl"),
-    Case("run: packed by gzip", "show FILE", gzip.compress(b"{}"), "is packed by gzip: unpack it with gunzip", ".jsonl.gz"),
+    Case("run: compressed, and named as if it were not", "show FILE", gzip.compress(b"{}"), "is compressed by gzip: rename it", ".jsonl"),
+    Case("run: named as if it were compressed", "show FILE", b"{}\n", "it is not compressed by gzip, as its name says: rename it", ".jsonl.gz"),
+    Case("run: compressed, and cut", "show FILE", gzip.compress(b"{}")[:10], "is no results file of clmembench: its compressed data end early", ".jsonl.gz"),
+    Case("run: compressed, with a checksum of something else", "show FILE", gzip.compress(b"{}")[:-8] + bytes(8), "its gzip checksum does not match", ".jsonl.gz"),
     Case("run: what is no text", "show FILE", b"\xff\xfe\x00" * 9, "no results file of clmembench", ".jsonl"),
 )  # fmt: skip
 KINDS = {  # what stands in a file's place, and words of each message

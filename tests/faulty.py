@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,10 +173,25 @@ def mountable() -> bool:
         return False
 
 
+def _decompressed(data: bytes) -> bytes:
+    """The content of gzip members, of which the last may be torn or damaged."""
+    content = bytearray()
+    while data:
+        stream = zlib.decompressobj(31)
+        try:
+            content += stream.decompress(data)
+        except zlib.error:
+            break
+        data = stream.unused_data
+    return bytes(content)
+
+
 def whole_lines(path: Path) -> bytes:
-    """What of a file is complete; nothing of one that is not there."""
+    """The complete lines of a file, decompressed by its name; nothing of one that is not there."""
     try:
         content = path.read_bytes()
     except OSError:
         return b""
+    if path.suffix == ".gz":
+        content = _decompressed(content)
     return content[: content.rfind(b"\n") + 1]

@@ -34,7 +34,7 @@ NUMBERS = (
 def read(paths: Paths) -> pd.DataFrame:
     """Every point and metric of stored runs, a row each: columns device, run, file, benchmark, `param.*` for each parameter,
     `tuning.*`, status, reason, metric, unit, median, ci_low, ci_high, n, processes, peak, fraction_of_peak, cycles and the
-    others of `show --csv`. `paths` are results files, or patterns such as "reports/*.jsonl". Raises ResultsError for a file
+    others of `show --csv`. `paths` are results files, or patterns such as "runs/*.jsonl". Raises ResultsError for a file
     that is none, FileNotFoundError where there is none at all."""
     import pandas as pd
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clmembench.model import Value
-from clmembench.results import limits, line_limits
+from clmembench.results import jsonl, limits, line_limits
 from clmembench.results.record_lines import decode, encode, first_problem
-from clmembench.sanitize import input_problem, open_regular, printable, read_regular
+from clmembench.sanitize import input_problem, printable
 
 SCHEMA = 1
 MARK = b'{"imported":'  # how each line begins
@@ -85,17 +85,17 @@ def as_lines(runs: Sequence[ImportedRun]) -> str:
 def is_import_file(path: Path) -> bool:
     """Whether a file begins as an import file does; False where it cannot be read."""
     try:
-        with open_regular(path) as file:
+        with jsonl.open_content(path, pipe=False) as file:
             return file.read(len(MARK)) == MARK
-    except OSError:
+    except (OSError, jsonl.ResultsError):
         return False
 
 
 def read(path: Path) -> list[ImportedRun]:
     """The runs in an import file. Raises ImportFault where it is damaged, or of a newer schema."""
     try:
-        lines = [line for line in read_regular(path, line_limits.MAX_LINE_BYTES).splitlines() if line.strip()]
-        runs = [checked(decode(ImportedRun, line)) for line in lines]
+        content = jsonl.read_regular(path, line_limits.MAX_LINE_BYTES)
+        runs = [checked(decode(ImportedRun, line)) for line in content.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
         why = input_problem(error) if isinstance(error, OSError) else first_problem(error)
         raise ImportFault(f"{path}: no import file: {why}") from error

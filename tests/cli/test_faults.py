@@ -6,6 +6,7 @@ import ast
 import csv
 import fcntl
 import functools
+import gzip
 import os
 import re
 import runpy
@@ -337,6 +338,23 @@ def test_a_run_that_is_ended_within_an_endless_kernel_leaves_nothing_and_goes_on
     assert (tmp_path / "r.jsonl").read_bytes().startswith(kept)
     assert outcomes(tmp_path) == dict.fromkeys((1, 2, 4, 8), ("ok", ""))
     assert len(jsonl.read(tmp_path / "r.jsonl").records) == 4
+
+
+@pytest.mark.parametrize(("end", "code"), ENDS)
+def test_a_compressed_run_that_is_ended_has_every_record_and_goes_on(fake, tmp_path, end, code):
+    path, at = tmp_path / "r.jsonl.gz", tmp_path / "at"
+    args = ("run", "-s", "quick", "-b", "launch", "-a", "groups=[1,2,4]", *IN_ORDER, "-o", str(path))
+    with Command(fake, args, tmp_path, {"FAULTY_DEVICE": "hang:4", "FAULTY_AT": str(at)}) as command:
+        assert within(LIMIT_S, lambda: at.exists() and whole_lines(path).count(b"\n") == 3), command.said()
+        os.killpg(command.process.pid, end)
+        assert command.wait(LIMIT_S) == code and command.gone()
+    kept = path.read_bytes()
+    found = jsonl.read(path, strict=True)
+    assert [r.params["groups"] for r in found.records] == [1, 2]
+    assert ended(fake, tmp_path, "run", "--resume", str(path))[0] == 0
+    assert path.read_bytes().startswith(kept) and gzip.decompress(path.read_bytes()) == whole_lines(path)
+    assert jsonl.read(path, strict=True).records[:2] == found.records
+    assert [r.params["groups"] for r in jsonl.read(path).records] == [1, 2, 4]
 
 
 @pytest.mark.parametrize(("end", "code"), [ENDS[0], ENDS[2]])

@@ -301,9 +301,10 @@ def test_what_is_no_lock_is_said_and_kept(monkeypatch, tmp_path, kind):
 # ---- results files ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz"])
 @pytest.mark.parametrize("again", [lambda p: Writer(p, header(), overwrite=True), Writer.going_on])
-def test_a_file_that_is_being_written_is_no_other_runs(tmp_path, again):
-    path = tmp_path / "r.jsonl"
+def test_a_file_that_is_being_written_is_no_other_runs(tmp_path, again, name):
+    path = tmp_path / name
     with Writer(path, header()) as writer:
         writer.write(record())
         before = path.read_bytes()
@@ -317,8 +318,9 @@ def test_a_file_that_is_being_written_is_no_other_runs(tmp_path, again):
     assert len(read(path).records) == (2 if again == Writer.going_on else 0)
 
 
-def test_a_run_that_goes_on_holds_its_file_and_a_killed_one_frees_it(tmp_path):
-    path = tmp_path / "r.jsonl"
+@pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz"])
+def test_a_run_that_goes_on_holds_its_file_and_a_killed_one_frees_it(tmp_path, name):
+    path = tmp_path / name
     with Writer(path, header()) as writer:
         writer.write(record())
     code = "import sys, time; from pathlib import Path; from clmembench.results.jsonl import Writer\n"

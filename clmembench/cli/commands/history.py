@@ -72,7 +72,7 @@ def _runs(paths: list[Path], strict: bool) -> list[Run]:
 
     found: dict[str, Run] = {}
     for path in paths:
-        for file in sorted(path.glob("*.jsonl")) if path.is_dir() else [path]:
+        for file in jsonl.files_of(path) if path.is_dir() else [path]:
             try:
                 run = stored.load(file, strict) if file == path else jsonl.read(file, strict)
             except jsonl.ResultsError as error:

@@ -50,9 +50,10 @@ def import_results(
     else:
         text_output.print_document(import_table.import_document(runs))
     if output is not None:
-        from clmembench.results import imported
+        from clmembench.results import imported, jsonl
 
-        output_file.write(output, imported.as_lines(runs), overwrite)
+        content = imported.as_lines(runs).encode()
+        output_file.write(output, jsonl.compress(content) if jsonl.is_compressed(output) else content, overwrite)
         print(line(f"wrote {output}; show it: clmembench report RUN {output} -o report.html"), file=sys.stderr)
 
 

@@ -63,9 +63,12 @@ def targets(planned: Sequence[PlannedRun], output: Path | None, overwrite: bool)
         session.check_output(output, overwrite)
         return [Target(one, output) for one in planned]
     if output.suffix or output.is_file():
+        from clmembench.results import jsonl
+
+        stem, _ = jsonl.split_suffix(output)
+        folder = stem if stem != output else output.with_suffix("")
         exit_codes.stop(
-            f"{len(planned)} devices have a file each: name a folder for them with -o, such as -o {output.with_suffix('')}",
-            exit_codes.USAGE,
+            f"{len(planned)} devices have a file each: name a folder for them with -o, such as -o {folder}", exit_codes.USAGE
         )
     names = Counter(session.slug(one.info.name) for one in planned)
     found = []

@@ -62,7 +62,9 @@ def live(
     seed: options.Seed = None,
     output: Annotated[
         Path | None,
-        options.output_option("Results files to write, NAME-a.jsonl and NAME-b.jsonl; default: in ./reports.", "NAME"),
+        options.output_option(
+            "Results files to write, NAME-a.jsonl and NAME-b.jsonl (or .jsonl.gz); default: in ./reports.", "NAME"
+        ),
     ] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -179,9 +181,10 @@ def side_files(
     """The results file of each side. Ends the command where one exists."""
     from ulid import ULID
 
-    stem = output or session.default_path(info, str(ULID()))
-    stem = stem.with_suffix("") if stem.suffix == ".jsonl" else stem
-    found = stem.with_name(f"{stem.name}-{names[0]}.jsonl"), stem.with_name(f"{stem.name}-{names[1]}.jsonl")
+    from clmembench.results import jsonl
+
+    stem, suffix = jsonl.split_suffix(output or session.default_path(info, str(ULID())))
+    found = stem.with_name(f"{stem.name}-{names[0]}{suffix}"), stem.with_name(f"{stem.name}-{names[1]}{suffix}")
     session.check_output(found[0], overwrite)
     if found[0].parent.is_dir():  # a folder that is yet to be made, as the first check said, has no such file
         session.check_output(found[1], overwrite)
