@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clmembench.model import Axis, Benchmark, DeviceInfo
 
 # committed runs, of whose devices values are shown: they depend on the device, and building the site needs none
-EXAMPLES = {"NVIDIA H200": "h200-sxm-quick.jsonl", "16-core Xeon, PoCL": "xeon-16-cores-pocl-quick.jsonl"}
+EXAMPLES = {"NVIDIA H200": "h200-sxm-quick.jsonl.gz", "16-core Xeon, PoCL": "xeon-16-cores-pocl-quick.jsonl.gz"}
 MAX_VALUES = 12  # of an axis that are shown; of more, the first and the last ones
 FORMS = {
     "rate": "amount per time",

@@ -14,8 +14,8 @@ from clmembench.results import jsonl
 from tests.builders import device, header, record, series
 from tests.commands import ROOT, cli
 
-QUICK = ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl"
-INTEL = ROOT / "reports" / "xeon-2-cores-intel-quick.jsonl"
+QUICK = ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl.gz"
+INTEL = ROOT / "reports" / "xeon-2-cores-intel-quick.jsonl.gz"
 
 
 def objects(*args: str) -> list[dict]:

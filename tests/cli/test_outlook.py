@@ -165,7 +165,7 @@ def replayed(run: Run) -> tuple[list[float], list[bool]]:
 
 
 def test_stored_runs_took_as_long_as_was_foreseen_on_the_way():
-    found = [replayed(jsonl.read(ROOT / "reports" / f"{name}.jsonl")) for name in REPLAYED]
+    found = [replayed(jsonl.read(ROOT / "reports" / f"{name}.jsonl.gz")) for name in REPLAYED]
     quarter, half, late = (statistics.mean(errors[n] for errors, _ in found) for n in range(3))
     assert quarter < 0.22 and half < 0.12 and late < 0.07, (quarter, half, late)
     held = [one for _, all_of_them in found for one in all_of_them]

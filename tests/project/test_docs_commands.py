@@ -14,6 +14,8 @@ from markdown_it import MarkdownIt
 from typer.main import get_command
 
 from clmembench.cli import app
+from clmembench.results import jsonl
+from clmembench.results.limits import MAX_FILE_BYTES
 from tests.commands import ROOT, cli, process
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -21,14 +23,14 @@ COMMAND = re.compile(r"(?<!import )(?<![\w/~:])(?:\.venv/bin/|[\w~/.]*/bin/)?clm
 OUTPUTS = {"-o", "--output", "--junit", "--parquet", "--figure", "--records"}  # options whose files are written
 
 # The file in the place of one that the documentation names, by command; of all other results files, a run of suite quick.
-QUICK = "reports/h200-sxm-quick.jsonl"
+QUICK = "reports/h200-sxm-quick.jsonl.gz"
 RUNS = {
-    "report": "reports/h200-sxm-mnf.jsonl",  # its page is made soon
-    "advise": "reports/xeon-2-cores-pocl-access.jsonl",
-    "casestudy": "reports/h200-sxm-mnf.jsonl",
-    "peers": "reports/xeon-2-cores-pocl-peers.jsonl",
-    "topology": "reports/h200-sxm-topology.jsonl",
-    "--energy": "reports/h200-sxm-energy.jsonl",
+    "report": "reports/h200-sxm-mnf.jsonl.gz",  # its page is made soon
+    "advise": "reports/xeon-2-cores-pocl-access.jsonl.gz",
+    "casestudy": "reports/h200-sxm-mnf.jsonl.gz",
+    "peers": "reports/xeon-2-cores-pocl-peers.jsonl.gz",
+    "topology": "reports/h200-sxm-topology.jsonl.gz",
+    "--energy": "reports/h200-sxm-energy.jsonl.gz",
 }
 TEXTS = {
     "bcsstk30.mtx": "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1.0\n2 2 1.0\n",
@@ -74,7 +76,7 @@ class Shown:
         """Whether it opens a device for longer than a look, and has no option against that."""
         if self.args[0] == "compare":
             return "--live" in self.args
-        return self.args[0] in PARSED and not any(arg.endswith(".jsonl") for arg in self.inputs())
+        return self.args[0] in PARSED and not any(arg.endswith(jsonl.SUFFIXES) for arg in self.inputs())
 
     def inputs(self) -> list[str]:
         """The arguments and values that may name files to be read."""
@@ -119,24 +121,28 @@ def place_files(one: Shown, folder: Path) -> None:
         path = folder / name
         if name in TEXTS:
             path.write_text(TEXTS[name], encoding="utf-8")
-        elif name.endswith(".jsonl") and "*" not in name:
+        elif name.endswith(jsonl.SUFFIXES) and "*" not in name:
             path.parent.mkdir(parents=True, exist_ok=True)
             kind = "--energy" if "--energy" in one.args else one.args[0]
             run = name if name.startswith("reports/") else RUNS.get(kind, QUICK)
-            path.write_bytes(run_copy(run, number))
+            content = run_copy(run, number)
+            path.write_bytes(jsonl.compress(content) if jsonl.is_compressed(path) else content)
         elif name.endswith(".toml") and (ROOT / name).is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)
-        elif name.endswith(("*.jsonl", "/")) and not name.startswith(("/", "~")):
-            within = (folder / name.removesuffix("*.jsonl")).resolve()
+        elif name.endswith(("*.jsonl", "*.jsonl.gz", "/")) and not name.startswith(("/", "~")):
+            parent, _, pattern = name.rpartition("/") if "*" in name else (name, "", "*.jsonl.gz")
+            within = (folder / parent).resolve()
             within.mkdir(parents=True, exist_ok=True)
             for run in FEW_RUNS.get(one.args[0], ()):
-                shutil.copy(ROOT / "reports" / f"{run}.jsonl", within)
+                content = run_copy(f"reports/{run}.jsonl.gz", 0)
+                (within / f"{run}{pattern[1:]}").write_bytes(jsonl.compress(content) if pattern.endswith(".gz") else content)
 
 
 def run_copy(run: str, number: int) -> bytes:
-    """A committed run with an id and a day of its own, so that its copies are several runs."""
-    text = re.sub(rb'("run_id":"[0-9A-Z]{24})[0-9A-Z]{2}"', rb'\g<1>%02d"' % number, (ROOT / run).read_bytes(), count=1)
+    """The content of a committed run with an id and a day of its own, so that its copies are several runs."""
+    content = jsonl.read_regular(ROOT / run, MAX_FILE_BYTES)
+    text = re.sub(rb'("run_id":"[0-9A-Z]{24})[0-9A-Z]{2}"', rb'\g<1>%02d"' % number, content, count=1)
     return re.sub(rb'("started":"\d{4}-\d\d)-\d\d', rb"\g<1>-%02d" % (number + 1), text)
 
 

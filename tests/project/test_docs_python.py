@@ -28,7 +28,7 @@ def test_the_python_of_a_page_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reports").mkdir()
     for run in RUNS:
-        shutil.copy(ROOT / "reports" / f"{run}.jsonl", tmp_path / "reports")
+        shutil.copy(ROOT / "reports" / f"{run}.jsonl.gz", tmp_path / "reports")
     mpl.use("agg")
     names: dict[str, object] = {}
     for block in blocks(PAGES[name]):

@@ -16,7 +16,7 @@ from clmembench.results import jsonl
 from tests.terminals import on_terminal
 
 ROOT = Path(__file__).parents[2]
-QUICK = ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl"
+QUICK = ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl.gz"
 COLUMNS = (Column("name"), Column("median", is_number=True), Column("a long remark on the point"), Column("best width/tile"))
 SECTION = Section(
     "Title.",
@@ -105,7 +105,7 @@ def documents():
 
     @functools.cache
     def document(name: str) -> Document:
-        run = jsonl.read(ROOT / "reports" / f"{name}.jsonl")
+        run = jsonl.read(ROOT / "reports" / f"{name}.jsonl.gz")
         sheet = rows.sheet_of(run)
         return terminal.summary_document(*rows.judged_rows(run, sheet), sheet)
 

@@ -19,13 +19,13 @@ from clmembench.studies.hierarchy.views.hierarchy_json import hierarchy_object
 
 ROOT = Path(__file__).parents[2]
 FOLDER, RUNS = ROOT / "docs" / "schemas", ROOT / "reports"
-MNF, TOPOLOGY, PEERS = (str(RUNS / f"h200-sxm-{name}.jsonl") for name in ("mnf", "topology", "peers"))
+MNF, TOPOLOGY, PEERS = (str(RUNS / f"h200-sxm-{name}.jsonl.gz") for name in ("mnf", "topology", "peers"))
 COMMANDS = (
     ("points", "show", MNF), ("casestudy-mnf", "casestudy", "mnf", MNF), ("peers", "peers", PEERS),
-    ("advise", "advise", str(RUNS / "h200-sxm-access.jsonl")), ("hierarchy", "topology", TOPOLOGY),
+    ("advise", "advise", str(RUNS / "h200-sxm-access.jsonl.gz")), ("hierarchy", "topology", TOPOLOGY),
     ("compare", "compare", MNF, MNF), ("doctor", "doctor", "--run", MNF), ("devices", "devices"),
     ("model-predict", "model", "predict", "wang2019-table1", str(ROOT / "docs" / "example" / "divergent_profile.toml")),
-    ("history", "history", MNF, str(RUNS / "xeon-2-cores-pocl-peers.jsonl")),
+    ("history", "history", MNF, str(RUNS / "xeon-2-cores-pocl-peers.jsonl.gz")),
 )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_the_schemas_in_docs_are_those_that_the_code_gives():
 def test_every_committed_run_is_valid(made, step):
     """One line of five, the header among them; all lines, which takes longer, among the slow tests."""
     found, lines = {}, 0
-    for path in sorted(RUNS.glob("*.jsonl")):
+    for path in sorted(RUNS.glob("*.jsonl.gz")):
         with path.open(encoding="utf-8") as file:
             for number, text in enumerate(file):
                 if number % step:

@@ -418,7 +418,7 @@ def test_strict_on_the_command_line_is_a_usage_error_of_one_harmless_line(tmp_pa
         load(path, strict=True)
 
 
-@pytest.mark.parametrize("kind", ["reports/*.jsonl", "tests/golden/*.jsonl"])
+@pytest.mark.parametrize("kind", ["reports/*.jsonl.gz", "tests/golden/*.jsonl"])
 def test_files_that_were_kept_are_read_without_a_note(kind):
     paths = sorted(Path(__file__).parents[2].glob(kind))
     assert paths or kind.startswith("reports")  # not in every source distribution

@@ -159,7 +159,7 @@ def test_the_committed_runs_of_one_device_agree():
     """Two H100s of one node: not the same device, yet of one kind, whose runs could stand beside each other."""
     from tests.cli.test_evidence import RUNS
 
-    paths = {path.stem: path for path in RUNS}
+    paths = {path.name.partition(".")[0]: path for path in RUNS}
     chases, points = (jsonl.read(paths[name]) for name in ("h100-sxm-topology", "h100-sxm"))
     alike = replace(points, header=replace(points.header, device=chases.header.device))
     (_, kept), (found, _) = across([chases, alike], [from_runs.infer_hierarchy(chases), None])

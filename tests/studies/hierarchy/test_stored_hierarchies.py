@@ -51,7 +51,7 @@ def contradictions(hierarchy: Hierarchy) -> list[str]:
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_stored_run_of_a_gpu_keeps_what_it_told(name):
-    found = infer_stored(jsonl.read(REPORTS / f"{name}.jsonl")).hierarchy
+    found = infer_stored(jsonl.read(REPORTS / f"{name}.jsonl.gz")).hierarchy
     assert found.local is not None
     whole = [level for level in found.levels if level.space in ("global", "global_cg", "private")]
     named = {level.name: level for level in whole} | {level.space: level for level in reversed(found.constant)}

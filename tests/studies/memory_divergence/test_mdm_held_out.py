@@ -79,7 +79,7 @@ def found():
     """Every held-out kernel of the committed runs, by name."""
     kernels = {}
     for name in ("access", "mnf", "peers"):
-        run = jsonl.read(RUNS / f"h200-sxm-{name}.jsonl")
+        run = jsonl.read(RUNS / f"h200-sxm-{name}.jsonl.gz")
         for one in report.held_out(run, sheet_of(run))[0]:
             assert one.name not in kernels
             kernels[one.name] = one
@@ -119,14 +119,14 @@ def test_the_docs_have_the_table_that_the_runs_give(found):
 
 
 def test_a_run_with_held_out_kernels_alone_is_shown():
-    done = cli("model", "validate", str(RUNS / "h200-sxm-mnf.jsonl"))
+    done = cli("model", "validate", str(RUNS / "h200-sxm-mnf.jsonl.gz"))
     assert done.returncode == 0 and "mnf_filter V0n" in done.stdout and "bank conflicts" in done.stdout
-    held = json.loads(cli("model", "validate", str(RUNS / "h200-sxm-mnf.jsonl"), "--json").stdout)["held_out"]
+    held = json.loads(cli("model", "validate", str(RUNS / "h200-sxm-mnf.jsonl.gz"), "--json").stdout)["held_out"]
     assert [one["kernel"] for one in held] == ["mnf_filter V0n", "mnf_filter V1"]
 
 
 def test_without_inputs_of_the_device_nothing_is_predicted():
-    run = jsonl.read(RUNS / "h200-sxm-mnf.jsonl")
+    run = jsonl.read(RUNS / "h200-sxm-mnf.jsonl.gz")
     other = replace(run, header=replace(run.header, device=replace(run.header.device, name="Another GPU")))
     with pytest.raises(ValueError, match="noc_gb_s"):
         report.held_out(other, None)
@@ -134,6 +134,6 @@ def test_without_inputs_of_the_device_nothing_is_predicted():
 
 @pytest.mark.slow
 def test_the_shipped_inputs_are_those_of_the_committed_runs():
-    runs = [jsonl.read(RUNS / f"h200-sxm-{name}.jsonl") for name in ("topology", "access", "peers")]
+    runs = [jsonl.read(RUNS / f"h200-sxm-{name}.jsonl.gz") for name in ("topology", "access", "peers")]
     (shipped,) = [path for path in mdm_hardware_paths() if path.stem == "h200-sxm"]
     assert mdm_toml.inputs_toml(inputs_of(runs, sheet_of(runs[0]))) == shipped.read_text(encoding="utf-8")

@@ -259,7 +259,7 @@ def test_cpus_are_refused_with_the_reason_in_one_line(command, monkeypatch, tmp_
     assert (done.returncode, done.stdout) == (exit_codes.USAGE, "")
     assert done.stderr.startswith("clmembench: Some CPU is a CPU") and done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-    stored = next(Path(__file__).parents[3].glob("reports/xeon-2-cores-pocl-quick.jsonl"))
+    stored = next(Path(__file__).parents[3].glob("reports/xeon-2-cores-pocl-quick.jsonl.gz"))
     done = cli("model", command, str(stored))
     assert (done.returncode, done.stdout) == (exit_codes.USAGE, "") and "is a CPU" in done.stderr
 
