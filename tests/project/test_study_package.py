@@ -68,7 +68,7 @@ def test_the_command_measures_and_reads_and_a_run_without_evidence_is_named(site
     assert "Useful bandwidth of strided reads" in printed and "Results: r.jsonl" in printed
     shown = process("strides", "r.jsonl", "--md", cwd=folder, PYTHONPATH=f"{site}:{ROOT}").stdout
     assert "| strided_read: stride | useful bandwidth |" in shown and "| 32 | " in shown
-    other = process("strides", str(ROOT / "reports/h200-sxm-energy.jsonl"), cwd=folder, PYTHONPATH=f"{site}:{ROOT}")
+    other = process("strides", str(ROOT / "reports/h200-sxm-energy.jsonl.gz"), cwd=folder, PYTHONPATH=f"{site}:{ROOT}")
     assert (other.returncode, "has no strided reads" in other.stderr) == (2, True)
 
 

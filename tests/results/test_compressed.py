@@ -15,7 +15,7 @@ import pytest
 
 import clmembench as cm
 from clmembench.cli.command import _remedy
-from clmembench.report import digest_cache, digests
+from clmembench.report.many_runs import digest_cache, digests
 from clmembench.results import imported, jsonl, limits, line_limits
 from clmembench.results.jsonl import FLUSHED, ResultsError, Writer, compress, encode, read
 from clmembench.studies.ab.command import side_files
@@ -454,7 +454,7 @@ def test_both_sides_of_a_live_comparison_are_named_as_their_output(tmp_path, out
 
 
 def test_several_devices_need_a_folder_which_is_named_without_both_suffixes(monkeypatch, tmp_path, capsys):
-    from clmembench.cli.several_devices import targets
+    from clmembench.cli.running.several_devices import targets
 
     with pytest.raises(Exception, match=r"^2$"):
         targets([None, None], Path("mine.jsonl.gz"), False)
