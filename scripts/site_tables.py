@@ -43,7 +43,7 @@ TITLES = {
         "tests/studies/hierarchy/test_latency_patterns.py",
         "topology",
     ),
-    "memory-divergence-held-out": ("Held-out kernels of an H100", "clmembench model validate", "memory-divergence"),
+    "memory-divergence-held-out": ("Held-out kernels of an H200", "clmembench model validate", "memory-divergence"),
     "other-tools": ("Other tools", "their documentation, November 2026", "peers"),
     "faults": ("Faults and their consequences", "tests/cli/test_faults.py", "testing"),
     "fault-storm": ("A storm of 500 runs", "scripts/fault_storm.py", "testing"),
