@@ -1,5 +1,6 @@
 """JSON Schemas: those in docs are the code's, every committed run and every command's JSON is valid, and faults are seen."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def test_every_committed_run_is_valid(made, step):
     """One line of five, the header among them; all lines, which takes longer, among the slow tests."""
     found, lines = {}, 0
     for path in sorted(RUNS.glob("*.jsonl.gz")):
-        with path.open(encoding="utf-8") as file:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
             for number, text in enumerate(file):
                 if number % step:
                     continue
@@ -112,7 +113,7 @@ def test_every_command_with_json_has_a_schema():
 
 
 def test_what_is_wrong_is_seen(made):
-    with Path(MNF).open(encoding="utf-8") as file:
+    with gzip.open(MNF, "rt", encoding="utf-8") as file:
         header, record = json.loads(next(file)), json.loads(next(file))
     (point, *_), wrong = json.loads(CliRunner().invoke(app, ["show", MNF, "--json"]).stdout), "1.5"
     changed = [
