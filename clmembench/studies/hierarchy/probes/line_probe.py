@@ -87,14 +87,17 @@ class LineProbe:
         return len(every) * (answer.value - self.hit - translated) / (self.miss - self.hit)
 
     def _translated(self, control: Sequence[int], seed: int) -> Inquiry[float | None]:
-        """What translation adds to an access of such a control; None: no answer. Where it seems to add anything a second order
-        is asked: a control that was disturbed would hide misses."""
-        costs: list[float] = []
+        """What translation adds to an access of such a control; None: no answer. A disturbed control would hide misses: one
+        that costs more than the cheapest of as many lines so far, or of fewer, is measured in a second order."""
+        known, costs = self.asked.control_costs.setdefault(self.space, {}), list[float]()
+        cheapest = max((cost for count, cost in known.items() if count <= len(control)), default=0.0)
         for order in (seed, seed + MAX_ORDERS_OF_TEST):
             value = (yield from self.asked.one(self.lap(control, order))).value
             costs += [max(0.0, value - self.base)] if value is not None else []
-            if not costs or costs[0] <= LAP_NOISE_SIGMAS * self.noise * self.base:
+            if not costs or costs[0] - cheapest <= LAP_NOISE_SIGMAS * self.noise * (self.base + cheapest):
                 break
+        if costs:
+            known[len(control)] = min(*costs, known.get(len(control), math.inf))
         return min(costs, default=None)
 
     def deviation(self, count: int) -> float:

@@ -47,7 +47,8 @@ class ProbeSession:
     """The probes so far with their answers: no probe is measured twice. `evidence` collects the records of the answers read
     since it was last cited; `patience` is how many more looks at a restless core there may be; of `laps`, `disturbed` were.
     `shared`: others, such as the host's own programs, may take some lines of a cache at any time. `reached_bytes`: how far the
-    largest lap went that is no long list of places; within that no probe needs a larger buffer, in other page frames."""
+    largest lap went that is no long list of places; within that no probe needs a larger buffer, in other page frames.
+    `control_costs`: what translation added to an access of the cheapest control, by space and number of lines."""
 
     answers: dict[Probe, Answer] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
@@ -56,6 +57,7 @@ class ProbeSession:
     disturbed: int = 0
     shared: bool = False
     reached_bytes: int = 0
+    control_costs: dict[Space, dict[int, float]] = field(default_factory=dict)
 
     @property
     def restless(self) -> bool:
