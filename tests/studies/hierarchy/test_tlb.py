@@ -12,7 +12,7 @@ from clmembench.studies.hierarchy.geometry.strides import SetGeometry
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
-from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe, mean_of_orders
+from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageMean, PageProbe, mean_of_orders
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.cyclic_misses import cyclic_misses
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
@@ -21,7 +21,8 @@ from clmembench.studies.hierarchy.replacement.set_miss_rates import sampled_miss
 from clmembench.studies.hierarchy.tlb import tlb
 from clmembench.studies.hierarchy.tlb.tlb import measure_tlbs, measure_translation
 from clmembench.studies.hierarchy.tlb.tlb_confirmation import APART_BYTES, shorter_page
-from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry
+from clmembench.studies.hierarchy.tlb.tlb_cost import _of_the_most, miss_penalties
+from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbEvidence, TlbGeometry
 from clmembench.studies.hierarchy.tlb.tlb_level import (
     PAIRS_STOOD,
     _entry_count,
@@ -38,6 +39,7 @@ from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, pl
 from tests.truths import mei_tlbs
 
 GIB = 1 << 30
+SOURCES = TlbEvidence(("r",), ("r",), ("r",), ("r",))
 
 
 class SlicedCache:
@@ -430,3 +432,38 @@ def test_a_level_among_whose_hits_a_nearer_ones_misses_may_hide_has_no_bounds(hi
     entries = _entry_findings(level, _entry_count(level, 0))
     assert [one.low for one in entries.values()] == [least, None if least is None else least * page]
     assert (penalty_findings(level, 1.5)["penalty_cycles"].low is None) == (least is None)
+
+
+def test_a_miss_costs_as_much_as_the_most_pages_say_where_memory_has_room_for_no_more():
+    """Under NRU a third of the accesses hit in a TLB of 256 entries that gets 320 or 384 pages: 107 of 160 cycles were told."""
+    costs = [PageMean(106.8, 0.7), PageMean(107.5, 0.7), PageMean(160.7, 0.9), PageMean(160.5, 0.9)]
+    assert [one.value for one in _of_the_most(costs)] == [160.7, 160.5]
+    assert _of_the_most(costs[:2]) == costs[:2] and _of_the_most([]) == []
+    path = Path((Cache(plain(64, 16, 128), 128, 30.0),), 500.0, (Tlb(plain(64, 4, 2 * MIB), 2 * MIB, 160.0, "NRU"),))
+    machine = Machine("test", {"global": path}, Noise(lap_relative=0.0005), 1, one_arena=True)
+    chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, near_lines=(1024,), page_bytes=2 * MIB)
+    pages = PageProbe(ProbeSession(), chase, PageCountLimits(GIB, 0.0005))
+    costs, _ = replay(miss_penalties(pages, 2 * MIB, 256, 0.0), lambda probes: [machine.answer(probe) for probe in probes])
+    assert costs == pytest.approx([160.0] * len(costs), rel=0.01)
+
+
+@pytest.mark.parametrize(("doubt", "told"), [(0.5, 23.3), (3.1, None)])
+def test_a_penalty_behind_one_that_is_not_known_is_not_known(doubt, told):
+    """A first TLB's misses cost 5.9 to 9 cycles at different numbers of pages, of 5: 23.3 of 26 were left for the second."""
+    held, page = CapacityBound(208, 209, 11.0, 1.0), 4 * KIB
+    level = TlbGeometry(
+        HitMissModel(7.6, 30.9, 0.1), held, page, (23.3, 23.3), UnitSize(page), None, None, 0.0, 0.1, SOURCES, hit_doubt=doubt
+    )
+    assert penalty_findings(level, None)["penalty_ns"].value == (told and pytest.approx(told))
+
+
+@pytest.mark.parametrize(("lap_lines", "least"), [(0, 23.5), (6416, None)])
+def test_pages_whose_lines_the_nearest_cache_may_hold_bound_no_entries(lap_lines, least):
+    """An L1 of 3072 lines that asks no TLB held 128 lines of each of 24 pages, behind it were 16 entries."""
+    held, page = CapacityBound(24, 25, 9.2, 0.5), 64 * KIB
+    level = TlbGeometry(
+        HitMissModel(0.0, 79.8, 0.8), held, page, (79.4, 80.2), UnitSize(page), None, None, 0.0, 0.5, SOURCES, alike=False
+    )
+    chase = ChaseLayout(shift_bytes=128, control_bytes=128, page_lines=2, lap_lines=lap_lines, near_lines=(674,))
+    found = replay(infer_tlb_level(ProbeSession(), chase, 0, level, None), lambda _: [])
+    assert found.findings["entries"].low == (least and pytest.approx(least))

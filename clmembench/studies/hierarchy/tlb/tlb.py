@@ -184,6 +184,8 @@ def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry |
     second = yield from _level_at(pages, seen, UnitSize(None, "the page of the first level is not known"), ())
     if second is None or second.pages.fits < MIN_SECOND_TO_FIRST_PAGES_RATIO * entries:
         return None
+    if first.penalties and floor == first.contrast.miss:
+        second = replace(second, hit_doubt=max(first.penalties) - min(first.penalties))
     if first.page.nbytes is None:
         return second
     pages.asked.cited()

@@ -47,7 +47,7 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
         if found is None:
             break
         costs[count] = PageMean(found.value - floor, found.noise)
-    told = list(costs.values()) if near else _of_one_level(list(costs.values()))
+    told = (_of_the_most if near else _of_one_level)(list(costs.values()))
     values, noise = costs_that_agree(told)
     agreeing = [count for count, cost in costs.items() if cost.value in values]
     noisy = penalties_agree(values, noise) and noise > MAX_PENALTY_NOISE_SHARE * max(values)
@@ -78,6 +78,15 @@ def _of_one_level(costs: Sequence[PageMean]) -> Sequence[PageMean]:
     first = costs[0]
     most = MAX_RISE_FROM_TWICE * (first.value + LAP_NOISE_SIGMAS * first.noise)
     return [one for one in costs if one.value - LAP_NOISE_SIGMAS * one.noise <= most]
+
+
+def _of_the_most(costs: Sequence[PageMean]) -> Sequence[PageMean]:
+    """The costs, at up to twice as many pages as fit, without those that are surely less than the last one: no level behind
+    misses there, but some pages still hit where there are fewer, as under NRU."""
+    if not costs:
+        return costs
+    least = costs[-1].value * (1 - MAX_PENALTY_RELATIVE_RISE) - LAP_NOISE_SIGMAS * costs[-1].noise
+    return [one for one in costs if one.value + LAP_NOISE_SIGMAS * one.noise >= least]
 
 
 def knee_penalties(pages: PageProbe, stride: int, over: int, floor: float) -> Inquiry[tuple[list[float], float]]:

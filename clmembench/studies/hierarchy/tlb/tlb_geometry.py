@@ -28,7 +28,8 @@ class TlbGeometry:
     """One level: how many pages fit, what a miss costs beyond a hit (and at several times as many pages, which tells whether it
     is the whole cost; `noise` is theirs), the page, its sets; None and why where that is not known. `ramp`: the sets by how
     misses grow; `by_bits`: by which bits of a page's number choose them; `by_pages`: page by page. `alike`: as many pages miss
-    wherever the first one is, as of equal sets; None: not known. `first_page`: from which one most pages in a row fit."""
+    wherever the first one is, as of equal sets; None: not known. `first_page`: from which one most pages in a row fit.
+    `hit_doubt`: by how much the costs differ that tell what a miss of the nearer level adds to a hit of this one."""
 
     contrast: HitMissModel
     pages: CapacityBound
@@ -45,6 +46,7 @@ class TlbGeometry:
     by_pages: SetWays | None = None
     alike: bool | None = None
     first_page: int = 0
+    hit_doubt: float = 0.0
 
     @property
     def decided(self) -> SetWays | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clmembench.analysis.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.model import Finding, Inquiry, TlbLevel
@@ -24,6 +24,7 @@ BITS_METHOD = "pages that fit where one bit of their numbers is 0"
 PAGES_METHOD = "misses of a lap with one page more for each set, page by page"
 UNEQUAL_REASON = "which pages are of one of its unequal sets is not known; all that overflow miss, as under LRU and FIFO"
 UNLIKE_REASON = "as many pages do not miss wherever the first one is: its sets are not equal, or a hash chooses them"
+NEARER_PENALTY_REASON = "what a miss of the nearer TLB costs, which is part of it, differs at several times as many pages"
 HALVES_METHOD = "half as many pages fit at each doubled stride"
 # Thresholds and limits, each with its reason
 MIN_HALVES, MAX_HALVES_DIFFERENCE = 2, 0.02  # doubled strides; relative, of the counts at shorter ones, which noise moves
@@ -53,7 +54,10 @@ def infer_tlb_level(
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
     they are ns. `before`: the nearer level."""
     findings = {"page_bytes": _page_finding(tlb)}
-    findings |= _entry_findings(tlb, _entry_count(tlb, number))
+    count = _entry_count(tlb, number)
+    if chase.lap_lines and not chase.has_enough_lines(tlb.pages.fits, tlb.stride_bytes):
+        count = replace(count, low=None)  # the nearest cache, which may ask no TLB, may hold the lines of so few pages
+    findings |= _entry_findings(tlb, count)
     findings |= yield from _set_findings(asked, chase, tlb, number, before)
     findings |= penalty_findings(tlb, ghz)
     return TlbLevel(f"L{number + 1} TLB", findings)
@@ -239,6 +243,8 @@ def penalty_findings(tlb: TlbGeometry, ghz: float | None) -> dict[str, Finding]:
     for name, scale in (("penalty_cycles", 1.0 if ghz else None), ("penalty_ns", 1 / ghz if ghz else 1.0)):
         if scale is None:
             found[name] = undetermined_finding(name, UNKNOWN_CLOCK, method, evidence)
+        elif tlb.hit_doubt > MAX_PENALTY_RELATIVE_DIFFERENCE * value:
+            found[name] = undetermined_finding(name, NEARER_PENALTY_REASON, method, evidence)
         elif not whole:
             reason = "it differs at several times as many pages as fit, or is within the noise"
             # where they differ, or without a page, a level behind may be part of all of them
