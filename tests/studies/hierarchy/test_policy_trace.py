@@ -6,7 +6,7 @@ import pytest
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.cache_set import hits_of_accesses, policy_forms
-from clmembench.studies.hierarchy.replacement.policy_trace import favoured_policy, policy_by_trace
+from clmembench.studies.hierarchy.replacement.policy_trace import favoured_policy, leave_as_they_came, policy_by_trace
 from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
 from tests.simulated import Cache, Machine, Noise, Path, plain
 
@@ -74,3 +74,34 @@ def test_what_one_policy_mostly_explains_is_told_from_what_none_explains(wrong, 
         drawn.append((lines, flags))
     assert favoured_policy(4, seen) == policy
     assert favoured_policy(4, drawn) == ""
+
+
+def flags_of(policy: str, ways: int, rng) -> list:
+    """What reaches sets, full at first of lines that nobody knows, where a nearer cache lets through what chance decides."""
+    seen = []
+    for _ in range(4):
+        lines = [int(line) for line in rng.integers(ways + 2, size=700)]
+        before = [int(line) for line in rng.permutation(ways + 2)]
+        hits = hits_of_accesses(policy_forms(policy, ways)[0], ways, [*before, *lines])[len(before) :]
+        seen.append((lines, [bool(hit) for hit in hits]))
+    return seen
+
+
+@pytest.mark.parametrize("ways", [4, 8, 16])
+def test_lines_that_leave_as_they_came_are_fifo_whatever_was_there_before(ways):
+    rng = np.random.default_rng(5)
+    assert leave_as_they_came(ways, flags_of("FIFO", ways, rng))
+    assert not any(leave_as_they_came(ways, flags_of(policy, ways, rng)) for policy in ("LRU", "tree-PLRU", "NRU"))
+    few = [(lines[: 2 * ways], flags[: 2 * ways]) for lines, flags in flags_of("FIFO", ways, rng)]
+    assert not leave_as_they_came(ways, few)
+
+
+def test_drawn_victims_leave_in_no_order():
+    rng = np.random.default_rng(5)
+    held, seen = list(range(8)), []
+    lines = [int(line) for line in rng.integers(10, size=700)]
+    for line in lines:
+        seen.append(line in held)
+        if not seen[-1]:
+            held[rng.integers(8)] = line
+    assert not leave_as_they_came(8, [(lines, seen)])

@@ -14,6 +14,7 @@ from clmembench.studies.hierarchy.replacement.aged_traces import explaining_age_
 from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
 from clmembench.studies.hierarchy.replacement.policies import (
     MAX_SURPRISE_SIGMAS,
+    MAX_WRONG_FLAG_SHARE,
     MIN_LOG_LIKELIHOOD_MARGIN,
     VictimProbabilities,
     decide_policy,
@@ -39,9 +40,11 @@ MAX_WAYS_OF_PROBABILITIES = 4  # up to that many ways the victims' probabilities
 MIN_MANY_WAYS, MAX_AGREEMENT_OF_MANY_WAYS, MAX_AGREEMENT_OF_FEW_WAYS = 8, 0.35, 0.55
 MAX_KAPPA_OF_DRAWN = (8, 0.45), (3, 0.6), (0, 0.8)  # ways from which on, and kappa: 0.36, 0.50 and 0.70 in simulations
 MAX_LEAD_OF_DRAWN = 0.1  # of the policy without chance that agrees best with drawn victims, before the second
+MIN_TELLING_ACCESSES = 30  # hits, and as many misses, once the lines are known that a set under FIFO holds
 MOSTLY_EXPLAINED = "{} explains most accesses, but not all, and none of the others nearly as many"
 ALIKE_REPEATS = "the same accesses miss in each repeat, as drawn victims would not make them"
 AGED_METHOD = "hits and misses of {} accesses as an age-based policy decides them, from an empty set on"
+INSERTED_METHOD = "lines of {} accesses hit as long as they are among the last that missed"
 DRAWN_METHOD = "likelihood of {} accesses with one way drawn as often as each other, or 2, 3, 5 times as often; ahead by {:.0f}"
 
 
@@ -67,6 +70,9 @@ def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPoli
     alike = decision.finding.value == "random" and _repeats_agreement(probe, of_set, observed) > most
     if (alike or not decision.explained) and (aged := explaining_age_policies(of_set.ways, observations)):
         return _aged_policy(aged, sum(len(lines) for lines, _ in observations), decision.finding.evidence)
+    if decision.finding.value == "random" and leave_as_they_came(of_set.ways, observations):
+        count = sum(len(lines) for lines, _ in observations)
+        return TracedPolicy(policy_finding("FIFO", INSERTED_METHOD.format(count), "", decision.finding.evidence), exact=True)
     if decision.finding.value == "random" and of_set.nearer and (likeliest := favoured_policy(of_set.ways, observations)):
         # where a nearer cache draws its victims, what reaches this one differs from repeat to repeat, whatever its own policy
         return TracedPolicy(policy_finding(None, decision.finding.method, MOSTLY_EXPLAINED.format(likeliest), ()))
@@ -79,6 +85,25 @@ def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPoli
     more = yield from _observed(probe, of_set, seeds, check=False)
     observations += [_observation(probe, of_set, *one) for one in more or ()]
     return _drawn_policy(of_set.ways, observations, decision.finding, probe.asked.cited())
+
+
+def leave_as_they_came(ways: int, observations: Sequence[SetObservation]) -> bool:
+    """True if, from as many misses on as there are ways, an access hits where its line is one of those that missed last, as
+    under FIFO: whatever was in the set before, and whatever a nearer cache lets through, which simulations from one repeat of a
+    walk do not know."""
+    seen = {True: 0, False: 0}
+    wrong = 0
+    for lines, flags in observations:
+        inserted: list[int] = []
+        for line, hit in zip(lines, flags, strict=True):
+            if hit is None:
+                continue
+            if len(inserted) >= ways:
+                seen[hit] += 1
+                wrong += hit != (line in inserted[-ways:])
+            if not hit:
+                inserted.append(line)
+    return min(seen.values()) >= MIN_TELLING_ACCESSES and wrong <= MAX_WRONG_FLAG_SHARE * sum(seen.values())
 
 
 def _observed(
