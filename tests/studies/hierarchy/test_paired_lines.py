@@ -14,7 +14,9 @@ from clmembench.studies.hierarchy.geometry.paired_lines import (
     Paired,
     settle_line_unit,
     without_doubted_line,
+    without_sets_of_pairs,
 )
+from clmembench.studies.hierarchy.geometry.strides import SetGeometry
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize, find_fill_unit
@@ -197,3 +199,50 @@ def test_halves_that_more_lines_tell_otherwise_than_fewer_are_not_settled(monkey
 ])  # fmt: skip
 def test_lines_that_may_come_in_pairs(line, nearer, expected):
     assert line.may_be_pairs(nearer) == expected
+
+
+def test_lines_of_a_level_that_brings_several_are_in_doubt_under_fifo_alone():
+    """A FIFO cache brought the next two lines of 64 B: lines of 128 B were told from pairs of 256 B."""
+    device = Machine(
+        "test", {"global": Path((Cache(plain(16, 12, 64), 64, 5.0, "FIFO"),), 12.0, pairs=PairPrefetch(0, ahead=2))},
+        Noise(lap_relative=0.001), 3, one_arena=True,
+    )  # fmt: skip
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(5.0, 12.0, 0.01))
+    unit = replay(settle_line_unit(probe, UnitSize(256), 12 * KIB, 64 * MIB), lambda probes: [device.answer(p) for p in probes])
+    names = {"line_bytes": unit.line_bytes, "sector_bytes": unit.line_bytes, "sets": 8, "ways": 12}
+    findings = {name: measured_finding(name, value, "test", ("r",)) for name, value in names.items()}
+    fifo = without_doubted_line({**findings, "policy": measured_finding("policy", "FIFO", "test", ("r",))}, unit)
+    assert unit.line_bytes == 128 and unit.pair_bytes == 256
+    assert [(fifo[name].value, fifo[name].high) for name in ("line_bytes", "sector_bytes")] == [(None, 128)] * 2
+    for policy in (measured_finding("policy", "LRU", "test", ("r",)), undetermined_finding("policy", "no lap tells it")):
+        assert without_doubted_line({**findings, "policy": policy}, unit, 32)["line_bytes"].value == 128
+
+
+def test_half_as_many_lines_as_far_apart_as_pairs_tell_no_sets():
+    """In a fully associative cache each line brought in its pair: 48 of 96 lines fit two lines apart, as of two sets."""
+    two = SetGeometry(((64, 96), (128, 48), (256, 48), (512, 48)), (6,), 48)
+    found = without_sets_of_pairs(two, 128)
+    assert found.ways is None and "48 places 128 B apart" in found.reason
+    assert without_sets_of_pairs(two, 0) is two
+    several = SetGeometry(((64, 96), (128, 48), (256, 24), (512, 24)), (6, 7), 24)
+    assert without_sets_of_pairs(several, 128) is several
+
+
+def test_a_line_shorter_than_what_a_miss_brings_in_bounds_nothing():
+    """Members of eviction sets told 64 B, and pairs 128 B, which the line was."""
+    names = {"line_bytes": 64, "sector_bytes": 64, "sets": 64, "ways": 8, "policy": "LRU"}
+    findings = {name: measured_finding(name, value, "test", ("r",)) for name, value in names.items()}
+    unit = LineUnit(UnitSize(None), doubted=(32, 512), doubt="why", brought_bytes=128)
+    found = without_doubted_line(findings, unit)
+    assert [(found[n].value, found[n].low, found[n].high) for n in ("line_bytes", "sets")] == [(None, None, None)] * 2
+
+
+def test_places_that_may_each_be_one_short_line_bound_the_size_by_that():
+    """Of a cache of 4 KiB 48 lines fit that lie 128 B apart: 6 KiB was its lower bound."""
+    unit = LineUnit(UnitSize(None), doubted=(64, 128), doubt="why")
+    size = undetermined_finding("size_bytes", "uneven", "laps", ("r",), 6144, 9216)
+    held = unit.with_surely_held(size, 128)
+    assert (held.low, held.high) == (3072, 9216)
+    assert unit.with_surely_held(size, 64) == size and LineUnit(UnitSize(128)).with_surely_held(size, 128) == size
+    known = measured_finding("size_bytes", 6144, "laps", ("r",))
+    assert unit.with_surely_held(known, 128) == known

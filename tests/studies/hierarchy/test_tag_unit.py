@@ -2,8 +2,10 @@
 
 import pytest
 
+from clmembench.studies.hierarchy.geometry.level_geometry import LevelGeometry
 from clmembench.studies.hierarchy.geometry.tag_unit import find_tag_unit
 from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import MIB, Cache, Machine, Noise, Path, Sets, plain
 
@@ -41,3 +43,11 @@ def test_the_line_behind_a_cache_that_holds_few_lines_of_sets_that_three_divides
     probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(40.0, 120.0, 0.05))
     inquiry = find_tag_unit(probe, 64, CapacityBound(768, 769, 4.5), 64 * MIB, nearer=10.0)
     assert replay(inquiry, lambda probes: [device.answer(one) for one in probes])[0].nbytes == 64
+
+
+@pytest.mark.parametrize(("filled", "gone", "line"), [(32, 821_248, None), (128, 821_248, 128), (32, 580_000, 128)])
+def test_odd_strides_tell_a_line_where_sets_fill_evenly_or_a_miss_brings_as_much(filled, gone, line):
+    """Frames filled the sets of a cache of 512 KiB with lines of 64 B, of which a miss brings 32, unevenly: 128 B were told."""
+    dense = CapacityBound(458_624 // 32, 458_656 // 32, 20.0)
+    known = LevelGeometry(UnitSize(filled), dense, 32, gone, False, UnitSize(128))
+    assert known.line(("r",)).value == line

@@ -50,8 +50,9 @@ class LevelGeometry:
         sets confirm it: a hash, or pages in random frames, spread odd strides unevenly too, which makes lines seem longer."""
         usual = (self.tag.nbytes or 0) <= max(LONGEST_USUAL_LINE_BYTES, self.filled.nbytes or 0)
         first = self.first and self.filled.nbytes is not None and not self.is_uneven() and usual
-        filled = self.tag.nbytes == self.filled.nbytes and self.is_steep()
-        if first or self.agrees() or self.tag.nbytes is None or filled or self.tag.nbytes <= LONGEST_USUAL_LINE_BYTES:
+        filled, short = self.tag.nbytes == self.filled.nbytes, (self.tag.nbytes or 0) <= LONGEST_USUAL_LINE_BYTES
+        confirmed = (filled or short) if self.is_steep() else (filled and short)
+        if first or self.agrees() or self.tag.nbytes is None or confirmed:
             return unit_finding("line_bytes", self.tag, LINE_METHOD, evidence)
         reason = f"{self.tag.nbytes} B suit the strides, but its sets, which would confirm it, are not known"
         return undetermined_finding("line_bytes", reason, LINE_METHOD, evidence, self.filled.nbytes)

@@ -16,12 +16,16 @@ from typing import Literal
 from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding, Inquiry, Pattern, Probe
 from clmembench.model.address_patterns import NODE_BYTES
+from clmembench.studies.hierarchy.geometry.strides import SetGeometry
 from clmembench.studies.hierarchy.probes.fill_unit import BROUGHT_SOONER, OTHER_LINE_BYTES, UnitSize
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, LevelProbe
 
 LINES_METHOD = "halves of what a miss brings in are evicted each by itself"
 PAIR_METHOD = "pairs of accesses; lines that a miss brings in together, and that are evicted each by itself"
 SOME_MISSES = "the second access of a pair neither hits nor misses: a prefetcher at some misses, or mixed levels"
+PAIRED_SETS = (
+    "{count} places {stride} B apart fit, of which each may bring in another one: of two sets, or of one twice as large"
+)
 ONE_LINE = "its halves are evicted together"
 NOT_MEASURED = "whether a prefetcher pairs shorter lines was not measured"
 PAIRS = "a miss brings in {unit} B, which may be one line, or two of which a prefetcher brings the other"
@@ -54,7 +58,8 @@ class LineUnit:
     """What a miss brings in, as far as it is one line's. `line_bytes`: the line, where it is known by that (0: not); then
     `pair_bytes` is what a miss brings in with a prefetcher's help, `at_some_misses` if not each time, or if another level is
     between. `doubted`: lines over the first and up to the second look like shorter ones with a prefetcher; `doubt` says why
-    that is not settled, `note` what settles it, or that it was not measured."""
+    that is not settled, `note` what settles it, or that it was not measured. `brought_bytes`: what a miss seems to bring in,
+    where that is in doubt."""
 
     filled: UnitSize
     line_bytes: int = 0
@@ -63,6 +68,7 @@ class LineUnit:
     doubt: str = ""
     note: str = ""
     at_some_misses: bool = False
+    brought_bytes: int = 0
 
     def may_be_pairs(self, nearer_line: int | None) -> bool:
         """True if a miss brings in several lines, or may, as under FIFO. `nearer_line`: as of `without_doubted_line`."""
@@ -73,6 +79,14 @@ class LineUnit:
         """A line that strides told, with what says that it is one, or that nothing does."""
         is_meant = line.status == "ok" and line.value == self.doubted[1]
         return replace(line, method=f"{line.method}; {self.note}") if is_meant and self.note else line
+
+    def with_surely_held(self, size: Finding, apart_bytes: int) -> Finding:
+        """The size with a lower bound that holds where the line is in doubt: places counted so far apart may each be one of the
+        shortest lines, as in a single set, whatever else a miss brought in for a while."""
+        shortest = self.doubted[0]
+        if not self.doubt or size.status != "undetermined" or not size.low or shortest >= apart_bytes:
+            return size
+        return replace(size, low=size.low * shortest / apart_bytes)
 
     def pair_finding(self, evidence: tuple[str, ...]) -> dict[str, Finding]:
         """What a miss brings in, where that is lines of this level; where some misses alone seem to, at most that."""
@@ -106,7 +120,8 @@ def settle_line_unit(
     why, paired = PAIRS.format(unit=unit), filled.is_prefetched or nearer.line_bytes < unit <= nearer.pair_bytes
     if nearer.pair_bytes and paired:
         why = why if unit else BROUGHT_SOONER
-        return LineUnit(replace(filled, nbytes=None, reason=why), doubted=(nearer.line_bytes, nearer.pair_bytes), doubt=why)
+        doubted = nearer.line_bytes, nearer.pair_bytes
+        return LineUnit(replace(filled, nbytes=None, reason=why), doubted=doubted, doubt=why, brought_bytes=unit)
     if filled.is_prefetched:
         return LineUnit(filled, pair_bytes=OTHER_LINE_BYTES)
     if unit < 2 * MIN_HALF_BYTES or not fitting_bytes:
@@ -120,7 +135,8 @@ def settle_line_unit(
     if line is None:
         return LineUnit(UnitSize(None, why), pair_bytes=unit, doubted=(MIN_HALF_BYTES // 2, unit), doubt=why)
     sector = filled.nbytes if filled.beside else line
-    return LineUnit(UnitSize(sector), line, unit, at_some_misses=filled.nbytes is None or bool(filled.beside and filled.reason))
+    at_some = filled.nbytes is None or bool(filled.beside and filled.reason)
+    return LineUnit(UnitSize(sector), line, unit, (line // 2, line), at_some_misses=at_some)
 
 
 def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Inquiry[int | None]:
@@ -141,14 +157,17 @@ def without_doubted_line(findings: dict[str, Finding], unit: LineUnit, nearer_li
     known: two come and go together too, whatever is visited. `nearer_line`: as long lines of the level before say that these
     are lines too (0: not known; None: there is no such level)."""
     (least, most), why, line = unit.doubted, unit.doubt, findings["line_bytes"].value
-    may_be_fifo = findings["policy"].status != "ok" and nearer_line is not None and nearer_line != line
+    unknown = findings["policy"].status != "ok" and not unit.pair_bytes  # lines told apart by their evictions are no FIFO's
+    may_be_fifo = unknown and nearer_line is not None and nearer_line != line
     is_asked = most > 2 * MIN_HALF_BYTES and unit.note != NOT_MEASURED
     if is_asked and (may_be_fifo or findings["policy"].value == "FIFO"):
         why = f"{PAIRS.format(unit=most)}: under FIFO both come and go together"
     if not why or not isinstance(line, int) or not least < line <= most:
         return findings
     doubted = dict(findings)
-    ends = {"line_bytes": (None, line), "sector_bytes": (None, line), "sets": (findings["sets"].low, None)}
+    # a line that is shorter than what a miss brings in contradicts it: neither bounds the line
+    most_of_line, least_sets = (None, None) if line < unit.brought_bytes else (line, findings["sets"].low)
+    ends = {"line_bytes": (None, most_of_line), "sector_bytes": (None, most_of_line), "sets": (least_sets, None)}
     if findings["sets"].value == 1:  # neighbours of one set, or of two
         ends["ways"] = (findings["ways"].low, None)
     for name in (*ends, "set_bits"):
@@ -156,6 +175,14 @@ def without_doubted_line(findings: dict[str, Finding], unit: LineUnit, nearer_li
         if found is not None and found.status == "ok":
             doubted[name] = undetermined_finding(name, why, found.method, found.evidence, *ends.get(name, ()))
     return doubted
+
+
+def without_sets_of_pairs(sets: SetGeometry, pair_bytes: int) -> SetGeometry:
+    """The sets, without ways where lines of a set lie no further apart than those that a miss brings in together: half as many
+    fit there since each brings in another one, of two sets as of one."""
+    if sets.ways is None or not sets.bits or sets.way_bytes > pair_bytes:
+        return sets
+    return replace(sets, ways=None, reason=PAIRED_SETS.format(count=sets.ways, stride=sets.way_bytes))
 
 
 def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -> Inquiry[Halves]:

@@ -40,6 +40,7 @@ from clmembench.studies.hierarchy.geometry.paired_lines import (
     settle_line_unit,
     shortest_line,
     without_doubted_line,
+    without_sets_of_pairs,
 )
 from clmembench.studies.hierarchy.geometry.size_at_other_offsets import with_size_elsewhere
 from clmembench.studies.hierarchy.geometry.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
@@ -169,6 +170,7 @@ def infer_cache_level(
         soft, possible = yield from _with_eviction_sets(probe, soft, curve, around, least, of_line)
         soft["size_bytes"] = with_steep_bound(soft["size_bytes"], curve, around.number)
         soft = _with_counted_sets(without_doubted_line(soft, of_line, around.nearer_line), curve, around, possible)
+        soft["size_bytes"] = of_line.with_surely_held(soft["size_bytes"], unit if not around.number else around.node_bytes)
         return CacheLevel(name, chase.space, soft)
     known, sources = yield from _geometry(
         probe, LevelGeometry(filled, dense, unit, step.gone_bytes, around.number == 0, shared=asked.shared), around, of_line
@@ -187,7 +189,9 @@ def infer_cache_level(
     findings, possible = yield from _with_eviction_sets(probe, findings, curve, around, least, of_line)
     size = with_steep_bound(findings["size_bytes"], curve, around.number)
     findings = without_doubted_line({**findings, "size_bytes": size}, of_line, around.nearer_line)
-    return CacheLevel(name, chase.space, _with_counted_sets(findings, curve, around, possible))
+    findings = _with_counted_sets(findings, curve, around, possible)
+    findings["size_bytes"] = of_line.with_surely_held(findings["size_bytes"], unit if not around.number else around.node_bytes)
+    return CacheLevel(name, chase.space, findings)
 
 
 def _with_counted_sets(
@@ -233,7 +237,7 @@ def _geometry(
     if tag.nbytes is not None:
         count = begun.dense.fits * begun.unit // tag.nbytes
         alone = _without_blocks(probe)
-        sets = yield from sets_and_ways(alone, tag.nbytes, count, limits)
+        sets = without_sets_of_pairs((yield from sets_and_ways(alone, tag.nbytes, count, limits)), of_line.pair_bytes)
         if around.number and sets.ways is None:
             least, most = (nbytes // tag.nbytes for nbytes in begun.bounds_bytes())
             sets = yield from with_sets_by_bits(alone, tag.nbytes, (least, most), sets, limits)

@@ -88,9 +88,9 @@ def _prefetched_unit(asked: ProbeSession, space: Space, count: int, claimed: int
 
 
 def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Inquiry[tuple[list[float], float]]:
-    """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the lesser of two orders (of one where a
-    lap takes long) or, where others use the core and these differ, the median of three; empty where there is no answer. And by
-    how much two orders of a distance usually differ."""
+    """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the least of two orders (of one where a
+    lap takes long), of three where these differ, or the median of three where others use the core; empty where there is no
+    answer. And by how much two orders of a distance usually differ."""
     distances, seeds = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES), (1, 2) if count <= MAX_REPEATED_PAIRS else (1,)
     probes = [
         Probe(Pattern("pairs", count, PAIR_SPACING_BYTES, block_bytes=d, seed=seed), space) for d in distances for seed in seeds
@@ -102,10 +102,11 @@ def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Inquiry[tu
     orders = [values[each * i : each * (i + 1)] for i in range(len(distances))]
     told = [min(one) for one in orders]
     for i, distance in enumerate(distances):
-        if asked.shared and max(orders[i]) > (1 + MAX_ORDER_DIFFERENCE) * told[i]:  # one of them is wrong, whichever it is
+        if max(orders[i]) > (1 + MAX_ORDER_DIFFERENCE) * told[i]:  # one of them is wrong, or both, whichever it is
             third = Probe(Pattern("pairs", count, PAIR_SPACING_BYTES, block_bytes=distance, seed=each + 1), space)
             answer = yield from asked.one(third)
-            told[i] = statistics.median([*orders[i], answer.value]) if answer.value is not None else told[i]
+            if answer.value is not None:
+                told[i] = statistics.median([*orders[i], answer.value]) if asked.shared else min(told[i], answer.value)
     return told, statistics.median(max(one) - min(one) for one in orders)
 
 
