@@ -8,10 +8,15 @@ import pytest
 from clmembench.model import Answer, Probe
 from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
-from clmembench.studies.hierarchy.curve.memory_latency import measure_memory, measure_plateau
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
+from clmembench.studies.hierarchy.curve.memory_latency import measure_memory, measure_memory_apart, measure_plateau
+from clmembench.studies.hierarchy.levels.infer_hierarchy import _suitable_block
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
-from tests.simulated import MIB
+from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
+from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeSession
+from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry
+from tests.hierarchy import PairPrefetch
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
 
 MEMORY, WALK, PAGE = 500.0, 200.0, 4096
 LAST = CurveStep(14.0, 3.9, 500.0, 1 * MIB, 2 * MIB, 4 * MIB)
@@ -120,3 +125,46 @@ def test_what_takes_far_longer_than_the_plateau_is_no_hit_of_its_level(cycles):
     found = plateau(lambda pattern: cycles)
     assert (found.value is None and "the plateau" in found.why) or "over all lines" in found.why
     assert found.least == 52.0
+
+
+def told_by_lines_apart(pairs=None, tlbs=(), translated=0.0, memory=66.0, policy="LRU"):
+    """The curve of memory behind two caches, and what laps over lines far apart say of it."""
+    caches = Cache(plain(64, 8, 64), 64, 5.0), Cache(plain(512, 4, 64), 64, 32.0, policy)
+    device = Machine("test", {"global": Path(caches, memory, tlbs, pairs=pairs)}, Noise(lap_relative=0.001), 3, one_arena=True)
+    asked, chase = ProbeSession(), ChaseLayout(block_bytes=128 << 10)
+
+    def both():
+        curve = yield from measure_curve(asked, chase, WorkingSets(64, 2048, 2 * MIB, MIB // 2))
+        return curve, (yield from measure_memory_apart(asked, chase, 64, curve, 64 * MIB, translated))
+
+    return replay(both(), lambda probes: [device.answer(probe) for probe in probes])
+
+
+def test_lines_that_come_with_half_of_all_misses_in_blocks_of_any_size_are_left_out():
+    """An L2 of a simulated CPU brought the next four lines: 59 of 66 cycles were told as memory's."""
+    curve, apart = told_by_lines_apart(PairPrefetch(1, 0.5, 4))
+    assert curve.memory < 62.0
+    assert isinstance(apart, LevelLatency) and apart.value == pytest.approx(66.0, rel=0.01)
+
+
+def test_lines_far_apart_confirm_the_curve_where_nothing_is_brought():
+    assert told_by_lines_apart()[1] is True
+    tlbs = (Tlb(plain(1, 40, 4096), 4096, 40.0),)
+    assert told_by_lines_apart(tlbs=tlbs, translated=40.0)[1] in (True, None)
+
+
+def test_translation_that_nothing_accounts_for_is_no_part_of_memory():
+    """Of a TLB whose page was not known each access missed: 7% of the latency of memory were its penalty."""
+    curve, apart = told_by_lines_apart(tlbs=(Tlb(plain(1, 8, 4096), 4096, 300.0),))
+    assert curve.memory > 1.05 * 66.0 and apart is not True
+
+
+def test_blocks_are_no_larger_where_the_reach_of_a_tlb_is_not_known():
+    """Of a TLB without a page 4421 places seemed to fit: laps in blocks of 8 MiB missed it at each access."""
+    held = CapacityBound(4421, 4500, 300.0, 100.0)
+    level = TlbGeometry(HitMissModel(0.0, 3.0, 0.1), held, 4096, (2.1, 2.9), UnitSize(None, "shorter"), None, None)
+    silent = LatencyCurve((64 * KIB, 16 * MIB), (5.0, 60.0), (5.0, 60.0), (LAST,), 60.0, 60.0, 0.001)
+    inquiry = _suitable_block(ProbeSession(), silent, 64, [level])
+    assert (
+        replay(inquiry, lambda probes: [Answer(probe, 60.0 + probe.pattern.block_bytes / MIB) for probe in probes]) == 128 * KIB
+    )

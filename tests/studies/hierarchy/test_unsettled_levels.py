@@ -5,14 +5,19 @@ import pytest
 from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measure_curve
 from clmembench.studies.hierarchy.curve.unsettled_levels import (
     POLICY_BEHIND_UNKNOWN,
     UNSETTLED,
+    is_hidden_between_nodes,
     may_hide_a_level,
     numbered,
     with_unknown_number,
     with_unsettled_merged,
 )
+from clmembench.studies.hierarchy.plan import replay
+from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
+from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 
 
 def unsettled(name, low, high, **more):
@@ -74,3 +79,20 @@ def test_a_level_hides_none_where_its_size_explains_the_rise():
     step = CurveStep(3.0, 1.5, 47.0, 500, 600, 3900)
     assert not may_hide_a_level(step, settled("L2"), False)
     assert may_hide_a_level(CurveStep(3.0, 1.5, 47.0, 500, 600, 5000), settled("L2"), False)
+
+
+@pytest.mark.parametrize(("size", "is_hidden"), [(32 * KIB, True), (4 * KIB, False)])
+def test_a_level_whose_part_holds_no_more_far_nodes_than_the_nearer_one_is_missing(size, is_hidden):
+    """Of nodes 512 B apart 64 fit the first cache, and no more the second, whose sets they use an eighth of: the third cache
+    was told as the second."""
+    second = (Cache(plain(size // 256, 4, 64), 64, 28.0),) if is_hidden else ()
+    caches = Cache(plain(1, 64, 64), 64, 6.0), *second, Cache(plain(256, 24, 128), 128, 183.0)
+    device = Machine("test", {"global": Path(caches, 1232.0)}, Noise(lap_relative=0.001), 3, one_arena=True)
+    asked, chase = ProbeSession(), ChaseLayout(block_bytes=128 * KIB)
+
+    def both():
+        curve = yield from measure_curve(asked, chase, WorkingSets(512, 2 * KIB, 16 * MIB, 4 * MIB))
+        return curve, (yield from is_hidden_between_nodes(asked, chase, curve, 512, 64))
+
+    curve, found = replay(both(), lambda probes: [device.answer(probe) for probe in probes])
+    assert len(curve.steps) == 2 and found == is_hidden

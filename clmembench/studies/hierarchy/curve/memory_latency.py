@@ -18,11 +18,16 @@ from itertools import pairwise
 from clmembench.model import Answer, Inquiry
 from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
+from clmembench.studies.hierarchy.probes.prefetch_control import MAX_BLOCK_RELATIVE_DIFFERENCE, MIN_PAGE_BYTES
 from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeSession
 
 METHOD = "laps beyond all caches over every second line and fewer, less what their pages' translation adds"
 PLATEAU_METHOD = "laps over as many lines as on the plateau, every third one and fewer, less what their pages' translation adds"
+APART_METHOD = f"{METHOD}: they take longer than laps over all lines"
+MEMORY_OVERFLOW = 4  # times the working set of which three quarters miss: so many lines miss in laps over lines far apart
 LINES_APART, LINES_APART_IN_CACHE = (2, 4, 8), (3, 5, 9)
+LINES_FAR_APART = (*LINES_APART, 16)  # where caches of the claimed size, whose parts such laps use, play no role
 MAX_PREFETCHED_SHARE = 0.6  # of a plateau's lines, that a prefetcher of pairs had brought into the level before
 ORDERS = 2  # of each lap
 SET_TO_CACHES_RATIO = 16  # times the claimed caches: the largest set, of which at most an eighth of the lines can be held
@@ -61,6 +66,29 @@ def measure_memory(
     sets = [(apart, size // (apart * node_bytes), claimed_bytes * apart / size) for apart in LINES_APART]
     found = yield from _measure(asked, chase, node_bytes, sets, last.hit, METHOD)
     return found if isinstance(found, LevelLatency) else _without_pages(*found, last.hit, METHOD)
+
+
+def measure_memory_apart(
+    asked: ProbeSession, chase: ChaseLayout, node_bytes: int, curve: LatencyCurve, most_bytes: int, translated: float
+) -> Inquiry[LevelLatency | bool | None]:
+    """Latency of memory in the same way, where laps over lines far apart take longer than the curve says of all lines: misses
+    bring in some of these, in blocks of any size, or each access is translated. True where they take as long: then neither does
+    anything to the curve; None where that is not known. `translated`: what a missing translation costs at most, once a page."""
+    memory, gone = curve.memory or 0.0, curve.steps[-1].gone_bytes
+    apart = LINES_APART[-1]
+    lines = min(curve.sizes[-1], MEMORY_OVERFLOW * gone, most_bytes // LINES_FAR_APART[-1]) // node_bytes
+    if lines * node_bytes < gone:
+        return None
+    answers = yield from asked.all([chase.lap(lines, apart * node_bytes, seed) for seed in range(ORDERS)])
+    values = [answer.value for answer in answers if answer.value is not None]
+    if len(values) < ORDERS:
+        return None
+    more, same = min(values) - memory, MAX_BLOCK_RELATIVE_DIFFERENCE * memory
+    if more <= max(same + translated * apart * node_bytes / MIN_PAGE_BYTES, 2 * curve.memory_noise * memory):
+        return True if abs(more) <= same else None
+    sets = [(far, lines, 0.0) for far in LINES_FAR_APART]
+    found = yield from _measure(asked, chase, node_bytes, sets, curve.steps[-1].hit, APART_METHOD)
+    return found if isinstance(found, LevelLatency) else _without_pages(*found, curve.steps[-1].hit, APART_METHOD)
 
 
 def measure_plateau(

@@ -11,12 +11,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.analysis.findings import undetermined_finding
-from clmembench.model import CacheLevel
-from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.model import CacheLevel, Inquiry
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, same_latency
+from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
+from clmembench.studies.hierarchy.probes.probing import LONGEST_LINE_BYTES, ChaseLayout, ProbeSession
 
 UNKNOWN_NUMBER_MARK = "?"  # behind a level's name, as in "L2?": it is at least the second
 POLICY_BEHIND_UNKNOWN = "a nearer level may not have been found, and would hide some accesses from its sets"
 MAX_OVERFLOW_RATIO = 4  # times its size a level misses nearly all: random victims keep 2% of the lines, other policies fewer
+FINER_SIZES_FACTORS = (
+    0.125,
+    0.25,
+    0.5,
+    1.0,
+    2.0,
+    4.0,
+)  # of what fits the first level, where lines close together are looked at
+MAX_KNOWN_DRIFT = 0.1  # relative, to the latency of a level that the curve shows
 UNSETTLED = "latency rises more than once and no plateau is flat: caches or TLBs that were not found may be the cause"
 
 
@@ -59,6 +70,30 @@ def may_hide_a_level(step: CurveStep, level: CacheLevel, is_first: bool) -> bool
     size = level.findings["size_bytes"].value
     held = float(size) if isinstance(size, int | float) else step.over_bytes if is_first else math.inf
     return not step.flat or step.gone_bytes > MAX_OVERFLOW_RATIO * held
+
+
+def is_hidden_between_nodes(
+    asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, node_bytes: int, line_bytes: int
+) -> Inquiry[bool]:
+    """True if laps over all lines have a plateau that those over nodes as far apart as a prefetcher reaches do not have: such
+    nodes use a part of the sets, which may hold no more of them than a nearer level does."""
+    if node_bytes <= LONGEST_LINE_BYTES or not curve.steps:
+        return False
+    known = [*(step.hit for step in curve.steps), *([curve.memory] if curve.memory is not None else [])]
+    before = 0.0
+    for factor in FINER_SIZES_FACTORS:
+        answer = yield from asked.one(chase.lap(int(factor * curve.steps[0].fits_bytes) // line_bytes, line_bytes))
+        value = answer.value
+        if value is None:
+            return False
+        if (
+            before
+            and same_latency([before], [value])
+            and not any(same_latency([value], [one], MAX_KNOWN_DRIFT) for one in known)
+        ):
+            return True
+        before = value
+    return False
 
 
 def _is_unsettled(level: CacheLevel) -> bool:

@@ -7,11 +7,21 @@ from dataclasses import dataclass, replace
 
 from clmembench.analysis.plateaus import CLAIMED_CACHES_RATIO
 from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
-from clmembench.studies.hierarchy.curve.curve_findings import LapTranslation, latency_findings, memory_level
+from clmembench.studies.hierarchy.curve.curve_findings import (
+    LapTranslation,
+    LevelLatency,
+    latency_findings,
+    memory_level,
+)
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
-from clmembench.studies.hierarchy.curve.memory_latency import measure_memory, measure_plateau
+from clmembench.studies.hierarchy.curve.memory_latency import measure_memory, measure_memory_apart, measure_plateau
 from clmembench.studies.hierarchy.curve.own_latency import without_prefetcher
-from clmembench.studies.hierarchy.curve.unsettled_levels import may_hide_a_level, with_unknown_number, with_unsettled_merged
+from clmembench.studies.hierarchy.curve.unsettled_levels import (
+    is_hidden_between_nodes,
+    may_hide_a_level,
+    with_unknown_number,
+    with_unsettled_merged,
+)
 from clmembench.studies.hierarchy.geometry.nearer_lines import number_of, with_sector_of_nearer, without_paired_lines
 from clmembench.studies.hierarchy.geometry.paired_lines import MIN_HALF_BYTES, Paired
 from clmembench.studies.hierarchy.geometry.strides import StrideLimits
@@ -109,7 +119,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
     if chase.block_bytes != BLOCK_BYTES or begun is not sets:
         curve = (yield from measure_curve(asked, chase, sets)) or curve
     context = _level_context(found, noise, node, limits.most_bytes, chase.block_bytes)
-    levels = yield from _levels(asked, chase, curve, context, limits.through)
+    levels = yield from _levels(asked, chase, curve, context, limits)
     sure = False
     if curve.memory is not None and not limits.translates_first:
         point = PlateauPoint(curve.sizes[-1], node, curve.memory_noise)
@@ -136,13 +146,26 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
         memory: tuple[CacheLevel, ...] = (CacheLevel("DRAM", "global", latency_findings(curve, far)),)
         levels = yield from with_share_of_last(asked, levels, curve, memory[0], limits.most_bytes)
     else:
-        memory = memory_level(curve, sure, limits.floor_bytes, context.translation, node)
-        memory = with_both_memories(memory, curve, far_partition)
+        apart = yield from _memory_apart(asked, chase, curve, context, limits)
+        if isinstance(apart, LevelLatency):
+            memory = (CacheLevel("DRAM", "global", latency_findings(curve, apart)),)
+        else:
+            memory = memory_level(curve, sure or apart is True, limits.floor_bytes, context.translation, node)
+            memory = with_both_memories(memory, curve, far_partition)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
     overflowed, seen = bool(translating.lap_lines), curve.sizes[-1] >= limits.floor_bytes
     paths = PatternLimits(limits.most_bytes, curve.ghz, limits.through, overflowed, seen, limits.translates_first)
     whole = yield from with_patterns(whole, paths)
     return whole if len(curve.steps) < 2 else (yield from _with_prefetch(whole, curve, node, limits.through))
+
+
+def _memory_apart(
+    asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, limits: ProbeLimits
+) -> Inquiry[LevelLatency | bool | None]:
+    """Latency of memory by lines far apart, where it is not as the curve says; True: it is; None: not known."""
+    if curve.memory is None or not curve.steps or limits.floor_bytes > curve.sizes[-1]:
+        return None
+    return (yield from measure_memory_apart(asked, chase, around.node_bytes, curve, limits.most_bytes, around.penalty))
 
 
 def _translation(
@@ -178,6 +201,8 @@ def _suitable_block(asked: ProbeSession, curve: LatencyCurve, node: int, found: 
     """The size in bytes of the blocks in which laps visit their lines: smaller than usual where a TLB holds fewer pages, larger
     where a prefetcher finds lines to fetch in usual ones, as far as a TLB holds them."""
     reach = int(MAX_BLOCK_REACH_SHARE * found[0].pages.fits * found[0].stride_bytes) if found else 0
+    if reach >= BLOCK_BYTES and found[0].page.nbytes is None:
+        return BLOCK_BYTES  # how far a TLB reaches is not known without its page
     if 0 < reach < BLOCK_BYTES:
         return max(MIN_BLOCK_BYTES, 1 << reach.bit_length() - 1)
     largest = 1 << reach.bit_length() - 1 if 0 < reach < LARGEST_BLOCK_BYTES else LARGEST_BLOCK_BYTES
@@ -234,11 +259,12 @@ def _level_context(found: Sequence[TlbGeometry], noise: float, node: int, most_b
 
 
 def _levels(
-    asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, through: Space
+    asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, limits: ProbeLimits
 ) -> Inquiry[list[CacheLevel]]:
     """The levels that the curve's steps leave, the nearest first."""
+    through, line_bytes = limits.through, limits.line_bytes
     levels: list[CacheLevel] = []
-    hidden = False
+    hidden = yield from is_hidden_between_nodes(asked, chase, curve, around.node_bytes, line_bytes)
     for number in range(len(curve.steps)):
         nearer = curve.steps[number - 1].hit if number else 0.0
         here = replace(around, number=number, strides=replace(around.strides, nearer=nearer))
@@ -251,7 +277,7 @@ def _levels(
         if levels and space == "global":
             level = with_sector_of_nearer(without_paired_lines(level, levels[0]) if asked.shared else level, levels[-1])
         around = _behind(around, level, number)
-        levels.append(with_unknown_number(level) if hidden else level)
+        levels.append(with_unknown_number(level) if hidden and number else level)
         hidden = hidden or may_hide_a_level(curve.steps[number], level, number == 0)
     return levels
 
