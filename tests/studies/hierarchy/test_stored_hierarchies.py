@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path as File
 
 import pytest
-from clmembench.studies.hierarchy.levels.dissect import ProbeLimits, infer_hierarchy
 
 from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Answer, CacheLevel, Hierarchy
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy.curve.own_latency import BLOCKS_DIFFER, CURVE_STOOD, PREFETCHER_HELPS, without_prefetcher
+from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import infer_stored, replay
 from scripts.dissect_error_rate import judge_hierarchy
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
