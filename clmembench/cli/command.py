@@ -163,10 +163,10 @@ def _left_over(command: Any, words: list[str]) -> str:
 def _remedy(word: str, options: set[str] | None = None) -> str:
     """How to say what a word that stands alone may mean: with these options of a command, or with `run` before them."""
     from clmembench.plan import selection, suggestions
-    from clmembench.results import jsonl
+    from clmembench.results import run_files
 
     run = "" if options is not None else "clmembench run "
-    if word.endswith(jsonl.SUFFIXES) or is_file(word):
+    if word.endswith(run_files.SUFFIXES) or is_file(word):
         return f"to read a results file, use clmembench show {word}"
     if options is not None and "-d" in options and word.isdecimal():
         return f"did you mean -d {word}?"

@@ -66,7 +66,7 @@ class DeviceInfo:
 @dataclass(frozen=True, slots=True)
 class Placement:
     """Where a process runs: on that many compute units (None: all) of a CPU, its threads on those CPUs in that order (empty:
-    any); on other devices with that many work-groups. `placement` names how the CPUs were chosen. One process has one Place."""
+    any); on other devices with that many work-groups. `placement` names how the CPUs were chosen. A process has one."""
 
     compute_units: int | None = None
     cpus: tuple[int, ...] = ()

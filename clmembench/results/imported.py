@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clmembench.model import Value
-from clmembench.results import jsonl, limits, line_limits
+from clmembench.results import jsonl, limits, line_limits, run_files
 from clmembench.results.record_lines import decode, encode, first_problem
 from clmembench.sanitize import input_problem, printable
 
@@ -85,7 +85,7 @@ def as_lines(runs: Sequence[ImportedRun]) -> str:
 def is_import_file(path: Path) -> bool:
     """Whether a file begins as an import file does; False where it cannot be read."""
     try:
-        with jsonl.open_content(path, pipe=False) as file:
+        with run_files.open_content(path, pipe=False) as file:
             return file.read(len(MARK)) == MARK
     except (OSError, jsonl.ResultsError):
         return False
@@ -94,7 +94,7 @@ def is_import_file(path: Path) -> bool:
 def read(path: Path) -> list[ImportedRun]:
     """The runs in an import file. Raises ImportFault where it is damaged, or of a newer schema."""
     try:
-        content = jsonl.read_regular(path, line_limits.MAX_LINE_BYTES)
+        content = run_files.read_regular(path, line_limits.MAX_LINE_BYTES)
         runs = [checked(decode(ImportedRun, line)) for line in content.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
         why = input_problem(error) if isinstance(error, OSError) else first_problem(error)

@@ -21,7 +21,7 @@ import pytest
 from clmembench import sanitize
 from clmembench.cli.running.run_request import _with_array_size
 from clmembench.gates.thresholds import POINT
-from clmembench.results import content_hash, jsonl
+from clmembench.results import content_hash, jsonl, run_files
 from clmembench.results.limits import MAX_FILE_BYTES
 from tests.builders import device
 from tests.commands import ROOT, Ended, as_on_a_quiet_host, brief_points, cli, process
@@ -428,7 +428,7 @@ def scripted(record):
 def quiet(tmp_path_factory) -> Path:
     """Some points of a committed run with scripted times: what is decided of it depends on nothing that this host does."""
     path = tmp_path_factory.mktemp("quiet") / "quiet.jsonl"
-    committed = jsonl.read_regular(ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl.gz", MAX_FILE_BYTES)
+    committed = run_files.read_regular(ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl.gz", MAX_FILE_BYTES)
     head, *records = [json.loads(line) for line in committed.splitlines()]
     chosen = [r for r in records if r["benchmark"].startswith("launch") or r["benchmark"] == "transfer"]
     assert {"launch", "launch_dispatch", "launch_wait", "transfer"} <= {r["benchmark"] for r in chosen}

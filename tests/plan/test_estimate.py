@@ -18,7 +18,7 @@ from clmembench.measure import runner, worker_process
 from clmembench.model import Cause, Header, Point
 from clmembench.plan import configurations, estimate, sweep
 from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks, suites
-from clmembench.results import jsonl
+from clmembench.results import jsonl, run_files
 from clmembench.results.limits import MAX_FILE_BYTES
 from clmembench.studies.hierarchy import command as topology
 from tests.builders import device, record, series
@@ -44,7 +44,7 @@ def test_a_measured_run_took_the_time_and_the_disk_that_are_estimated(path: Path
     least, most = found.seconds_range
     assert least <= took <= most
     assert 0.5 <= found.all_records / len(run.records) <= 1.5
-    assert 1 / 3 <= found.file_bytes / len(jsonl.read_regular(path, MAX_FILE_BYTES)) <= 3
+    assert 1 / 3 <= found.file_bytes / len(run_files.read_regular(path, MAX_FILE_BYTES)) <= 3
 
 
 def test_points_processes_and_arrays_are_counted():

@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from typer.main import get_command
 
 from clmembench.cli import app
-from clmembench.results import jsonl
+from clmembench.results import run_files
 from clmembench.results.limits import MAX_FILE_BYTES
 from tests.commands import ROOT, cli, process
 
@@ -76,7 +76,7 @@ class Shown:
         """Whether it opens a device for longer than a look, and has no option against that."""
         if self.args[0] == "compare":
             return "--live" in self.args
-        return self.args[0] in PARSED and not any(arg.endswith(jsonl.SUFFIXES) for arg in self.inputs())
+        return self.args[0] in PARSED and not any(arg.endswith(run_files.SUFFIXES) for arg in self.inputs())
 
     def inputs(self) -> list[str]:
         """The arguments and values that may name files to be read."""
@@ -121,12 +121,12 @@ def place_files(one: Shown, folder: Path) -> None:
         path = folder / name
         if name in TEXTS:
             path.write_text(TEXTS[name], encoding="utf-8")
-        elif name.endswith(jsonl.SUFFIXES) and "*" not in name:
+        elif name.endswith(run_files.SUFFIXES) and "*" not in name:
             path.parent.mkdir(parents=True, exist_ok=True)
             kind = "--energy" if "--energy" in one.args else one.args[0]
             run = name if name.startswith("reports/") else RUNS.get(kind, QUICK)
             content = run_copy(run, number)
-            path.write_bytes(jsonl.compress(content) if jsonl.is_compressed(path) else content)
+            path.write_bytes(run_files.compress(content) if run_files.is_compressed(path) else content)
         elif name.endswith(".toml") and (ROOT / name).is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)
@@ -136,12 +136,14 @@ def place_files(one: Shown, folder: Path) -> None:
             within.mkdir(parents=True, exist_ok=True)
             for run in FEW_RUNS.get(one.args[0], ()):
                 content = run_copy(f"reports/{run}.jsonl.gz", 0)
-                (within / f"{run}{pattern[1:]}").write_bytes(jsonl.compress(content) if pattern.endswith(".gz") else content)
+                (within / f"{run}{pattern[1:]}").write_bytes(
+                    run_files.compress(content) if pattern.endswith(".gz") else content
+                )
 
 
 def run_copy(run: str, number: int) -> bytes:
     """The content of a committed run with an id and a day of its own, so that its copies are several runs."""
-    content = jsonl.read_regular(ROOT / run, MAX_FILE_BYTES)
+    content = run_files.read_regular(ROOT / run, MAX_FILE_BYTES)
     text = re.sub(rb'("run_id":"[0-9A-Z]{24})[0-9A-Z]{2}"', rb'\g<1>%02d"' % number, content, count=1)
     return re.sub(rb'("started":"\d{4}-\d\d)-\d\d', rb"\g<1>-%02d" % (number + 1), text)
 

@@ -68,11 +68,11 @@ def history(
 def _runs(paths: list[Path], strict: bool) -> list[Run]:
     """Every run of the files and folders, each once. A file of a folder that is no results file is left out with a note; ends
     the command where a named file is none, or no run is left."""
-    from clmembench.results import jsonl
+    from clmembench.results import jsonl, run_files
 
     found: dict[str, Run] = {}
     for path in paths:
-        for file in jsonl.files_of(path) if path.is_dir() else [path]:
+        for file in run_files.files_of(path) if path.is_dir() else [path]:
             try:
                 run = stored.load(file, strict) if file == path else jsonl.read(file, strict)
             except jsonl.ResultsError as error:

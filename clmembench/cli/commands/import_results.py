@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from clmembench.cli import exit_codes, options, output_file, text_output
+from clmembench.results import run_files
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ def import_results(
     else:
         text_output.print_document(import_table.import_document(runs))
     if output is not None:
-        from clmembench.results import imported, jsonl
+        from clmembench.results import imported
 
         content = imported.as_lines(runs).encode()
-        output_file.write(output, jsonl.compress(content) if jsonl.is_compressed(output) else content, overwrite)
+        output_file.write(output, run_files.compress(content) if run_files.is_compressed(output) else content, overwrite)
         print(line(f"wrote {output}; show it: clmembench report RUN {output} -o report.html"), file=sys.stderr)
 
 

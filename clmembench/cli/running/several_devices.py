@@ -11,6 +11,7 @@ import typer
 
 from clmembench.cli import devices, exit_codes, output_file
 from clmembench.cli.running import run_request, session
+from clmembench.results import run_files
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -63,9 +64,7 @@ def targets(planned: Sequence[PlannedRun], output: Path | None, overwrite: bool)
         session.check_output(output, overwrite)
         return [Target(one, output) for one in planned]
     if output.suffix or output.is_file():
-        from clmembench.results import jsonl
-
-        stem, _ = jsonl.split_suffix(output)
+        stem, _ = run_files.split_suffix(output)
         folder = stem if stem != output else output.with_suffix("")
         exit_codes.stop(
             f"{len(planned)} devices have a file each: name a folder for them with -o, such as -o {folder}", exit_codes.USAGE

@@ -118,7 +118,7 @@ def _round(
 ) -> Iterator[tuple[int, Record]]:
     """Both sides of these cases, one right after the other. A fair coin decides which is first, as the test assumes."""
     benchmark, place = group[0].benchmark, group[0].place
-    draw = random.Random(f"{selection.seed} {number} {benchmark.name} {place}")  # noqa: S311 - an order, not a secret
+    draw = random.Random(f"{selection.seed} {number} {benchmark.name} {place.compute_units} {place.cpus}")  # noqa: S311 - an order, not a secret
     order = draw.choice(((0, 1), (1, 0)))
     shuffled = draw.sample(group, len(group))
     found: dict[int, dict[int, Record]] = {0: {}, 1: {}}

@@ -13,6 +13,7 @@ from clmembench import units
 from clmembench.cli import devices, exit_codes, options
 from clmembench.cli.command import Command
 from clmembench.cli.running import session
+from clmembench.results import run_files
 from clmembench.studies.ab.live_run import LiveRun, RequestedSide, end
 
 if TYPE_CHECKING:
@@ -181,9 +182,7 @@ def side_files(
     """The results file of each side. Ends the command where one exists."""
     from ulid import ULID
 
-    from clmembench.results import jsonl
-
-    stem, suffix = jsonl.split_suffix(output or session.default_path(info, str(ULID())))
+    stem, suffix = run_files.split_suffix(output or session.default_path(info, str(ULID())))
     found = stem.with_name(f"{stem.name}-{names[0]}{suffix}"), stem.with_name(f"{stem.name}-{names[1]}{suffix}")
     session.check_output(found[0], overwrite)
     if found[0].parent.is_dir():  # a folder that is yet to be made, as the first check said, has no such file

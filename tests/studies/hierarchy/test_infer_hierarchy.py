@@ -1,4 +1,4 @@
-"""infer.dissect: hierarchies recovered from simulated devices of which everything is known, and silence where it must be."""
+"""infer_hierarchy: hierarchies recovered from simulated devices of which everything is known, and silence where it must be."""
 
 import numpy as np
 import pytest
