@@ -17,7 +17,8 @@ import clmembench as cm
 from clmembench.cli.command import _remedy
 from clmembench.report.many_runs import digest_cache, digests
 from clmembench.results import imported, jsonl, limits, line_limits
-from clmembench.results.jsonl import FLUSHED, ResultsError, Writer, compress, encode, read
+from clmembench.results.jsonl import ResultsError, Writer, encode, read
+from clmembench.results.run_files import FLUSHED, compress
 from clmembench.studies.ab.command import side_files
 from tests.builders import device, header, record, series
 from tests.commands import ROOT, brief_points, cli
