@@ -221,7 +221,7 @@ def test_table_vi_figure_12_and_what_saturates():
     told = {row[0]: row[1:] for row in saturates.rows}
     assert told["latency of memory"][0] == "600 ns"
     assert told["bytes in flight by Little's law"][0].startswith("58")  # 600 ns x 1000 GB/s of loads: 586 KiB
-    assert told["saturates / Little's law"][0][0] in "01"
+    assert told["saturating / Little's law"][0][0] in "01"
     assert "undetermined" not in text([saturates])
 
 

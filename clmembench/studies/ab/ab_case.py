@@ -13,17 +13,17 @@ from clmembench.model.direction import sign
 from clmembench.studies.ab.ab_decision import ABDecision, decide
 
 MAX_WORK_DIFFERENCE = (
-    0.01  # of what a pass moves or computes, that two shapes of one point may differ by, since they round sizes
+    0.01  # relative difference in a pass's bytes or operations: configurations of one point round sizes differently
 )
-# Gates that speak of a disturbed host, which both sides meet with the same chance: what it does to a ratio is in its interval.
+# Gates that report a disturbed host. Both sides are disturbed with equal probability, so the interval of a ratio covers it.
 DISTURBANCE_GATES = ("drift", "cores", "levels", "sizes", "knee")
 VALUELESS_STATUSES = ("failed", "wrong", "timeout", "skipped")
 
 
 @dataclass(slots=True)
 class Case:
-    """One point on both sides, and what its rounds gave: of each metric a pair of values a round, and what was decided of it.
-    `lost` has why rounds gave no pair; `failed` why the point has no verdict at all."""
+    """One point on both sides: for each metric one pair of values per round, and the decision. `lost` has the reasons why
+    rounds gave no pair; `failed` is the reason why the point has no verdict at all."""
 
     benchmark: Benchmark
     params: Mapping[str, Value]  # A's
@@ -38,7 +38,7 @@ class Case:
 
     @property
     def open(self) -> bool:
-        """True where another round is to measure it."""
+        """True while the point needs another round."""
         return not self.failed and any(d.verdict == "undecided" for d in self.decisions.values())
 
     def logs(self, metric: str) -> list[float]:
@@ -47,14 +47,14 @@ class Case:
         return [turn * (math.log(b) - math.log(a)) for a, b in self.pairs.get(metric, [])]
 
     def look(self, margin: float, tail: float) -> None:
-        """Decide what is undecided from the rounds so far."""
+        """Evaluate each undecided metric on the rounds so far."""
         for metric, decision in self.decisions.items():
             if decision.verdict == "undecided":
                 self.decisions[metric] = decide(self.logs(metric), margin, tail)
 
 
 def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, known: BenchmarkInfo) -> None:
-    """Take one round's records into a case; a side that has none was not measured, since the other one had failed."""
+    """Add one round's records to a case. None stands for a side that was not measured because the other one had failed."""
     for name, record in (("A", a), ("B", b)):
         if record is not None and record.status in VALUELESS_STATUSES:
             case.failed = f"{record.status} in {name}: {record.reason}"
@@ -76,18 +76,19 @@ def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, kn
             case.pairs.setdefault(metric, []).append((first, second))
         else:
             name, value = bad
-            said = f"{value.status} in {name}: {value.reason}" if value is not None else f"no value in {name}"
-            case.lost.setdefault(metric, []).append(said)
+            reason = f"{value.status} in {name}: {value.reason}" if value is not None else f"no value in {name}"
+            case.lost.setdefault(metric, []).append(reason)
 
 
 def is_value(value: Derived) -> bool:
-    """True where a value may be half of a pair: it is good, or the host was disturbed."""
+    """True if a value can be half of a pair: it is ok, or suspect only because the host was disturbed."""
     return (value.status == "ok" or value.gate in DISTURBANCE_GATES) and value.median is not None and value.median > 0
 
 
 def different_work(a: Record, b: Record, tolerance: float) -> str:
-    """Why two records are not of the same work; empty where they are. The ends of a slope are as long as its process needs: of
-    them all amounts must be in one proportion. Of an overlap one Work is, so of three series only the number is compared."""
+    """Why two records are of different work; empty if they are of the same. Each process chooses the lengths of a slope's two
+    ends, so their amounts need only be in one proportion. In an overlap (three series) it chooses one length too, so only the
+    number of series is compared."""
     if len(a.series) != len(b.series):
         return f"not the same work: {len(a.series)} series in A and {len(b.series)} in B"
     for one, other in zip(a.series, b.series, strict=True) if len(a.series) < 3 else ():

@@ -1,10 +1,9 @@
-"""Interleaved A/B measurement: when its rounds are looked at, and what they decide of a value. Pure.
+"""Interleaved A/B measurement: when its rounds are evaluated, and the decision on a value. Pure.
 
-A round measures both sides, in an order drawn anew by a fair coin, and gives one log ratio. Where nothing differs, swapping the
-sides of a round changes nothing but the ratio's sign, whatever the host does: so Wilcoxon's signed-rank test of the ratios is
-exact, whether rounds are alike, drift, or depend on each other. Where B is faster or slower by some factor, that holds of the
-ratios with the factor taken out.
-"""
+Each round measures both sides, in an order chosen by a fair coin, and gives one log ratio. If the sides do not differ, swapping
+them changes only the sign of that ratio, whatever the host does. Wilcoxon's signed-rank test of the ratios is therefore exact,
+even if rounds drift or depend on each other. If B is faster or slower by a factor, the same holds for the ratios divided by
+that factor."""
 
 from __future__ import annotations
 
@@ -24,15 +23,15 @@ from clmembench.model.direction import more_is_better
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
 MAX_ERROR_PROBABILITY = 0.01  # probability that any verdict of a run is false, over all its values and looks
-MAX_LOOKS = 8  # at most, the last of them when the budget is spent
-LOOK_GROWTH = math.sqrt(2)  # of the number of rounds from look to look: closer looks cost error, wider ones rounds
-DETECTION_POWER = 0.8  # of the smallest change that is said to be found
+MAX_LOOKS = 8  # evaluations of a value; the last one is when the budget is spent
+LOOK_GROWTH = math.sqrt(2)  # factor in rounds between looks: closer looks cost error probability, wider ones cost rounds
+DETECTION_POWER = 0.8  # probability of detecting the reported smallest detectable change
 
 
 @dataclass(frozen=True, slots=True)
 class LookSchedule:
-    """Numbers of rounds after which a value is looked at, and the most that are measured; `tail` is the probability of error
-    that each look has at each end of its interval."""
+    """Numbers of rounds after which values are evaluated, and the maximum number of rounds; `tail` is the error probability of
+    each look at each end of its interval."""
 
     rounds: tuple[int, ...]
     most: int
@@ -41,9 +40,9 @@ class LookSchedule:
 
 @dataclass(frozen=True, slots=True)
 class ABDecision:
-    """Decision on one value by the rounds so far: how many times as good B is (more is better), with an interval that holds
-    together with those of all other looks and values. `smallest` is the slowdown, as a fraction, that so many rounds of such a
-    scatter call `slower` with probability POWER; None where they can call nothing."""
+    """Decision on one value after the rounds so far: the gain of B over A (above 1: B is better), with an interval that holds
+    simultaneously with those of all other looks and values. `smallest` is the smallest slowdown, as a fraction, that this
+    number of rounds with this scatter detects with probability DETECTION_POWER; None if they can detect none."""
 
     verdict: Verdict
     gain: stats.Ratio | None
@@ -54,7 +53,7 @@ class ABDecision:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One value on both sides: medians over the rounds, and what was decided; `failed` says why there is no verdict."""
+    """One value on both sides: medians over the rounds, and the decision; `failed` is the reason for a missing verdict."""
 
     benchmark: str
     params: Mapping[str, Value]
@@ -73,7 +72,7 @@ class Outcome:
 
     @property
     def ratio(self) -> stats.Ratio | None:
-        """B's value over A's, as they are: of a time a larger one is slower."""
+        """B's value over A's: for a time, a larger ratio is slower."""
         gain = self.decision.gain
         if gain is None or more_is_better(self.better):
             return gain
@@ -81,8 +80,9 @@ class Outcome:
 
 
 def schedule_looks(values: int) -> LookSchedule:
-    """When a run with that many values is looked at: each look at each value has an equal share of ERROR, half at each end (a
-    union bound: Slud & Wei 1982 with equal shares). The first look is as early as a rank interval of that share exists."""
+    """The look schedule of a run with that many values. Each look at each value has an equal share of MAX_ERROR_PROBABILITY,
+    half at each end (union bound; Slud & Wei 1982 with equal shares). The first look comes as soon as a rank interval at that
+    share exists."""
     tail = MAX_ERROR_PROBABILITY / 2 / MAX_LOOKS / max(1, values)
     first = math.ceil(-math.log2(tail))
     return LookSchedule(
@@ -93,15 +93,15 @@ def schedule_looks(values: int) -> LookSchedule:
 
 
 def decide(logs: Sequence[float], margin: float, tail: float) -> ABDecision:
-    """The decision after these rounds, each the logarithm of how many times as good B is. `margin` is the fraction within which
-    a change counts as none, `tail` the probability of error at each end of the interval."""
+    """The decision after these rounds, given as logarithms of the gain of B over A. A change within the fraction `margin`
+    counts as none; `tail` is the error probability at each end of the interval."""
     gain = interval(logs, tail)
     if gain is None:
         return ABDecision(
             "undecided", None, len(logs), reason=f"{len(logs)} rounds of {math.ceil(-math.log2(tail))} that it needs"
         )
-    said = gain.verdict(margin)
-    verdict: Verdict = {"more": "faster", "less": "slower"}.get(said, said)  # type: ignore[assignment]
+    direction = gain.verdict(margin)
+    verdict: Verdict = {"more": "faster", "less": "slower"}.get(direction, direction)  # type: ignore[assignment]
     reach = (math.log(gain.high) - math.log(gain.low)) / 2
     normal = NormalDist()
     smallest = math.expm1(math.log1p(margin) + reach * (1 + normal.inv_cdf(DETECTION_POWER) / normal.inv_cdf(1 - tail)))
@@ -109,13 +109,13 @@ def decide(logs: Sequence[float], margin: float, tail: float) -> ABDecision:
 
 
 def interval(logs: Sequence[float], tail: float) -> stats.Ratio | None:
-    """Hodges and Lehmann's estimate of exp(the centre) of these logarithms, with the interval of all centres that the exact
-    signed-rank test does not refuse at `tail` on either side; None where they are too few for any. A round that was disturbed
-    counts as one round, however far off it lies. Looks whose tails add up give repeated confidence intervals (Jennison &
-    Turnbull 1989): they hold together, whatever ended the run. Raises ValueError for what is no finite number."""
+    """Hodges-Lehmann estimate of exp(centre) of these logarithms, with the interval of all centres that the exact signed-rank
+    test does not reject at `tail` on either side; None for too few rounds. A disturbed round counts as one round, however far
+    off its value is. Looks whose tails add up give repeated confidence intervals (Jennison & Turnbull 1989): they hold
+    simultaneously, whatever ended the run. Raises ValueError for a value that is not finite."""
     known = np.asarray(logs, dtype=np.float64)
     if not np.isfinite(known).all():
-        raise ValueError("a logarithm of a ratio is no finite number")
+        raise ValueError("the logarithm of a ratio is not finite")
     left = _left_out(len(known), tail)
     if left == 0:
         return None
@@ -127,7 +127,7 @@ def interval(logs: Sequence[float], tail: float) -> stats.Ratio | None:
 
 @lru_cache(maxsize=1024)
 def _left_out(rounds: int, tail: float) -> int:
-    """The rank, counted from either end, of the mean of two rounds that ends the interval; 0 where the rounds are too few."""
+    """Rank, from either end, of the pairwise mean that ends the interval; 0 for too few rounds."""
     sums = np.zeros(rounds * (rounds + 1) // 2 + 1)  # probabilities of the sum of the ranks with a positive sign
     sums[0] = 1.0
     for rank in range(1, rounds + 1):

@@ -1,4 +1,4 @@
-"""Interleaved A/B measurement: the outcome of its cases, with both files judged as any reader would judge them. Pure."""
+"""Interleaved A/B measurement: the outcome of its cases, from both files as the gates judge them. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from clmembench.model import Run, Value
 from clmembench.studies.ab.ab_case import DISTURBANCE_GATES, Case, medians
 from clmembench.studies.ab.ab_decision import Outcome
 
-MAX_LOST_ROUNDS_SHARE = 0.5  # of the rounds, that give no pair: what is left of fewer is a choice of rounds
+MAX_LOST_ROUNDS_SHARE = 0.5  # share of rounds without a pair: with more, the remaining rounds are a biased choice
 
 
 def outcomes(cases: Sequence[Case], runs: tuple[Run, Run], changes: Mapping[str, Value], overlaid: bool) -> list[Outcome]:
-    """Every value of the cases. `runs` are both files, judged (gates): what is suspect there has no verdict. `changes` are B's
-    parameters that are not A's; `overlaid` says that a side has kernels of its own."""
+    """The outcome of every value of the cases. `runs` are both files after the gates: a suspect value has no verdict. `changes`
+    are the parameters in which B differs from A; `overlaid` is true if a side replaces kernels."""
     judged = [{(value.key, value.metric): value for value in derive(run)} for run in runs]
     found = []
     for case in cases:
         for name in case.metrics:
-            measured = {*case.pairs, *case.lost}  # a metric that its Works do not speak of is none of the point's
+            measured = {*case.pairs, *case.lost}  # the point's Works do not declare what this metric needs
             if name in measured or not measured:
                 params = (case.params, {**case.params, **changes})
                 keys = [(case.benchmark.name, tuple(sorted(of.items())), case.place) for of in params]
@@ -40,12 +40,12 @@ def _outcome(case: Case, name: str, values: Sequence[Derived | None], overlaid: 
         decision = replace(decision, verdict="undecided", reason=suspect)
     if lost:
         often, _ = Counter(lost).most_common(1)[0]
-        said = f"{len(lost)} of {len(lost) + len(pairs)} rounds gave no pair of values, as: {often}"
-        notes.append(said)
+        note = f"{len(lost)} of {len(lost) + len(pairs)} rounds gave no pair of values, most often because: {often}"
+        notes.append(note)
         if len(lost) > MAX_LOST_ROUNDS_SHARE * (len(lost) + len(pairs)) and decision.verdict != "undecided":
-            decision = replace(decision, verdict="undecided", reason=said)
+            decision = replace(decision, verdict="undecided", reason=note)
     if overlaid and case.same_kernels and not case.failed:
-        notes.append("the kernels of this point are the same text in A and B")
+        notes.append("A and B use identical kernel sources for this point")
     placed: dict[str, Value] = {}
     if case.place.compute_units is not None:
         placed["compute_units"] = case.place.compute_units

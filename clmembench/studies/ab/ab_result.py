@@ -30,24 +30,24 @@ class Setting:
 
 
 def outcome_text(outcomes: Sequence[Outcome], setting: Setting, width: int | None = None) -> str:
-    """Verdicts, those first that most need a look; then how they were made; no wider than `width`."""
+    """Verdicts, the most urgent first, then the settings of the run; no wider than `width` columns."""
     rows: list[tuple[str, ...]] = []
     shown = [o for verdict in ORDER for o in outcomes if o.verdict == verdict]
     for o in shown:
         name = printable(f"{o.benchmark} {format_params(dict(o.params))}".strip())
         ratio, found = o.ratio, o.decision
-        said = f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "–"
+        text = f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "–"
         sees = f"{found.smallest:.1%} slower" if found.smallest is not None else "–"
         values = [format_in(v, o.unit, 4) if v is not None else "–" for v in (o.a, o.b)]
-        rows.append((o.verdict, f"{name}: {o.metric}", *values, said, str(found.rounds), sees))
+        rows.append((o.verdict, f"{name}: {o.metric}", *values, text, str(found.rounds), sees))
     lines = render.aligned(Section("", COLUMNS, tuple(rows)), indent="", width=width)
     notes = [
-        f"note: {o.benchmark} {o.metric}: {said}" for o in shown for said in (o.failed, o.decision.reason, *o.notes) if said
+        f"note: {o.benchmark} {o.metric}: {text}" for o in shown for text in (o.failed, o.decision.reason, *o.notes) if text
     ]
     said_below = [
         *dict.fromkeys(notes),
         "",
-        *(f"{name}: {said}" for name, said in zip("AB", setting.sides, strict=True)),
+        *(f"{name}: {text}" for name, text in zip("AB", setting.sides, strict=True)),
         f"{setting.rounds} rounds in {setting.seconds:.0f} s, margin {setting.margin:.1%}, "
         f"probability of a false verdict at most {setting.error:.0%}",
         f"Results: {setting.files[0]} {setting.files[1]}",

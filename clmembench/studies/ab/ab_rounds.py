@@ -1,4 +1,4 @@
-"""Interleaved A/B measurement: both sides of each point in fresh worker processes, round by round, until all is decided."""
+"""Interleaved A/B measurement: each point on both sides in fresh worker processes, in rounds, until every value is decided."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clmembench.plan.sweep import benchmark_card, explore
 from clmembench.studies.ab.ab_case import VALUELESS_STATUSES, Case, absorb
 from clmembench.studies.ab.ab_decision import ABDecision, LookSchedule, schedule_looks
 
-SEARCH_BUDGET_FRACTION = 0.3  # of the budget: the search for A's configurations may take that much
+SEARCH_BUDGET_FRACTION = 0.3  # share of the budget that the search for A's configurations may take
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class ABSide:
 def find_cases(
     benchmark: Benchmark, side: ABSide, selection: Selection, deadline: Deadline
 ) -> Generator[Record, None, list[Case]]:
-    """The points of a benchmark, in configurations that are stored for A or that a search on A's side finds. Every trial of the
-    search is yielded; none begins after the deadline. Raises ValueError for an axis that grows: a curve is no point."""
+    """The points of a benchmark, in configurations that are stored for A or that a search on A's side finds. Yields every trial
+    of the search; none starts after the deadline. Raises ValueError for a growing axis without named values."""
     check_growing_axes_named(benchmark, selection)
     wanted = set(selection.places(side.info))
     plan, answers, points = explore(benchmark, side.info, selection), None, list[Point]()
@@ -42,11 +42,11 @@ def find_cases(
     try:
         while True:
             try:
-                asked = next(plan) if answers is None else plan.send(answers)
+                requested = next(plan) if answers is None else plan.send(answers)
             except StopIteration:
                 break
             answers = []
-            for point in asked:
+            for point in requested:
                 if point.role == "measure":
                     points += [point] if point.place in wanted else []
                 elif not deadline.is_over():
@@ -58,7 +58,7 @@ def find_cases(
 
 
 def check_growing_axes_named(benchmark: Benchmark, selection: Selection) -> None:
-    """Raises ValueError for an axis that grows of which no values are named."""
+    """Raises ValueError for a growing axis without named values: a curve is not a point."""
     growing = [name for name, axis in benchmark.axes.items() if axis.per_octave and name not in selection.axes]
     if growing:
         raise ValueError(f"{benchmark.name} grows along {growing[0]}: name its values, as in -a {growing[0]}=1MiB")
@@ -77,9 +77,9 @@ def run_rounds(
     margin: float,
     deadline: Deadline,
 ) -> Iterator[tuple[int, Record]]:
-    """Rounds of all cases that are open, each record with the number of its side; `process` is the round. The first is always
-    measured, since it shows what fails; a later one begins only if as much time is left as the last one took. What is
-    undecided then is looked at by `concluded`."""
+    """Measure rounds of all open cases, and yield each record with the number of its side; a record's `process` is the round.
+    The first round is always measured, since it shows which points fail. A later one starts only if as much time is left as the
+    previous one took. `conclude` evaluates what is undecided after the last one."""
     plan, last = plan_looks(cases), 0.0
     for number in range(plan.most):
         begun = deadline.clock()
@@ -147,7 +147,9 @@ def _job(benchmark: Benchmark, side: ABSide, selection: Selection, place: Placem
         place=place,
         process=process,
         seed=selection.seed,
-        budget=selection.budget_in(benchmark, 1),  # as a further process of a run has: many short rounds are more precise
+        budget=selection.budget_in(
+            benchmark, 1
+        ),  # the budget of a further process of a run: many short rounds are more precise
         features=side.found.features,
         cycles_per_op=side.found.cycles_per_op,
         origin=side.found.origin,
@@ -156,7 +158,7 @@ def _job(benchmark: Benchmark, side: ABSide, selection: Selection, place: Placem
 
 
 class _SideProcess:
-    """A worker process of one side, started for the first point, and again after it died."""
+    """A worker process of one side, started for the first point, and restarted after it dies."""
 
     def __init__(self, job: Job, side: ABSide, timeout_s: float) -> None:
         self._job, self._side, self._timeout_s = job, side, timeout_s

@@ -1,4 +1,4 @@
-"""The sides of an interleaved A/B run: interpreters, environments, kernels, and the devices that these have."""
+"""The sides of an interleaved A/B run: interpreters, environments, kernels and devices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clmembench.measure.device_list import decode_device
 from clmembench.measure.worker_process import Start
 from clmembench.model import DeviceInfo
 
-MAX_DEVICE_LIST_S = 60.0  # for an interpreter to start and its drivers to say what devices there are
+MAX_DEVICE_LIST_S = 60.0  # for an interpreter to start and its drivers to list their devices
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LIST = """
 import dataclasses, json, sys, clmembench
@@ -34,12 +34,12 @@ print("\\n" + json.dumps([clmembench.__version__, environment.packages(), found]
 
 
 class SideError(Exception):
-    """A side cannot be had; the message says which and why."""
+    """A side cannot be used; the message says which one and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What an interpreter in an environment has: clmembench's version, packages, and devices."""
+    """Versions of clmembench and its packages, and the devices, of an interpreter in an environment."""
 
     version: str
     packages: Mapping[str, str]
@@ -48,21 +48,21 @@ class Installation:
 
 def parse_start(side: str, environment: Sequence[str], kernels: Path | None, python: Path | None) -> Start:
     """How the worker processes of a side start, from NAME=VALUE texts, a folder of kernels and an interpreter or a virtual
-    environment. Raises ValueError for what is none of these, or is said twice."""
+    environment. Raises ValueError for anything else, and for a repeated name."""
     option, variables = f"--{side.lower()}", dict[str, str]()
     for text in environment:
         name, equals, value = text.partition("=")
         if not equals or not _NAME.fullmatch(name):
             raise ValueError(f"{option}-env {text!r}: write NAME=VALUE")
         if name in variables:
-            raise ValueError(f"{option}-env sets {name} twice: say it once")
+            raise ValueError(f"{option}-env sets {name} twice: set it once")
         if name in ("PYTHONPATH", "PYTHONHOME"):
             raise ValueError(f"{option}-env {name}: another clmembench is chosen by {option}-python")
         variables[name] = value
     if kernels is not None:
         if resources.KERNELS_VARIABLE in variables:
             raise ValueError(
-                f"{option}-env {resources.KERNELS_VARIABLE} and {option}-kernels say the same: leave out one of them"
+                f"{option}-env {resources.KERNELS_VARIABLE} and {option}-kernels set the same folder: leave out one of them"
             )
         if python is not None:
             raise ValueError(f"{option}-python has kernels of its own: leave out {option}-kernels, or change them there")
@@ -90,7 +90,7 @@ def _interpreter(option: str, path: Path) -> Path:
 
 
 def read_installation(side: str, start: Start, runtime: str = "opencl") -> Installation:
-    """What a side's interpreter has: of devices those of one runtime. Raises SideError where it does not say."""
+    """The installation of a side's interpreter, with the devices of one runtime. Raises SideError if the query fails."""
     environment = start.variables()
     if not start.python:  # -P keeps the current folder from being code, and with it a checkout that is not installed
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [fresh_interpreter.ROOT, environment.get("PYTHONPATH")]))
@@ -104,6 +104,6 @@ def read_installation(side: str, start: Start, runtime: str = "opencl") -> Insta
         return Installation(str(version), dict(packages), [decode_device(one) for one in found])
     except (ValueError, TypeError, KeyError, IndexError) as error:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        if "No module named 'clmembench." in last:  # it has clmembench, whose modules have other names
+        if "No module named 'clmembench." in last:  # clmembench is installed, but its modules have other names
             raise SideError(f"{side} has a clmembench too old for compare --live: install this version there") from error
-        raise SideError(f"{side} does not say which devices it has: {last}") from error
+        raise SideError(f"{side} does not list its devices: {last}") from error

@@ -109,7 +109,7 @@ def _sides(
     changes = options.parse_axes(b_axis, [])
     for name, values in changes.items():
         if len(values) > 1:
-            raise ValueError(f"--b-axis {name} has {len(values)} values: B is one choice")
+            raise ValueError(f"--b-axis {name} has {len(values)} values: name one")
     starts = [ab_side.parse_start(name, side[0] or [], *side[1:]) for name, side in (("A", a), ("B", b))]
     found = []
     for name, start, selector in (("A", starts[0], device), ("B", starts[1], b_device or device)):
@@ -124,11 +124,11 @@ def _sides(
 
             there = ab_side.Installation(__version__, environment.packages(), devices.listed(selector))
         info = devices.select(there.devices, selector)
-        said = [f"{info.name} ({info.platform} {info.driver})"]
-        said += [f"{n}={v}" for n, v in start.environment.items()] + ([start.python] if start.python else [])
+        words = [f"{info.name} ({info.platform} {info.driver})"]
+        words += [f"{n}={v}" for n, v in start.environment.items()] + ([start.python] if start.python else [])
         own = {n: v[0] for n, v in changes.items()} if name == "B" else {}
-        said += [f"{n}={v}" for n, v in own.items()]
-        found.append(RequestedSide(start, info, ", ".join(said), own, there.version, dict(there.packages)))
+        words += [f"{n}={v}" for n, v in own.items()]
+        found.append(RequestedSide(start, info, ", ".join(words), own, there.version, dict(there.packages)))
     return found[0], found[1]
 
 
@@ -164,9 +164,9 @@ def _selected(
     check_axes(chosen, a.info, selection)
     for name in b.changes:
         if name in PLACE_AXES or not all(name in benchmark.axes for benchmark in chosen):
-            raise ValueError(f"--b-axis {name}: not every benchmark chosen has this axis: name one by -b; see describe")
+            raise ValueError(f"--b-axis {name}: not every selected benchmark has this axis: select one by -b; see describe")
         if len(selection.axes.get(name, ())) > 1:
-            raise ValueError(f"-a {name} has several values, which with --b-axis {name} are the same point of B: name one")
+            raise ValueError(f"-a {name} has several values, but --b-axis {name} gives B only one: name one")
     check_axes(chosen, b.info, replace(selection, axes={name: (value,) for name, value in b.changes.items()}))
     for benchmark in chosen:
         check_growing_axes_named(benchmark, selection)
@@ -185,6 +185,6 @@ def side_files(
     stem, suffix = run_files.split_suffix(output or session.default_path(info, str(ULID())))
     found = stem.with_name(f"{stem.name}-{names[0]}{suffix}"), stem.with_name(f"{stem.name}-{names[1]}{suffix}")
     session.check_output(found[0], overwrite)
-    if found[0].parent.is_dir():  # a folder that is yet to be made, as the first check said, has no such file
+    if found[0].parent.is_dir():  # the folder does not exist yet, so it has no such file
         session.check_output(found[1], overwrite)
     return found

@@ -62,7 +62,7 @@ class LiveRun:
         self._rounds = 0
 
     def measure(self) -> bool:
-        """Lock the devices and measure: whether Ctrl-C ended it. Ends the command where nothing can be measured or written."""
+        """Lock the devices and measure; True if Ctrl-C ended it. Ends the command if nothing can be measured or written."""
         from clmembench.host import device_lock
         from clmembench.results import jsonl
         from clmembench.studies.ab import ab_rounds
@@ -139,12 +139,12 @@ class LiveRun:
             for which, record in rounds:
                 self._rounds = record.process + 1
                 writers[which].write(record)
-                shown.show(record)  # the point without its speed, or a user might stop when it looks good
+                shown.show(record)  # the point without its speed: seeing it, a user might stop when it looks good
         finally:
             rounds.close()  # type: ignore[attr-defined]
 
     def outcomes(self) -> list[Outcome]:
-        """The outcome of every value, from the two files, as any reader would derive it."""
+        """The outcome of every value, from the two files, as a reader of these files derives it."""
         from clmembench.gates.whole import judged_run
         from clmembench.resources import KERNELS_VARIABLE
         from clmembench.studies.ab.ab_outcome import outcomes
@@ -172,7 +172,7 @@ def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_jso
         print(
             render.json_text(objects) if as_json else ab_result.outcome_text(outcomes, setting, text_output.width()), flush=True
         )
-    except BrokenPipeError:  # whoever reads the exit code need not read the text
+    except BrokenPipeError:  # a script may read the exit code only
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}
     if interrupted:

@@ -1,4 +1,4 @@
-"""Sentences on what the layer between a program and one driver costs, from an interleaved run of two runtimes. Pure."""
+"""Sentences on the overhead of a layer above a driver, from an interleaved run of two runtimes. Pure."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator, Sequence
 from clmembench.studies.ab.ab_decision import Outcome
 from clmembench.units import count, format_in, format_params
 
-HOST_COSTS = {  # metrics that the layer's own work is part of, and what they are the time of
+HOST_COSTS = {  # metrics that include the layer's own work, and what they time
     "round_trip": "a launch and the wait for it",
     "dispatch": "a back-to-back launch",
-    "queued_to_start": "a launch's way to its start",
+    "queued_to_start": "the queue-to-start delay of a launch",
     "transfer_latency": "one small copy",
     "host_call": "the host-side overhead of this program",
 }
 
 
 def layer_sentences(outcomes: Sequence[Outcome], first: str, second: str) -> list[str]:
-    """What each call costs more through the second runtime, and whether kernels themselves take as long under both, where that
-    is decided; and what is not."""
+    """Sentences on the extra cost of each call through the second runtime, on whether kernels take the same time under both,
+    and on what is undecided."""
     known = [o for o in outcomes if not o.failed and o.ratio is not None]
     undecided = [_name(o) for o in known if o.verdict == "undecided"]
-    said = [*_call_sentences(known, second), *_kernel_sentences(known, first, second)]
-    return [*said, f"Undecided: {'; '.join(undecided)}."] if undecided else said
+    sentences = [*_call_sentences(known, second), *_kernel_sentences(known, first, second)]
+    return [*sentences, f"Undecided: {'; '.join(undecided)}."] if undecided else sentences
 
 
 def _name(o: Outcome) -> str:
@@ -56,5 +56,5 @@ def _kernel_sentences(known: Sequence[Outcome], first: str, second: str) -> Iter
         if o.verdict in ("faster", "slower") and o.ratio is not None:
             yield (
                 f"{_name(o)}: {second} gives {o.ratio.value:.3f} times {first}'s value ({o.ratio.low:.3f} to "
-                f"{o.ratio.high:.3f}), which a layer that only passes kernels on does not explain."
+                f"{o.ratio.high:.3f}), which a layer that only forwards kernels does not explain."
             )

@@ -1,4 +1,4 @@
-"""`run --runtime opencl,sycl`: one device under both runtimes, interleaved, and what the layer of SYCL costs."""
+"""`run --runtime opencl,sycl`: one device under both runtimes, interleaved, and the overhead of SYCL."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 BOTH = frozenset({"opencl", "sycl"})
 DEFAULT_BUDGET = "6m"
-# launch, dispatch, small copies, and two kernels that are not the layer's: one bound by memory, one by arithmetic
+# launch, dispatch, small copies, and two kernels that the layer does not affect: one memory-bound, one compute-bound
 DEFAULT_BENCHMARKS = ("launch", "launch_dispatch", "transfer_latency", "stream", "dgemm")
 DEFAULT_AXES = ("op=triad",)
-DEFAULT_ARRAY_BYTES = 64 << 20  # beyond most caches, and soon filled: a round has to be short, since several are needed
+DEFAULT_ARRAY_BYTES = 64 << 20  # larger than most caches but filled quickly: several rounds are needed, so each must be short
 MARGIN = 0.05
 
 
-# options of `run` that mean something here
+# options of `run` that apply here
 MEASURE_OPTIONS = ("device", "bench", "axis", "budget", "timeout", "seed", "size", "output", "overwrite", "as_json")
 USED_OPTIONS = frozenset({"runtime", *MEASURE_OPTIONS})
 
 
 class RunOfRuntimes(Command):
-    """`run`, which --runtime with both runtimes makes an interleaved measurement."""
+    """`run`, which measures both runtimes interleaved if --runtime names both."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that is meant."""
+        """Run the requested command."""
         given = ctx.params
         names = (given["runtime"] or "").split(",")
         if given["resume"] is not None or len(names) != len(BOTH) or set(names) != BOTH:
@@ -87,18 +87,18 @@ def _print(run: LiveRun, outcomes: list[Outcome], seconds: float, as_json: bool)
     from clmembench.studies.ab.overhead_sentences import layer_sentences
 
     setting = run.setting(seconds)
-    said = layer_sentences(outcomes, "OpenCL", "SYCL")
+    sentences = layer_sentences(outcomes, "OpenCL", "SYCL")
     if as_json:
-        print(render.json_text({**ab_result.outcome_object(outcomes, setting), "layer": said}))
+        print(render.json_text({**ab_result.outcome_object(outcomes, setting), "layer": sentences}))
     else:
-        print("\n".join([ab_result.outcome_text(outcomes, setting), "", *said]).rstrip())
+        print("\n".join([ab_result.outcome_text(outcomes, setting), "", *sentences]).rstrip())
     failed = [o.failed for o in outcomes if o.failed]
     if failed:
         exit_codes.stop(f"{len(failed)} of {len(outcomes)} values have no ratio: {failed[0]}", exit_codes.FAILED)
 
 
 def _sides(device: str | None) -> tuple[RequestedSide, RequestedSide]:
-    """The device under OpenCL and under SYCL. Ends the command where it is not under both."""
+    """The device under OpenCL and under SYCL. Ends the command unless both have it."""
     from clmembench.runtimes.hardware import is_same_hardware
 
     sycl = devices.listed(device if devices.runtime_of(device) == "sycl" else f"{devices.SYCL}0")
@@ -114,8 +114,8 @@ def _sides(device: str | None) -> tuple[RequestedSide, RequestedSide]:
 
 
 def _opencl_side(sycl: DeviceInfo) -> RequestedSide:
-    """The same hardware under OpenCL, by the same driver where there is one: that of the extra `sycl` is registered nowhere,
-    and is named to the loader of a worker process."""
+    """The same hardware under OpenCL, by the same driver if there is one. The driver of the extra `sycl` is not registered, so
+    its path is passed to the loader of the worker process."""
     from clmembench.measure import device_list
     from clmembench.measure.worker_process import Start
     from clmembench.runtimes.hardware import is_same_hardware

@@ -1,4 +1,4 @@
-"""Banked memories that may be: how words lie in their banks, and in how many passes a sub-group's loads are served. Pure."""
+"""Candidate bank layouts of local memory: where words lie, and how many passes a sub-group's loads take. Pure."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 
 # Thresholds and limits, each with its reason
-BANK_COUNTS = (4, 8, 16, 32, 64, 128)  # of banks, that are tried
+BANK_COUNTS = (4, 8, 16, 32, 64, 128)  # numbers of banks that are tried
 INTERLEAVE_AND_WIDTH_BYTES = ((4, 4), (8, 8), (16, 16), (4, 8))  # (interleave, width) in bytes
 WORK_ITEMS_PER_PASS = (32, 16, 8)  # work-items of a sub-group whose loads one pass may serve
 
 
 @dataclass(frozen=True, slots=True)
 class BankMapping:
-    """`count` banks, each of which gives `width_bytes` of one of its rows in a pass. Successive pieces of `interleave_bytes`
-    lie in successive banks: in Kepler's banks of 8 B these are 8 in one mode and 4 in the other, where the two words of a
-    bank's row lie 32 words apart (Mei & Chu 2015, section 6.2). The loads of `served` work-items at a time share passes."""
+    """`count` banks, each of which delivers `width_bytes` of one of its rows per pass. Successive pieces of `interleave_bytes`
+    lie in successive banks. Kepler's 8-byte banks interleave by 8 B in one mode and by 4 B in the other, in which the two words
+    of a row lie 32 words apart (Mei & Chu 2015, section 6.2). The loads of `served` work-items share passes."""
 
     count: int
     width_bytes: int
@@ -26,13 +26,13 @@ class BankMapping:
     served: int = 32
 
     def passes(self, stride: int, word_bytes: int, items: int) -> int:
-        """In how many passes work-items 0 to `items` - 1 get words that lie `stride` words apart: of each group served together
-        as many as the bank in most demand has different rows to give. Of a row that several ask for it is one pass."""
+        """Number of passes in which work-items 0 to `items` - 1 load words that lie `stride` words apart: for each group served
+        together, the largest number of distinct rows requested from one bank. Requests for the same row share a pass."""
         return _passes_of_load(self, stride, word_bytes, items)
 
     @property
     def name(self) -> str:
-        """How words lie in them, in words."""
+        """Description of the layout."""
         pieces = f"successive words of {self.interleave_bytes} B in successive banks"
         if self.interleave_bytes == self.width_bytes:
             return pieces
@@ -47,13 +47,13 @@ def _passes_of_load(banks: BankMapping, stride: int, word_bytes: int, items: int
         together = np.arange(first, min(first + banks.served, items))
         addresses = (together[:, None] * stride * word_bytes + pieces).ravel()
         row = addresses // (banks.count * banks.width_bytes)
-        asked = np.unique(row * banks.count + addresses // banks.interleave_bytes % banks.count)
-        total += int(np.bincount(asked % banks.count).max())
+        requested_rows = np.unique(row * banks.count + addresses // banks.interleave_bytes % banks.count)
+        total += int(np.bincount(requested_rows % banks.count).max())
     return total
 
 
 def candidate_banks() -> Iterator[BankMapping]:
-    """Every banked memory that is tried."""
+    """Every bank layout that is tried."""
     for count in BANK_COUNTS:
         for interleave, width in INTERLEAVE_AND_WIDTH_BYTES:
             for served in WORK_ITEMS_PER_PASS:

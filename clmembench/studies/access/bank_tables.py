@@ -83,7 +83,7 @@ def _ways(measured: Sequence[BankAccess], found: BankStudy, unit: str) -> Sectio
     title = "Latency by ways of bank conflict (Mei & Chu 2015, table VIII)."
     latency = Column("latency", is_number=True, unit=unit)
     header = ("banks: word in B", "ways", "at strides", latency, "range", "times the least")
-    note = "ways: passes in which the banks found serve the loads of 32 work-items"
+    note = "ways: passes that the inferred banks need for the loads of 32 work-items"
     return Section(title, columns(header, left=3), tuple(rows), (note,))
 
 
@@ -99,7 +99,7 @@ def _padding(measured: Sequence[BankAccess], unit: str) -> Section:
                 rows.append((what, str(word_bytes), format_value(a.latency), span, f"{a.latency / mine[1].latency:.2f}"))
     latency = Column("latency", is_number=True, unit=unit)
     header = ("banks: 32 work-items read", "word in B", latency, "95% interval", "times a row's")
-    return Section("Padding a tile in local memory, by a word a row.", columns(header, left=2), tuple(rows))
+    return Section("Padding a tile in local memory by one word per row.", columns(header, left=2), tuple(rows))
 
 
 def headlines(parts: Sequence[LabelledRun]) -> Iterator[Line]:

@@ -15,21 +15,18 @@ from clmembench.studies.access.bank_mappings import WORK_ITEMS_PER_PASS, BankMap
 from clmembench.studies.access.conflict_fit import CERTAIN_SIGMAS, NORMAL_95_PERCENT_SIGMAS, ConflictLine, fit_conflict_line
 
 BANKS_BENCHMARK = "banks"
-# Thresholds and limits, each with its reason
-# times: a bank serves one row a cycle at most, so that 32 loads of one bank take longer than that at any latency under 60
-# cycles
+# Thresholds and limits, each with its reason slowdown: a bank serves at most one row per cycle, so 32 loads from one bank
+# exceed it at any latency under 60 cycles
 MIN_ONE_BANK_SLOWDOWN = 1.5
-MAX_ORDINARY_MEMORY_SLOWDOWN = 1.3  # times: a larger slowdown is not what ordinary memory shows at any stride
-MIN_BANKS_LOG_LIKELIHOOD_MARGIN = 10.0  # of log-likelihood over any other mapping: odds of 22,000
-MAX_SUB_GROUP_WORK_ITEMS = 32  # in more work-items several sub-groups may wait for each other
+MAX_ORDINARY_MEMORY_SLOWDOWN = 1.3  # slowdown: ordinary memory shows no larger one at any stride
+MIN_BANKS_LOG_LIKELIHOOD_MARGIN = 10.0  # margin in log-likelihood over every other mapping: odds of 22,000
+MAX_SUB_GROUP_WORK_ITEMS = 32  # with more work-items, several sub-groups may wait for each other
 MIN_BANK_POINTS = 8  # strides above 0: fewer fit too many mappings
 BANK_WORD_BYTES, DOUBLE_WORD_BYTES = 4, 8  # bytes of a word
-# relative to a way: error of a latency predicted by others of as many passes, and by the fitted line alone
+# in units of a way: error of a latency predicted from others with as many passes, and from the fitted line alone
 SAME_PASSES_RELATIVE_ERROR, FITTED_LINE_RELATIVE_ERROR = 0.1, 0.3
-MAX_LINEAR_RELATIVE_DEVIATION = (
-    0.1  # of a latency: larger deviations from the fitted line mean that cost does not grow linearly
-)
-BANK_METHOD = "latency over the stride between work-items, against banked memories"
+MAX_LINEAR_RELATIVE_DEVIATION = 0.1  # relative: larger deviations from the fitted line mean that cost does not grow linearly
+BANK_METHOD = "latency over the stride between work-items, compared with bank layouts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,7 @@ class BankAccess:
 
 
 def bank_accesses(values: Sequence[Derived], unit: str = "") -> tuple[list[BankAccess], str]:
-    """Good latencies of benchmark banks among values, and their unit: that one, else cycles where all have them, else ns."""
+    """The ok latencies of benchmark banks, and their unit: `unit` if given, else cycles if all have them, else ns."""
     good = [
         v
         for v in values
@@ -65,17 +62,17 @@ def bank_accesses(values: Sequence[Derived], unit: str = "") -> tuple[list[BankA
 
 @dataclass(frozen=True, slots=True)
 class BankStudy:
-    """Findings on local memory: `memory` is "banked" or "ordinary"; of a banked one `banks`, `bank_width_bytes`, `mapping`
-    (how words lie in them), `free` (the latency without a conflict), `way` (what each further way adds), `growth`, and
-    `together_4` and `together_8`, how many work-items have words of 4 and of 8 B served at a time, which are `served` too.
-    `banks` is None where none explain it."""
+    """Findings on local memory: `memory` is "banked" or "ordinary"; for banked memory also `banks`, `bank_width_bytes`,
+    `mapping` (layout of words), `free` (latency without a conflict), `way` (cost of each further way), `growth`, `together_4`
+    and `together_8` (work-items served together with words of 4 and of 8 B). `served` has the latter by word size. `banks` is
+    None if no layout explains the latencies."""
 
     findings: Mapping[str, Finding]
     banks: BankMapping | None = None
     served: Mapping[int, int] = field(default_factory=dict)
 
     def ways(self, stride: int, word_bytes: int, items: int) -> int | None:
-        """In how many passes an access is served by what was found; None where that is not known."""
+        """Number of passes of an access under the inferred banks; None if unknown."""
         if self.banks is None or word_bytes not in self.served:
             return None
         return replace(self.banks, served=self.served[word_bytes]).passes(stride, word_bytes, items)
@@ -83,20 +80,19 @@ class BankStudy:
 
 @dataclass(frozen=True, slots=True)
 class _BankFit:
-    """Banked memories that serve all points in the same passes, but for a factor, and their line."""
+    """Bank layouts that predict the same passes for all points, up to a factor, and their fitted line."""
 
     alike: tuple[BankMapping, ...]
     line: ConflictLine
 
 
 def study_banks(accesses: Sequence[BankAccess], unit: str) -> BankStudy:
-    """Banks of local memory, from latencies; `unit`, of the latencies, is cycles or ns.
+    """Banks of local memory, from latencies in `unit`, cycles or ns.
 
-    A mapping is determined by words of 4 B alone, at all strides but 0: of banked memories of 4 to 128 banks of 4, 8 or 16 B,
-    among them Kepler's in both modes, the one whose passes latency grows with, where it explains every point and is better than
-    any other by a clear margin; else it is undetermined. One that would have to make loads less than 1.5 times slower where
-    all want one bank is none: local memory is then ordinary memory. Words of 8 B are analysed under the mapping found.
-    """
+    The mapping comes from 4-byte words at all strides but 0. Candidates have 4 to 128 banks of 4, 8 or 16 B, and include both
+    modes of Kepler. The mapping is the candidate in whose passes latency is linear, if it explains every point and is better
+    than every other one by a clear margin; otherwise it is undetermined. If loads that share one bank would be less than 1.5
+    times slower, local memory is ordinary memory. 8-byte words are analysed under that mapping."""
     narrow = [a for a in accesses if a.word_bytes == BANK_WORD_BYTES and a.items <= MAX_SUB_GROUP_WORK_ITEMS]
     fitted = [a for a in narrow if a.stride > 0]
     evidence = tuple(a.evidence for a in fitted)
@@ -129,7 +125,7 @@ def study_banks(accesses: Sequence[BankAccess], unit: str) -> BankStudy:
 
 
 def _bank_fits(points: Sequence[BankAccess], word_bytes: int) -> list[_BankFit]:
-    """A fit for each set of banked memories that these points cannot tell apart."""
+    """One fit for each set of bank layouts that these points cannot distinguish."""
     alike: dict[tuple[float, ...], list[BankMapping]] = {}
     for banks in candidate_banks():
         passes = np.array([banks.passes(a.stride, word_bytes, a.items) for a in points], dtype=np.float64)
@@ -146,42 +142,44 @@ def _fit_line_of_banks(points: Sequence[BankAccess], banks: BankMapping) -> Conf
 
 
 def _ordinary_memory_finding(fits: Sequence[_BankFit], points: Sequence[BankAccess], evidence: tuple[str, ...]) -> Finding:
-    """Memory that no banks make slow: undetermined where some stride is slow all the same."""
+    """The finding that local memory is ordinary memory; undetermined if some stride is slow nevertheless."""
     usual = float(np.median([a.latency for a in points]))
     slow = max(points, key=lambda a: a.low)
     if slow.low > MAX_ORDINARY_MEMORY_SLOWDOWN * usual:
         times = slow.latency / usual
-        reason = f"stride {slow.stride} is {times:.2f} times slower than most, as no banked memory that is known has it"
+        reason = f"stride {slow.stride} is {times:.2f} times slower than most, which no known bank layout explains"
         return undetermined_finding("memory", reason, BANK_METHOD, evidence)
     best = max(fits, key=lambda fit: fit.line.loglik).line
     if not best.unexplained and best.slowed[1] > MAX_ORDINARY_MEMORY_SLOWDOWN:
-        reason = f"{best.slowed[0]:.2f} times slower where banks would make it so, too little to be sure of them and no chance"
+        reason = (
+            f"{best.slowed[0]:.2f} times slower at the strides that would conflict: more than noise, too little to prove banks"
+        )
         return undetermined_finding("memory", reason, BANK_METHOD, evidence)
     high = max(fit.line.slowed[2] for fit in fits)
-    reason = f"loads that would want one bank are at most {high:.2f} times slower than others: no bank conflict was observed"
+    reason = f"loads that would share one bank are at most {high:.2f} times slower than others: no bank conflict was observed"
     return replace(measured_finding("memory", "ordinary", BANK_METHOD, evidence), reason=reason)
 
 
 def _why_not_believed(fits: Sequence[_BankFit], best: _BankFit, points: Sequence[BankAccess]) -> str:
-    """Why the best mapping is not to be believed; "" where it is."""
+    """Why the best mapping is rejected; "" if it is accepted."""
     slowed, low, _ = best.line.slowed
     if low < MIN_ONE_BANK_SLOWDOWN:
-        return f"loads that want one bank seem {slowed:.2f} times slower than others, too little to be sure of banks"
+        return f"loads that share one bank seem {slowed:.2f} times slower than others, too little to prove banks"
     if best.line.unexplained:
         odd = points[best.line.unexplained[0]]
         of = f"stride {odd.stride} of {odd.items} work-items"
-        return f"no banked memory that is known explains it: {best.alike[0].count} banks come nearest, but not to {of}"
+        return f"no known bank layout explains it: {best.alike[0].count} banks come closest, but miss {of}"
     shapes = {(b.count, b.width_bytes, b.interleave_bytes) for b in best.alike}
     others = [f for f in fits if f is not best and f.line.loglik > best.line.loglik - MIN_BANKS_LOG_LIKELIHOOD_MARGIN]
     shapes |= {(b.count, b.width_bytes, b.interleave_bytes) for f in others for b in f.alike}
     if len(shapes) > 1:
         named = ", ".join(f"{n} of {w} B" + (f" in their {i}-byte mode" if i != w else "") for n, w, i in sorted(shapes))
-        return f"several banked memories explain it: {named}"
+        return f"several bank layouts explain it: {named}"
     return ""
 
 
 def _conflict_cost_findings(found: ConflictLine, evidence: tuple[str, ...], unit: str) -> dict[str, Finding]:
-    """Latency without a conflict, what each further way adds, and whether that is the same for all."""
+    """Findings: latency without a conflict, cost of each further way, and whether that cost is constant."""
     reach, around = NORMAL_95_PERCENT_SIGMAS * found.way_error, NORMAL_95_PERCENT_SIGMAS * found.free_error
     off, sure = found.off, NORMAL_95_PERCENT_SIGMAS * found.off_error
     method = f"a line over {found.least} to {found.most} passes"
@@ -201,10 +199,10 @@ def _conflict_cost_findings(found: ConflictLine, evidence: tuple[str, ...], unit
 
 
 def _work_items_per_pass_finding(accesses: Sequence[BankAccess], word_bytes: int, banks: BankMapping) -> Finding:
-    """How many work-items have their words served at a time: all of them where one word that all want takes one pass, half
-    where it takes two. Strides above 0 do not tell: halves that follow each other take as many passes as the whole."""
+    """Number of work-items served together: all if one word that all load takes one pass, half if it takes two. Strides above 0
+    cannot tell: two halves in turn take as many passes as the whole."""
     name = f"together_{word_bytes}"
-    method = f"latency of one word of {word_bytes} B that all load, beside other strides"
+    method = f"latency of one word of {word_bytes} B that all load, compared with other strides"
     mine = [a for a in accesses if a.word_bytes == word_bytes and a.items <= MAX_SUB_GROUP_WORK_ITEMS]
     same = next((a for a in mine if a.stride == 0 and a.items == MAX_SUB_GROUP_WORK_ITEMS), None)
     points = [a for a in mine if a.stride > 0]
@@ -223,9 +221,7 @@ def _work_items_per_pass_finding(accesses: Sequence[BankAccess], word_bytes: int
         tried.append((found.loglik - (off / noise) ** 2 / 2 if explained else -math.inf, served))
     (best, served), (second, _), *_ = sorted(tried, reverse=True)
     if not math.isfinite(best):
-        return undetermined_finding(
-            name, "no number of them that is known explains what words of this size take", method, evidence
-        )
+        return undetermined_finding(name, "no possible number explains the latency of words of this size", method, evidence)
     if best - second < CERTAIN_SIGMAS**2 / 2:
-        return undetermined_finding(name, "a pass costs too little beside the noise to be counted", method, evidence)
+        return undetermined_finding(name, "the cost of a pass is within the noise", method, evidence)
     return measured_finding(name, served, method, evidence)

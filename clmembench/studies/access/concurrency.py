@@ -5,13 +5,13 @@ from __future__ import annotations
 from clmembench.analysis.little import Estimate, needed_bytes
 from clmembench.model import Finding
 
-METHOD = "Little's law: latency of one access alone x bandwidth; under load it is longer, so this is the least"
-SLACK = 0.9  # what saturates is what reaches 95% of the best rate, and so takes 95% of the bytes
+METHOD = "Little's law: unloaded latency x bandwidth; loaded latency is longer, so this is a lower bound"
+SLACK = 0.9  # saturation means 95% of the best rate, which takes 95% of the bytes
 
 
 def needed(latency_ns: Finding, bandwidth_gb_s: Finding, share: float = 1.0) -> Finding:
-    """Bytes that must be in flight over the whole device; `share` of the bandwidth is what the latency speaks of, a half of a
-    copy's. Undetermined where either is, for its reason. Source: Little 1961; Mei & Chu 2015, section 6.1."""
+    """Bytes that must be in flight over the whole device. `share` is the part of the bandwidth that waits for loads: half of a
+    copy's. Undetermined if the latency or the bandwidth is. Source: Little 1961; Mei & Chu 2015, section 6.1."""
     evidence = (*latency_ns.evidence, *bandwidth_gb_s.evidence)
     for finding in (latency_ns, bandwidth_gb_s):
         estimate = _estimate(finding)
@@ -25,9 +25,9 @@ def needed(latency_ns: Finding, bandwidth_gb_s: Finding, share: float = 1.0) -> 
 
 
 def against(need: Finding, saturating: Finding) -> Finding:
-    """How many times the bytes that Little's law asks for saturate the device: about 1 where latency hardly grows under load,
-    more where it does; under 1 by more than noise the two are inconsistent, since the law cannot be undercut."""
-    name, method = "found_over_needed", "bytes in flight that saturate / bytes that Little's law asks for"
+    """Bytes in flight at saturation over those required by Little's law: about 1 if latency hardly grows under load, more if it
+    does. Below 1 by more than noise the two are inconsistent, since the law is a lower bound."""
+    name, method = "found_over_needed", "bytes in flight at saturation / bytes required by Little's law"
     evidence = (*need.evidence, *saturating.evidence)
     for finding in (need, saturating):
         if finding.value is None or finding.low is None or finding.high is None or isinstance(finding.value, str):
@@ -36,7 +36,7 @@ def against(need: Finding, saturating: Finding) -> Finding:
     assert isinstance(saturating.value, float | int) and isinstance(need.value, float | int)
     value, low, high = saturating.value / need.value, saturating.low / need.high, saturating.high / need.low
     if high < SLACK:
-        why = f"{saturating.name} is {high:.2g} times what Little's law asks for at most: a latency or a count is wrong"
+        why = f"{saturating.name} is {high:.2g} times the requirement of Little's law at most: a latency or a count is wrong"
         return Finding(name, None, low, high, "", "inconsistent", method, evidence, why)
     return Finding(name, value, low, high, "", "ok", method, evidence)
 

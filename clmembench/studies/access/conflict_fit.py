@@ -1,4 +1,4 @@
-"""Latency as a line over passes: what one costs, how well it explains what was measured, and which points it does not. Pure."""
+"""Linear fit of latency over passes: cost of a pass, goodness of fit, and the points that it does not explain. Pure."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ POINT_RELATIVE_ERRORS = (
     0.003,
     0.01,
     0.02,
-)  # of a latency: candidates for what the conditions of a point add to the noise of its samples
+)  # relative: candidates for the variation between points beyond the noise of their samples
 PASS_COUNT_ERRORS = (
     0.0,
     0.3,
     1.0,
-)  # of a pass: how far the latency of some number of passes lies off the line, alike at all its strides
+)  # in passes: candidates for the deviation from the line that all strides with one number of passes share
 CERTAIN_SIGMAS = 4.0  # standard deviations: a residual beyond is not noise
-MAX_RESIDUAL_PASSES = 0.5  # of a pass: a point further off has another number of passes than the mapping predicts
+MAX_RESIDUAL_PASSES = 0.5  # in passes: a point further off has another number of passes than the mapping predicts
 MAX_LINE_RELATIVE_DEVIATION = 0.1  # of the cost of all passes: allowed deviation from the line at many passes
 
 
 @dataclass(frozen=True, slots=True)
 class ConflictLine:
-    """latency = free + way * (passes - least), fitted; `free` is the latency at the least number of passes, `way` what each
-    further one adds, with their standard errors. `off` is by which fraction of it the latency of some number of passes
-    lies off the line, at most, and `off_error` that fraction's standard error. `unexplained` are the indices of points that the
-    line does not explain, or all, the worst first, where it explains too many of them badly. `sd` is each point's noise,
-    `levels` the latency by number of passes."""
+    """Fitted line latency = free + way * (passes - least): `free` is the latency at the least number of passes, `way` the cost
+    of each further one, with their standard errors. `off` is the largest relative deviation from the line of the latency at any
+    number of passes, `off_error` its standard error. `unexplained` are the indices of the points that the line does not
+    explain, the worst first; all points if it explains too many badly. `sd` is each point's noise, `levels` the latency by
+    number of passes."""
 
     free: float
     way: float
@@ -63,9 +63,8 @@ class ConflictLine:
 def fit_conflict_line(passes: npt.NDArray[np.int64], latency: FloatArray, noise: FloatArray) -> ConflictLine:
     """The most likely line through points of `noise` (standard deviations of their samples alone); all of shape (points,).
 
-    Points of one number of passes share how far they lie off the line, since what they wait for is the same. How much points
-    vary beside their samples' noise, and levels beside the line, is chosen from a few values by likelihood.
-    """
+    Points with the same number of passes share one deviation from the line, since they wait for the same thing. The variance of
+    points beyond their samples' noise, and of levels around the line, is chosen from a few values by likelihood."""
     levels, of = np.unique(passes, return_inverse=True)
     best: tuple[float, FloatArray, FloatArray, float, float, list[float]] | None = None
     for relative in POINT_RELATIVE_ERRORS:
@@ -80,7 +79,7 @@ def fit_conflict_line(passes: npt.NDArray[np.int64], latency: FloatArray, noise:
             off = mean - free - way * (levels - levels[0])
             loglik = -0.5 * (within + float(np.sum(off**2 / variance + np.log(variance * weight))))
             if best is None or loglik > best[0]:
-                share = 1 - 1 / (weight * variance)  # of what a level is off that is its own and no noise
+                share = 1 - 1 / (weight * variance)  # part of a level's deviation that is not noise
                 best = loglik, sd, mean - off + share * off, free, way, errors
     assert best is not None
     loglik, sd, expected, free, way, errors = best

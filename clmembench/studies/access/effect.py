@@ -1,4 +1,4 @@
-"""How many times one measured value is another, with its interval and evidence, and what that says by fixed rules. Pure."""
+"""Ratio of two measured values with interval and evidence, and verdicts on it by fixed rules. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Impact = Literal["none", "small", "at most small", "large", "gain", "undetermine
 
 @dataclass(frozen=True, slots=True)
 class BoundedRatio:
-    """`value` with an interval that holds all that the two intervals allow, and the records it is from."""
+    """A ratio, with an interval that covers everything that the intervals of both values allow, and the records it is from."""
 
     value: float
     low: float
@@ -33,11 +33,10 @@ class BoundedRatio:
 
 
 def bounded_ratio(over: Derived | None, under: Derived | None) -> BoundedRatio | None:
-    """`over` by `under`; None where one of them has no value or no interval, or is not above 0.
+    """`over` / `under`; None if either has no value or interval, or is not above 0.
 
-    Where both are known in cycles too, the interval holds the ratio of those as well: the core's clock may have moved between
-    the points, or the readings of it may have been disturbed, and the two are not distinguishable.
-    """
+    If both are known in cycles too, the interval also covers the ratio in cycles: either the core clock drifted between the
+    points or its readings were disturbed, and these cannot be distinguished."""
     if over is None or under is None:
         return None
     found = [
@@ -59,11 +58,11 @@ MedianAndInterval = tuple[float, float, float]  # median and interval, all above
 
 
 def _quotient(a: MedianAndInterval | None, b: MedianAndInterval | None) -> MedianAndInterval | None:
-    """A ratio with all that two intervals allow."""
+    """A ratio with the widest interval that two intervals allow."""
     if a is None or b is None:
         return None
     value = a[0] / b[0]
-    # an interval of a median of few, coarse samples need not hold it
+    # the interval of a median of few, coarse samples need not contain it
     return value, min(value, a[1] / b[2]), max(value, a[2] / b[1])
 
 
@@ -77,14 +76,14 @@ def latency_cycles_interval(point: Derived) -> MedianAndInterval | None:
     return positive_interval(point.cycles, point.cycles_low, point.cycles_high)
 
 
-def positive_interval(*told: float | None) -> MedianAndInterval | None:
+def positive_interval(*numbers_or_none: float | None) -> MedianAndInterval | None:
     """The three numbers, if all of them are known, finite and positive."""
-    numbers = [n for n in told if n is not None and math.isfinite(n) and n > 0]
+    numbers = [n for n in numbers_or_none if n is not None and math.isfinite(n) and n > 0]
     return (numbers[0], numbers[1], numbers[2]) if len(numbers) == 3 else None
 
 
 def support_verdict(found: BoundedRatio) -> Support:
-    """Verdict on whether many are served as fast as one: up to 1.10 times its time, or 1.25 times and more."""
+    """Verdict on whether many loads take as long as one: yes up to 1.10 times its time, no from 1.25 times on."""
     if found.high <= MAX_SUPPORTED_RATIO:
         return "supported"
     if found.low >= MIN_UNSUPPORTED_RATIO:
@@ -93,8 +92,8 @@ def support_verdict(found: BoundedRatio) -> Support:
 
 
 def impact_verdict(found: BoundedRatio) -> Impact:
-    """Cost of a pattern over another one: none up to 5%, large above 25%, small in between; `at most small` where it may be
-    none, and a gain where it is faster by over 5%."""
+    """none up to 5%, large above 25%, small in between; `at most small` if none is possible too, and a gain if the pattern is
+    over 5% faster."""
     if found.high <= 1 + MAX_NEGLIGIBLE_RELATIVE_EFFECT:
         return "gain" if found.high < 1 - MAX_NEGLIGIBLE_RELATIVE_EFFECT else "none"
     if found.low > MIN_LARGE_EFFECT_RATIO:

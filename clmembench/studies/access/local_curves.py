@@ -1,4 +1,4 @@
-"""Figures of local memory: latency over the stride with the banks inferred, throughput over sub-groups beside Little's law."""
+"""Figures of local memory: latency over stride with the inferred banks, throughput over sub-groups with Little's law."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def banks(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
-    """Mei & Chu's figures 17 and 19: what was measured at each stride, and what the banks found would take."""
+    """Mei & Chu's figures 17 and 19: measured latency at each stride, and the latency that the inferred banks predict."""
     devices = [(s, found) for s in shown if (found := bank_accesses([r.value for r in s.rows if r.status == "ok"]))[0]]
     if not devices:
         return ""
@@ -56,8 +56,8 @@ def _over_stride(axis: Axes, measured: Sequence[BankAccess], unit: str) -> None:
 
 
 def local_copy(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
-    """Mei & Chu's figures 15 and 16: throughput of all compute units over active sub-groups, a line for each ILP, their peak,
-    and what Little's law makes of the latency of one sub-group's single copy."""
+    """Mei & Chu's figures 15 and 16: throughput of all compute units over active sub-groups with one line per ILP, the peak,
+    and the bound by Little's law from the latency of one sub-group's single copy."""
     devices = [(s, good) for s in shown if (good := [r for r in s.rows if r.status == "ok" and r.value.median])]
     if not devices:
         return ""
@@ -80,7 +80,7 @@ def _over_groups(axis: Axes, good: Sequence[Row]) -> None:
     top = peak or 1.1 * max(high for line in lines.values() for _, _, high in line.values())
     one = lines[1][1][0] if 1 in lines.get(1, {}) else None
     for number, (ilp, line) in enumerate(sorted(lines.items())):
-        look = ILPS.index(ilp) if ilp in ILPS else len(ILPS) + number  # the same for one ILP in every plot
+        look = ILPS.index(ilp) if ilp in ILPS else len(ILPS) + number  # one colour for each ILP in every plot
         x = sorted(line)
         axis.plot(
             x,

@@ -15,14 +15,14 @@ from clmembench.units import format_bytes, format_in, format_value
 
 BYTES_PER_COPIED_WORD = 8  # B that a copied word moves: 4 read, 4 written
 WORD_BYTES = 4
-SATURATED_SHARE = 0.95  # of the best throughput: what counts as reaching it
+SATURATED_SHARE = 0.95  # of the best throughput: counts as reaching it
 TITLE = "Throughput of a compute unit's local memory, theoretical and achieved"
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One compute unit's local memory: its theoretical throughput and how it is known, and its latency where banks were
-    measured; both None where they are not known."""
+    """One compute unit's local memory: its theoretical throughput with its source, and its latency if banks were measured; None
+    if unknown."""
 
     theoretical: float | None
     how: str
@@ -30,7 +30,7 @@ class Unit:
 
 
 def copy_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """Mei & Chu's table VII and figures 15 and 16, and what Little's law makes of them."""
+    """Mei & Chu's table VII and figures 15 and 16, and the bound by Little's law."""
     good = _good(rows)
     if not good:
         return [_nothing("local_copy", rows)]
@@ -43,7 +43,7 @@ def copy_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 
 def read_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """Table VII again, of reading alone."""
+    """Table VII for reads alone."""
     good = _good(rows)
     if not good:
         return [_nothing("local_read", rows)]
@@ -52,8 +52,9 @@ def read_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 
 def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
-    """Theoretical throughput of a compute unit's local memory: by the sheet, else by the banks found and the clock measured. On
-    CPUs work-items follow each other, and one's latency is not told by that of a work-group."""
+    """Theoretical throughput of a compute unit's local memory: from the spec sheet, else from the inferred banks and the
+    measured clock. On CPUs work-items run one after another, so the latency of a work-group does not give that of a
+    work-item."""
     info, values = run.header.device, derive(run)
     if info.has_cpu_cores:
         return Unit(None, "a CPU's local memory is ordinary memory", None)
@@ -72,9 +73,9 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     each = study_banks(*bank_accesses(values)).banks
     clocks = sorted(row.value.ghz for row in rows if row.value.ghz)
     if each is None or not clocks:
-        return Unit(None, "no sheet, and no banks found", latency)
+        return Unit(None, "no spec sheet, and no banks inferred", latency)
     ghz = clocks[len(clocks) // 2]
-    how = f"{each.count} banks found x {each.width_bytes} B a cycle x {ghz:.2f} GHz measured"
+    how = f"{each.count} inferred banks x {each.width_bytes} B a cycle x {ghz:.2f} GHz measured"
     return Unit(each.count * each.width_bytes * ghz, how, latency)
 
 
@@ -116,7 +117,8 @@ def _over_items(good: Sequence[Row], unit: Unit, units: int) -> Section:
 
 
 def _bound(unit: Unit, items: int, ilp: int) -> float | None:
-    """Most throughput of copying, in GB/s a unit: a work-item has `ilp` words on their way, and stores as much as it loads."""
+    """Upper bound of copy throughput, in GB/s per unit: a work-item has `ilp` words in flight, and stores as much as it
+    loads."""
     if unit.latency_ns is None:
         return None
     reach = reachable_gb_s(items * ilp * BYTES_PER_COPIED_WORD, unit.latency_ns).value
@@ -138,8 +140,8 @@ def _over_ilp(good: Sequence[Row], units: int) -> Section:
 
 
 def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
-    """Sub-groups that a compute unit must keep active to copy all that its local memory gives, and what is there. Each word is
-    loaded and stored, so that half of the throughput is loads that are waited for."""
+    """Sub-groups that must be active on a compute unit to reach the throughput of its local memory, and those that are. Each
+    word is loaded and stored, so half of the throughput is loads that are waited for."""
     assert unit.theoretical is not None and unit.latency_ns is not None
     info = run.header.device
     needed = needed_bytes(unit.latency_ns, Estimate.exact(unit.theoretical))
@@ -168,7 +170,7 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
 
 
 def _by_items(good: Sequence[Row], ilp: int | None = None) -> Mapping[int, list[Row]]:
-    """Rows by the number of work-items that were to be active on a compute unit."""
+    """Rows by the requested number of active work-items on a compute unit."""
     found: dict[int, list[Row]] = {}
     for row in good:
         params = row.value.params

@@ -65,9 +65,9 @@ def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Section:
         low, high = bounds
         cycles = "" if value.cycles is None else format_value(value.cycles)
         lines.append((str(span), f"{format_value(value.median)} {value.unit}", cycles, f"{low:.3f} to {high:.3f}"))
-    header = ("divergence: neighbours that go the same way", "multiply-add", "cycles", "times that of the widest spans")
+    header = ("divergence: neighbours on the same branch", "multiply-add", "cycles", "ratio to the widest spans")
     return Section(
-        "Cost of a multiply-add of work-items that go two ways; in the last line all go one way.",
+        "Cost of a multiply-add when work-items take two branches; in the last row all take the same one.",
         columns(header),
         tuple(lines),
         reasons.notes(),

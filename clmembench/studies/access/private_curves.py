@@ -1,4 +1,4 @@
-"""The figure of private arrays: what a step costs by size, pattern by pattern, hollow where the array is not in registers."""
+"""The figure of private arrays: cost of a step over array size, one plot per pattern; hollow markers are not in registers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from clmembench.studies.access.registers import arrays_in_registers
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SAID = {None: "", True: ", in registers", False: ", not in registers"}
+PLACE_SUFFIX = {None: "", True: ", in registers", False: ", not in registers"}
 
 
 @dataclass(frozen=True, slots=True)
 class _Dot:
-    """One point of a line: where it lies, its interval, and whether its array is in registers (None: not said)."""
+    """One point of a line: where it lies, its interval, and whether its array is in registers (None: unknown)."""
 
     words: int
     cost: float
@@ -67,14 +67,14 @@ def _line(axis: Axes, name: str, dots: Sequence[_Dot], mine: Look) -> None:
     x, shade = [dot.words for dot in dots], mine.colour
     axis.plot(x, [dot.cost for dot in dots], linewidth=1.2, color=shade, linestyle=mine.line)
     axis.fill_between(x, [dot.low for dot in dots], [dot.high for dot in dots], color=shade, alpha=0.2, linewidth=0)
-    for kept, said in SAID.items():
+    for kept, suffix in PLACE_SUFFIX.items():
         at = [dot for dot in dots if dot.kept is kept]
         if at:
             face = "white" if kept is False else shade
             handle = Line2D(
                 [], [], color=shade, marker=mine.marker, markersize=5, markerfacecolor=face, linestyle=mine.line, linewidth=1.2
             )
-            handle.set_label(name + said)
+            handle.set_label(name + suffix)
             axis.add_line(handle)  # what the legend shows: the line and its marks as one
             axis.plot(
                 [dot.words for dot in at], [dot.cost for dot in at], mine.marker,

@@ -1,4 +1,4 @@
-"""How much a device needs on its way at once to reach its memory's bandwidth, as copies over a grid of shapes show. Pure."""
+"""Bytes in flight that saturate the bandwidth of memory, from copies over a grid of launch configurations. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from clmembench.model import DeviceInfo, Finding
 
 # Thresholds and limits, each with its reason
 MIN_SATURATED_RATE_SHARE = 0.95  # of the best rate: counts as reaching it
-MIN_PLATEAU_IN_FLIGHT_RATIO = 1.5  # times the bytes in flight that seem enough: without points beyond, the rate may still grow
+MIN_PLATEAU_IN_FLIGHT_RATIO = (
+    1.5  # times the bytes in flight that seem to saturate: without points beyond, the rate may still grow
+)
 MIN_SHAPES = 8  # shapes: fewer do not cover groups, sizes and ILP
-COPIED_WORD_BYTES = 4  # that a work-item copies at a time, where its configuration has no `width` of words
+COPIED_WORD_BYTES = 4  # words that a work-item copies at once if its configuration has no `width`
 SATURATION_METHOD = (
     f"copies over work-groups, their size and ILP: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best rate"
 )
 MAX_OTHER_CPU_SHARE = (
-    0.1  # of a host's CPUs, used by other programs: above it the points of a CPU differ by when they were measured
+    0.1  # share of the host's CPUs used by other programs: above it a CPU's points depend on when they were measured
 )
 NOT_SATURATED = "not saturated: see saturating_bytes"
 CPU_WORK_ITEMS_ARE_LOOPS = "on CPUs a work-group is a loop on a core: its work-items are not in flight at the same time"
@@ -26,8 +28,8 @@ CPU_WORK_ITEMS_ARE_LOOPS = "on CPUs a work-group is a loop on a core: its work-i
 
 @dataclass(frozen=True, slots=True)
 class SaturatingValue(Finding):
-    """A finding on the smallest value that saturates: the shape it was reached with ("work-group x ILP x groups", "" where
-    copies have none), and whether it is the smallest that was tried, so that a smaller one may do too."""
+    """A finding on the smallest value that saturates: the configuration that reached it ("work-group x ILP x groups", "" where
+    copies have none), and whether it is the smallest that was tried, so that a smaller one may suffice."""
 
     shape: str = ""
     is_smallest_tried: bool = False
@@ -35,8 +37,8 @@ class SaturatingValue(Finding):
 
 @dataclass(frozen=True, slots=True)
 class CopyShape:
-    """One copy: how it was launched, its rate in GB/s with its interval, and bytes that its work-items load at once over the
-    whole device: at most, and at least, since nobody says how many work-groups a compute unit holds at once."""
+    """One copy: its launch configuration, its rate in GB/s with interval, and an upper and a lower bound of the bytes in flight
+    over the whole device, since the number of resident work-groups is unknown."""
 
     groups: int
     work_group: int
@@ -52,9 +54,8 @@ class CopyShape:
 def copy_shapes(values: Sequence[Derived], compute_units: int) -> list[CopyShape]:
     """The good points of copy_grid that have an interval.
 
-    At least one work-group of each point is on its way on every compute unit that has one; and of more, as many as their rate
-    shows: n times the rate at the same latency, or a longer one, takes n times the bytes in flight (Little's law).
-    """
+    At least one work-group is in flight on every compute unit that has one. The rate may prove more: n times the rate, at the
+    same or a longer latency, takes n times the bytes in flight (Little's law)."""
     found = []
     for v in values:
         if v.benchmark != "copy_grid" or v.status != "ok" or v.median is None or v.ci_low is None or v.ci_high is None:
@@ -71,21 +72,21 @@ def copy_shapes(values: Sequence[Derived], compute_units: int) -> list[CopyShape
 
 
 def _work_groups_in_flight(shape: CopyShape, among: Sequence[CopyShape], compute_units: int) -> float:
-    """How many such work-groups were on their way on each compute unit, at least: as copies of any ILP by that many of them
-    were faster than by one a unit."""
+    """Lower bound of such work-groups in flight on each compute unit: the speed-up of copies, of any ILP, by that many groups
+    over one group per unit."""
     alone = {s.ilp: s for s in among if s.work_group == shape.work_group and s.groups == compute_units}
     several = [s for s in among if s.work_group == shape.work_group and compute_units < s.groups <= shape.groups]
     return max((s.low / alone[s.ilp].high for s in several if s.ilp in alone), default=1.0)
 
 
 def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str, Finding]:
-    """Findings by name on what reaches 95% of the best rate of copy_grid.
+    """Findings by name on what reaches 95% of copy_grid's best rate.
 
-    best_gb_s; saturating_bytes, the least bytes in flight over the whole device (loads: as many are stored after), between what
-    was surely too little and what is surely enough; saturating_work_group, _ilp and _groups_per_unit, the smallest of those
-    tried, whatever the others are then; shown_bytes, what the device had on its way at once, at least. Where the rate still
-    grows with the most that was tried, nothing was saturated and they are undetermined. Source: Mei & Chu 2015, section 5.1.
-    """
+    best_gb_s; saturating_bytes, the fewest bytes in flight over the whole device (loads; the stores follow), bracketed by the
+    most that are clearly too few and the fewest that clearly suffice; saturating_work_group, _ilp and _groups_per_unit, each
+    the smallest tried value that suffices with any values of the others; shown_bytes, a lower bound of the bytes that were in
+    flight at once. If the rate still grows at the largest configuration, they are undetermined. Source: Mei & Chu 2015, section
+    5.1."""
     tried = copy_shapes(values, info.compute_units)
     names = {"saturating_bytes": "B", "saturating_work_group": "work-items", "saturating_ilp": "words",
              "saturating_groups_per_unit": "work-groups"}  # fmt: skip
@@ -108,7 +109,7 @@ def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str
     if not cpu:
         most = max(tried, key=lambda s: s.least_bytes)
         text, ids = (
-            "bytes that work-items load at once, by the work-groups that their rate shows on their way",
+            "bytes loaded at once by the work-groups that the rate proves to be in flight",
             _evidence_of_shapes([most]),
         )
         found["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
@@ -116,7 +117,7 @@ def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str
 
 
 def _why_host_is_busy(values: Sequence[Derived]) -> str:
-    """Why a CPU's points are not comparable, "" where they can."""
+    """Why a CPU's points are not comparable, "" where they are."""
     others = max((v.others for v in values if v.benchmark == "copy_grid"), default=0.0)
     return (
         f"other programs used up to {others:.0%} of the CPUs during the measurement: stop them"
@@ -151,8 +152,8 @@ def _may_saturate(shape: CopyShape, best: CopyShape) -> bool:
 
 
 def _saturating_bytes_finding(tried: Sequence[CopyShape], best: CopyShape, why: str, info: DeviceInfo) -> Finding:
-    """Between the most bytes in flight that were surely too few and the fewest that surely are enough. Too few were those of
-    shapes that use every compute unit: fewer units fail for other reasons."""
+    """Bracketed by the most bytes in flight that are clearly too few and the fewest that clearly suffice. Only configurations
+    that use every compute unit count as too few: with fewer units other limits apply."""
     name = "saturating_bytes"
     least = min(s.least_bytes for s in tried if _may_saturate(s, best))
     failed = [s for s in tried if not _may_saturate(s, best) and s.groups >= info.compute_units and s.least_bytes < least]
@@ -170,7 +171,7 @@ def _saturating_bytes_finding(tried: Sequence[CopyShape], best: CopyShape, why: 
 def _smallest_value_finding(
     name: str, of: Callable[[CopyShape], float], tried: Sequence[CopyShape], best: CopyShape, why: str
 ) -> Finding:
-    """The smallest value that was tried with which a shape reaches; the interval spans what noise leaves open."""
+    """The smallest tried value with which a configuration saturates; the interval spans what noise leaves open."""
     reached = min((s for s in tried if s.rate >= MIN_SATURATED_RATE_SHARE * best.rate), key=of)
     sure, possible = (min((s for s in tried if test(s, best)), key=of) for test in (_certainly_saturates, _may_saturate))
     ids = _evidence_of_shapes([reached, sure, possible, best])
@@ -189,8 +190,8 @@ def _evidence_of_shapes(points: Iterable[CopyShape]) -> tuple[str, ...]:
 
 
 def saturating_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> Finding:
-    """The fewest bytes a work-item whose copy in benchmark datatypes reaches 95% of the best type's; `sizes` are those of
-    types by name. Source: Fang et al. 2017, section 6.3."""
+    """The fewest bytes per work-item whose copy in benchmark datatypes reaches 95% of the best type's rate; `sizes` has the
+    bytes of each type. Source: Fang et al. 2017, section 6.3."""
     name, method = "saturating_element_bytes", f"copies by data type: the least with {MIN_SATURATED_RATE_SHARE:.0%} of the best"
     good = [v for v in values if v.benchmark == "datatypes" and v.status == "ok" and v.params["dtype"] in sizes]
     tried = [v for v in good if v.median is not None and v.ci_low is not None and v.ci_high is not None]
@@ -205,6 +206,6 @@ def saturating_element(values: Sequence[Derived], sizes: Mapping[str, int]) -> F
 
 
 def _bytes_per_work_item(value: Derived, sizes: Mapping[str, int]) -> int:
-    """Bytes that a work-item of it copies: of as many elements as were best."""
+    """Bytes that a work-item copies, with the best number of elements."""
     elements = value.tuning.get("elements", 1)
     return sizes[str(value.params["dtype"])] * (elements if isinstance(elements, int) else 1)

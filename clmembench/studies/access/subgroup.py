@@ -22,7 +22,7 @@ SUBGROUP_BENCHMARK = "subgroup"
 VERDICT_SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
 # Thresholds and limits, each with its reason
 MIN_SERIAL_TIME_SHARE = (
-    0.8  # of the time that work-items one after another would take: from there on they do run one after another
+    0.8  # of the time of work-items run one after another: from there on they count as run one after another
 )
 SINGLE_LOAD_PARAMETERS: Mapping[str, Value] = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
 MIN_SECOND_PASS_RATIO = 2.0  # times as long as one word: below, one pass serves a sub-group
@@ -32,9 +32,9 @@ MEMORY_ORDER = ("register", "private", "local", "constant", "constant_array", "g
 
 @dataclass(frozen=True, slots=True)
 class MemoryVerdicts:
-    """One memory's answers. `one`, `many` and `all_same` are what one work-item, a sub-group's on words of their own and on one
-    word waited for a load. `verdicts` are findings by name: broadcast, parallel, and what it costs not to keep to aligned and
-    consecutive words, in one group and, as aligned_loaded and consecutive_loaded, in several at the same time."""
+    """Verdicts on one memory. `one`, `many` and `all_same` are load latencies of one work-item, of a sub-group on distinct
+    words, and of a sub-group on one word. `verdicts` are findings by name: broadcast, parallel, and the cost of unaligned and
+    of non-consecutive words, in one group and, as aligned_loaded and consecutive_loaded, in several at the same time."""
 
     name: str
     one: Derived | None
@@ -49,11 +49,10 @@ def sub_group_width_of(values: Sequence[Derived]) -> int:
 
 
 def memory_verdicts(values: Sequence[Derived]) -> list[MemoryVerdicts]:
-    """Fang's table 2 for the device of these values, a memory at a time, nearest first; those without any value are left out.
+    """Fang's table 2 for the device of these values: one entry per memory, nearest first, without memories that have no value.
 
-    Where a register's operation takes a sub-group's work-items as many times as long as one of them, work-items take turns, and
-    what a memory does for several at a time has no meaning: broadcast and parallel access are then `not applicable`.
-    """
+    If an operation on registers takes a sub-group as many times longer as it has work-items, these run one after another, and
+    simultaneous access has no meaning: broadcast and parallel access are then `not applicable`."""
     wide = sub_group_width_of(values)
     if wide < 2:
         return []
@@ -62,7 +61,7 @@ def memory_verdicts(values: Sequence[Derived]) -> list[MemoryVerdicts]:
 
 
 def serial_ratio(values: Sequence[Derived]) -> BoundedRatio | None:
-    """How many times as long a sub-group's work-items take for an operation on registers as one; None where it is not known."""
+    """Time of an operation on registers by a whole sub-group over that by one work-item; None if unknown."""
     wide = sub_group_width_of(values)
     return bounded_ratio(_load_value(values, "register", wide), _load_value(values, "register", 1))
 
@@ -90,7 +89,7 @@ def _verdicts_of_memory(
     same = _load_value(values, name, wide, degree=wide)
     verdicts = {}
     if name != "register":
-        # copies of an array of each work-item's own lie side by side where all use the same index
+        # the work-items' copies of a private array lie side by side at the same index
         own = same if name == "private" else many
         verdicts["parallel"] = _served_at_once_finding("parallel", bounded_ratio(own, one), taking)
         if name != "private":
@@ -110,23 +109,23 @@ def _served_at_once_finding(name: str, found: BoundedRatio | None, both: tuple[b
     method = f"{name}: a sub-group's time for a load over one work-item's"
     if taking:
         assert register is not None
-        reason = f"{WORK_ITEMS_ARE_SERIAL}: without any memory they take {register.value:.3g} times as long as one"
+        reason = f"{WORK_ITEMS_ARE_SERIAL}: an operation on registers takes them {register.value:.3g} times as long as one"
         return measured_finding(name, "not applicable", f"{method}; {reason}", register.evidence)
     if found is None:
         return undetermined_finding(name, "a point that it needs has no value in this run", method)
-    said = support_verdict(found)
+    verdict = support_verdict(found)
     reason = ""
-    if taking is None and said != "supported":
-        said, reason = "undetermined", "whether work-items run one after another is not known here, and would take as long"
-    elif said == "undetermined":
-        reason = f"{found.low:.3g} to {found.high:.3g} times: a quieter run, or more samples, would tell"
-    return _ratio_finding(name, said, found, method, reason)
+    if taking is None and verdict != "supported":
+        verdict, reason = "undetermined", "unknown whether work-items run one after another, which would take as long"
+    elif verdict == "undetermined":
+        reason = f"{found.low:.3g} to {found.high:.3g} times: a quieter run, or more samples, would decide"
+    return _ratio_finding(name, verdict, found, method, reason)
 
 
 def _pattern_ratios(
     values: Sequence[Derived], name: str, wide: int, patterns: Sequence[str]
 ) -> Iterator[tuple[int, str, BoundedRatio]]:
-    """Points of these patterns over consecutive ones of as many work-items: number of groups, name and ratio."""
+    """Ratios of these patterns to consecutive access by as many work-items: number of groups, name and ratio."""
     for point in values_with(values, SUBGROUP_BENCHMARK, memory=name):
         pattern, items, groups = (point.params[n] for n in ("pattern", "items", "groups"))
         if pattern in patterns and isinstance(items, int) and isinstance(groups, int) and items >= wide:
@@ -143,32 +142,31 @@ def _pattern_cost_finding(name: str, pairs: Sequence[tuple[str, BoundedRatio]]) 
     method = f"{name}: time of a load over that of a consecutive, aligned one by as many work-items; the worst of {len(pairs)}"
     if not pairs:
         return undetermined_finding(name, "no pair of points that it needs has values in this run", method)
-    said = {label: impact_verdict(found) for label, found in pairs}
+    verdicts = {label: impact_verdict(found) for label, found in pairs}
     label, worst = max(pairs, key=lambda pair: pair[1].low)
     method = f"{method}: {label}"
-    if said[label] == "large":
+    if verdicts[label] == "large":
         return _ratio_finding(name, "large", worst, method)
     label, worst = max(pairs, key=lambda pair: pair[1].high)
     method = f"{method.rpartition(': ')[0]}: {label}"
-    if "undetermined" in said.values():
+    if "undetermined" in verdicts.values():
         return _ratio_finding(name, "undetermined", worst, method, f"{label}: {worst.low:.3g} to {worst.high:.3g} times")
-    kind = next((kind for kind in ("small", "at most small") if kind in said.values()), "none")
+    kind = next((kind for kind in ("small", "at most small") if kind in verdicts.values()), "none")
     return _ratio_finding(name, kind, worst, method)
 
 
-def _ratio_finding(name: str, said: str, found: BoundedRatio, method: str, reason: str = "") -> Finding:
+def _ratio_finding(name: str, verdict: str, found: BoundedRatio, method: str, reason: str = "") -> Finding:
     """A verdict with the ratio it is from as its bounds."""
     method = f"{method}; {found.value:.3g} times"
-    if said == "undetermined":
+    if verdict == "undetermined":
         return undetermined_finding(name, reason, method, found.evidence, found.low, found.high)
-    return measured_finding(name, said, method, found.evidence, found.low, found.high)
+    return measured_finding(name, verdict, method, found.evidence, found.low, found.high)
 
 
 def latency_exponent(values: Sequence[Derived], memory: str) -> BoundedRatio | None:
     """Slope of the logarithm of a sub-group's time on that of the distinct words it reads, over their last two doublings.
 
-    0 where all are served at once, 1 where one comes after the other; None where it has fewer than four work-items.
-    """
+    0 if all are served at once, 1 if one after another; None for fewer than four work-items."""
     wide = sub_group_width_of(values)
     plain = values_with(values, SUBGROUP_BENCHMARK, memory=memory, items=wide, groups=1, pattern="consecutive")
     points = {wide // int(v.params["degree"]): v for v in plain}
@@ -187,9 +185,9 @@ def cycles_per_further_word(values: Sequence[Derived], memory: str) -> BoundedRa
     most, one = _load_value(values, memory, wide), _load_value(values, memory, wide, degree=wide)
     if most is None or one is None or not most.status == one.status == "ok":
         return None
-    told = [most.cycles, one.cycles, most.cycles_low, one.cycles_high, most.cycles_high, one.cycles_low]
-    if any(n is None for n in told):
+    bounds = [most.cycles, one.cycles, most.cycles_low, one.cycles_high, most.cycles_high, one.cycles_low]
+    if any(n is None for n in bounds):
         return None
-    a = [float(n) for n in told if n is not None]
+    a = [float(n) for n in bounds if n is not None]
     n = wide - 1
     return BoundedRatio((a[0] - a[1]) / n, (a[2] - a[3]) / n, (a[4] - a[5]) / n, (*most.evidence, *one.evidence))

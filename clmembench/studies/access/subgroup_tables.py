@@ -75,7 +75,7 @@ def _latencies(found: Sequence[subgroup.MemoryVerdicts], values: Sequence[Derive
     title = f"Latency of a dependent load, by memory: one work-item, and the {wide} of a {who} (Fang, table 1)."
     notes = (
         INDEX_NOTE,
-        "each further word: cycles that every distinct word adds; exponent: 0 where all are served at once, 1 where in turn",
+        "each further word: cycles per additional distinct word; exponent: 0 if all are served at once, 1 if one after another",
         "private array: own words have different indices; one word is the same index in the copy of every work-item",
     )
     return Section(title, columns(header), tuple(rows), notes)
@@ -86,7 +86,7 @@ def _verdicts(found: Sequence[subgroup.MemoryVerdicts], wide: int, who: str) -> 
     rows = [(NAMES[m.name], *(verdict(m.verdicts.get(n)) for n in names)) for m in found if m.verdicts]
     reasons = dict.fromkeys(f.reason for m in found for f in m.verdicts.values() if f.reason)
     notes = (
-        f"in brackets, times as long: {wide} work-items as one (broadcast, parallel); not aligned or not consecutive as "
+        f"in brackets, ratios of latency: {wide} work-items to one (broadcast, parallel); unaligned or not consecutive to "
         "consecutive and aligned by as many work-items, at worst: in one group, and in several at the same time",
         *(f"undetermined: {reason}" for reason in list(reasons)[:3]),
     )
@@ -100,14 +100,14 @@ def _verdicts(found: Sequence[subgroup.MemoryVerdicts], wide: int, who: str) -> 
 
 
 def verdict(finding: Finding | None) -> str:
-    """A verdict in words, with the times it is from where there are some."""
+    """A verdict in words, with its ratio if it has one."""
     if finding is None:
         return "–"
-    said = str(finding.value) if finding.value is not None else finding.status
+    word = str(finding.value) if finding.value is not None else finding.status
     if finding.low is None or finding.high is None:
-        return said
+        return word
     low, high = format_value(finding.low), format_value(finding.high)
-    return f"{said} ({low})" if low == high else f"{said} ({low} to {high})"
+    return f"{word} ({low})" if low == high else f"{word} ({low} to {high})"
 
 
 def _over_items(values: Sequence[Derived], wide: int) -> Section:
@@ -150,7 +150,7 @@ def _missing(table: Sequence[Row]) -> list[Section]:
 
 
 def _unusable(table: Sequence[Row]) -> tuple[str, ...]:
-    """Why points have no value, each reason once with how many have it; what a device lacks is no news."""
+    """Reasons for missing values with their counts; features that the device lacks are left out."""
     reasons: dict[str, int] = {}
     for row in table:
         if row.status not in ("ok", "skipped"):

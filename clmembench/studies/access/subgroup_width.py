@@ -1,4 +1,4 @@
-"""The width of a sub-group, from how many neighbours must go the same way for none to wait for the other way. Pure."""
+"""Sub-group width, from the number of neighbours that must take the same branch to avoid the cost of divergence. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from clmembench.analysis.derive import Derived
 from clmembench.model import DeviceInfo, Finding
 
 FINDING_NAME = "sub_group_items"
-WIDTH_METHOD = "cost of work-items that go two ways, by how many neighbours go the same one"
+WIDTH_METHOD = "cost of two branches, by the number of neighbours that take the same one"
 # Thresholds and limits, each with its reason
 MIN_BOTH_BRANCHES_RATIO = 1.6  # times: a sub-group that runs both branches takes 2 times as long
 MAX_ONE_BRANCH_RATIO = 1.25  # times: a sub-group that runs one branch takes as long as where all take it
-NO_LOCKSTEP = "work-items of a work-group do not run in lockstep: they go two ways at the cost of one"
+NO_LOCKSTEP = "work-items of a work-group do not run in lockstep: two branches cost as much as one"
 
 
 @dataclass(frozen=True, slots=True)
 class SubGroupWidth:
     """The measured width as a Finding in work-items (1: no lockstep), the ratio of the cost at each span to that of the widest
-    spans as (span, least, most), what the device claims (0: nothing), and what the two make of each other in words."""
+    spans as (span, least, most), the width that the device claims (0: none), and their comparison in words."""
 
     finding: Finding
     ratios: tuple[tuple[int, float, float], ...]
@@ -29,7 +29,7 @@ class SubGroupWidth:
 
 
 def measure_sub_group_width(values: Sequence[Derived], info: DeviceInfo) -> SubGroupWidth | None:
-    """From the values of `divergence`; None where there are none. The largest span is the whole group, which goes one way."""
+    """The width from the values of `divergence`; None without values. The largest span is the whole group on one branch."""
     spans = {v.params["span"]: v for v in values if isinstance(v.params.get("span"), int)}
     if not spans:
         return None
@@ -37,15 +37,15 @@ def measure_sub_group_width(values: Sequence[Derived], info: DeviceInfo) -> SubG
     claimed = info.sub_group_items
     good = {int(span): v for span, v in sorted(spans.items()) if v.status == "ok"}
     in_cycles = all(v.cycles_low is not None for v in good.values())  # a clock may change between points
-    told = {span: bounds for span, v in good.items() if (bounds := _cost_interval(v, in_cycles)) is not None}
-    if len(told) < 3:
+    costs = {span: bounds for span, v in good.items() if (bounds := _cost_interval(v, in_cycles)) is not None}
+    if len(costs) < 3:
         return SubGroupWidth(_undetermined_width("fewer than three spans have a cost", evidence), (), claimed, "")
-    whole = max(told)
-    split = [span for span in told if span != whole]
-    # the same number of work-items go either way, whatever the span; where all go one way it may be the cheaper one
-    base = told[split[-1]]
-    ratios = tuple((span, told[span][0] / base[1], told[span][1] / base[0]) for span in told)
-    finding = _width_finding(ratios, whole, told[whole], base, evidence)
+    whole = max(costs)
+    split = [span for span in costs if span != whole]
+    # at any span as many work-items take one branch as the other; where all take one, it may be the cheaper one
+    base = costs[split[-1]]
+    ratios = tuple((span, costs[span][0] / base[1], costs[span][1] / base[0]) for span in costs)
+    finding = _width_finding(ratios, whole, costs[whole], base, evidence)
     if finding.value == 1 and claimed > 1:
         why = f"nothing shows that sub-groups exist, and the device claims {claimed} work-items"
         finding = _undetermined_width(why, evidence, 1, claimed)
@@ -61,7 +61,7 @@ def _width_finding(
 ) -> Finding:
     split = [ratio for ratio in ratios if ratio[0] != whole]
     if base[0] / control[1] > MAX_ONE_BRANCH_RATIO:
-        why = f"work-items that go two ways still take longer with {split[-1][0]} neighbours going the same one"
+        why = f"two branches still take longer with {split[-1][0]} neighbours on the same one"
         return _undetermined_width(why, evidence, 2 * split[-1][0] if base[0] / control[1] >= MIN_BOTH_BRANCHES_RATIO else None)
     apart = [span for span, low, _ in split if low >= MIN_BOTH_BRANCHES_RATIO]
     together = [span for span, _, high in split if high <= MAX_ONE_BRANCH_RATIO]
@@ -69,12 +69,12 @@ def _width_finding(
     if between:
         names = ", ".join(str(span) for span in between)
         low = max([2 * span for span in apart if span < between[0]], default=1)
-        why = f"with {names} neighbours it takes neither once nor twice as long"
+        why = f"with {names} neighbours on the same branch the cost is neither that of one branch nor of two"
         return _undetermined_width(why, evidence, low, min((s for s in together if s > between[-1]), default=None))
     if apart and max(apart) > min(together):
         return _undetermined_width(f"twice as long with {max(apart)} neighbours, but not with {min(together)}", evidence)
     if split[0][0] != 1 or any(b != 2 * a for (a, *_), (b, *_) in pairwise(split)):
-        return _undetermined_width("spans that would tell have no value", evidence)
+        return _undetermined_width("the deciding spans have no value", evidence)
     value = min(together)
     reason = NO_LOCKSTEP if value == 1 else ""
     return Finding(FINDING_NAME, value, value, value, "work-items", "ok", WIDTH_METHOD, evidence, reason)

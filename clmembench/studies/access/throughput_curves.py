@@ -40,14 +40,14 @@ def grid(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_xlabel("work-groups")
     legend(figure, axes)
-    # on CPUs a work-group is a loop on a core, whose work-items are not on their way at once
+    # on CPUs a work-group is a loop on a core, whose work-items are not in flight at once
     many = [(plain(s.label), rows) for s in shown if not s.has_cpu_cores and (rows := rows_with_value(s.rows))]
     return svg(figure) + (_little(many) if many else "")
 
 
 def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
-    """Throughput over the bytes that work-items load at once, and the line that Little's law draws through the point whose
-    bytes were away for the shortest time: what lies below it had to wait for others."""
+    """Throughput over bytes in flight, and the line of Little's law through the point with the shortest latency: loads of
+    points below it had to queue."""
     figure, axes = subplots(len(devices), height=3.8)
     for axis, (label, rows) in zip(axes, devices, strict=True):
         for number, ilp in enumerate(_values(rows, "ilp")):
@@ -64,13 +64,13 @@ def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
         ends = [min(loaded_bytes(row) for row in rows), top * away / BYTES_PER_LOADED_BYTE]
         if ends[1] > ends[0]:
             line = [BYTES_PER_LOADED_BYTE * end / away for end in ends]
-            axis.plot(ends, line, color="#333333", linewidth=1.0, label="Little's law, at the shortest time any load took")
+            axis.plot(ends, line, color="#333333", linewidth=1.0, label="Little's law, at the shortest latency")
         _rate(axis, rows, f"{label}: a load takes {away:.0f} ns at least")
         axis.set_ylim(bottom=0.7 * min(row.value.median or 0.0 for row in rows))
         log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
         axis.tick_params(axis="x", rotation=30)
-        axis.set_xlabel("bytes that all work-items load at once")
+        axis.set_xlabel("bytes in flight, loads of all work-items")
     legend(figure, axes)
     return svg(figure)
 
@@ -113,14 +113,14 @@ def caches(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
     for axis, (label, rows) in zip(axes, devices, strict=True):
         for number, (kind, path) in enumerate(lines):
             mine = [r for r in rows if (r.value.params["set"], r.value.params["path"]) == (kind, path)]
-            name = f"{kind} set" + (", first cache left out" if path == "cg" else "")
+            name = f"{kind} set" + (", first cache bypassed" if path == "cg" else "")
             if mine:
                 _line(axis, mine, "set_bytes", name, number)
         axis.set_xscale("log", base=2)
         log_y(axis)
         axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
         axis.tick_params(axis="x", rotation=30)
-        axis.set_xlabel("set that is reread, by each compute unit or by all")
+        axis.set_xlabel("size of the set that each compute unit, or all, reread")
         axis.set_ylabel("read bandwidth (GB/s)")
         axis.set_title(label, fontsize=10)
     legend(figure, axes)

@@ -18,18 +18,18 @@ from clmembench.units import count, format_bytes, format_in, format_interval, fo
 READ_SHARE_OF_COPY = 0.5  # of a copy's bytes
 ELEMENT_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}
 DEVICE_COPY = "device_copy"
-BYTES_IN_FLIGHT_PER_ITEM = 4 * 16  # bytes that a work-item of cache_read loads at once where it is no loop on a core
+BYTES_IN_FLIGHT_PER_ITEM = 4 * 16  # bytes that a work-item of cache_read loads at once, except on CPUs
 NAMES = {
     "best_gb_s": "best of the grid",
     "saturating_bytes": "bytes in flight that saturate",
     "saturating_work_group": "smallest work-group",
     "saturating_ilp": "smallest ILP",
-    "saturating_groups_per_unit": "fewest work-groups a compute unit",
-    "shown_bytes": "bytes in flight shown, at least",
+    "saturating_groups_per_unit": "fewest work-groups per compute unit",
+    "shown_bytes": "lower bound of bytes in flight",
     "latency_ns": "latency of memory",
     "needed_bytes": "bytes in flight by Little's law",
-    "found_over_needed": "saturates / Little's law",
-    "saturating_element_bytes": "fewest bytes a work-item",
+    "found_over_needed": "saturating / Little's law",
+    "saturating_element_bytes": "fewest bytes per work-item",
 }
 
 
@@ -39,14 +39,14 @@ def grid(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 
 def rows_with_value(rows: Sequence[Row]) -> list[Row]:
-    """Those with a value."""
+    """Rows with a value."""
     return [row for row in rows if row.status == "ok" and row.value.median is not None]
 
 
 def _achieved(run: Run, rows: Sequence[Row]) -> Section:
     """Theoretical, achieved and efficiency, as in table VI."""
     header = ("copy_grid: device", "theoretical", "achieved", "95% interval", "efficiency", "work-group x ILP x groups")
-    title = "Global memory: theoretical bandwidth and the most that a copy achieved (Mei & Chu 2015, table VI)."
+    title = "Global memory: theoretical bandwidth and the best copy (Mei & Chu 2015, table VI)."
     best = max(rows_with_value(rows), key=lambda row: row.value.median or 0.0, default=None)
     if best is None:
         return Section(title, columns(header), ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
@@ -59,7 +59,7 @@ def _achieved(run: Run, rows: Sequence[Row]) -> Section:
 
 
 def _figure12(run: Run, rows: Sequence[Row]) -> Section:
-    """A line for each work-group size and ILP, a column for each number of work-groups."""
+    """One row for each work-group size and ILP, one column for each number of work-groups."""
     units = run.header.device.compute_units
     counts = sorted({int(row.value.params["groups"]) for row in rows})
     lines: dict[tuple[int, int], dict[int, str]] = {}
@@ -101,15 +101,15 @@ def _saturating(run: Run, rows: Sequence[Row]) -> Section:
         concurrency.METHOD,
     )
     reasons = Reasons()
-    cells = tuple(_told(name, finding, reasons) for name, finding in found.items())
+    cells = tuple(_finding_cells(name, finding, reasons) for name, finding in found.items())
     return Section(title, columns(("copy_grid: property", "value", "interval")), cells, (*reasons.notes(), *notes))
 
 
-def _told(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]:
+def _finding_cells(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]:
     label = NAMES.get(name, name)
     if isinstance(finding.value, int | float):
         low, high = finding.low, finding.high
-        tried = name.startswith("saturating")  # values of an axis: between them none was tried
+        tried = name.startswith("saturating")  # values of an axis: nothing between them was tried
         same = "of those tried" if tried else "exact"
         if finding.unit == "B":
             whole = [format_bytes(round(b), 1) for b in (low, high) if b is not None]
@@ -145,13 +145,13 @@ def types(run: Run, rows: Sequence[Row]) -> list[Section]:
         "interval",
         "best work-group x elements",
     )
-    title = "Copy in global memory by data type, each in its best shape (Fang et al. 2017, table 4)."
+    title = "Copy in global memory by data type, each in its best configuration (Fang et al. 2017, table 4)."
     least = smallest_element(run, rows)
-    name, found, bounds = _told(least.name, least, reasons)
-    said = f"{name} with 95% of the best type's rate: {found}" + (
+    name, found, bounds = _finding_cells(least.name, least, reasons)
+    note = f"{name} with 95% of the best type's rate: {found}" + (
         f" ({bounds})" if bounds not in ("", "of those tried") else ""
     )
-    return [Section(title, columns(header), tuple(cells), (said, *reasons.notes()))]
+    return [Section(title, columns(header), tuple(cells), (note, *reasons.notes()))]
 
 
 def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
@@ -202,23 +202,21 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         rate = (format_in(value.median, value.unit, 4), interval(value))
         cells.append((*name, format_bytes(size), *rate, clocked, str(p["unit_items"])))
         need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
-        given = (
-            format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if not cpu_cores else "the core decides"
-        )
+        given = format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if not cpu_cores else "set by the core"
         if need.value is not None:
-            law.append((*name, format_bytes(size), *_told(need.name, need, Reasons())[1:], given))
-    header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items a unit")
-    title = "Read bandwidth of all compute units together, by where the set lies."
+            law.append((*name, format_bytes(size), *_finding_cells(need.name, need, Reasons())[1:], given))
+    header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items per unit")
+    title = "Read bandwidth of all compute units together, by size and kind of set."
     notes = (
-        "own: each compute unit rereads a set of its own, of that size; shared: all reread one set of that size, from all over "
-        "it; path plain: through all caches; cg: bypassing the first (PTX ld.global.cg)",
+        "own: each compute unit rereads its own set of that size; shared: all reread one set, starting at different "
+        "places; path plain: through all caches; cg: bypassing the first (PTX ld.global.cg)",
         *_bad(rows),
     )
     found = [Section(title, columns(header, left=2), tuple(cells), notes)]
     if law:
-        asked = ("cache_read: set", "path", "size", "needed", "interval", "loaded at once")
-        title = "Bytes in flight for these bandwidths by Little's law, and how many work-items loaded at once."
-        found.append(Section(title, columns(asked, left=2), tuple(law), (concurrency.METHOD,)))
+        law_header = ("cache_read: set", "path", "size", "needed", "interval", "loaded at once")
+        title = "Bytes in flight that these bandwidths require by Little's law, and bytes that work-items loaded at once."
+        found.append(Section(title, columns(law_header, left=2), tuple(law), (concurrency.METHOD,)))
     return found
 
 
@@ -228,8 +226,8 @@ def _rate(row: Row) -> Finding:
 
 
 def _latency(curve: Mapping[int, CurvePoint], set_bytes: int, path: str) -> Finding:
-    """Latency of a pointer chase over a set of that size; through all caches it does not hold for a path that bypasses the
-    first."""
+    """Latency of a pointer chase over a set of that size. The chase uses all caches, so small sets have none on a path that
+    bypasses the first."""
     name, method = "latency_ns", "pointer chase over a set of the same size"
     if set_bytes not in curve or (path == "cg" and set_bytes < 1 << 20):
         return replace(undetermined_finding(name, "no latency of such a set in this run", method), unit="ns")

@@ -198,7 +198,7 @@ def test_an_outcome_has_the_medians_of_both_sides_and_the_verdict(script):
     assert (triad.verdict, copy.verdict) == ("slower", "same")
     assert triad.b == pytest.approx(triad.a / 1.5)
     assert triad.ratio.value == pytest.approx(1 / 1.5)
-    assert triad.notes == ("the kernels of this point are the same text in A and B",)
+    assert triad.notes == ("A and B use identical kernel sources for this point",)
 
 
 def test_a_value_that_its_file_calls_impossible_has_no_verdict(script):
@@ -221,4 +221,4 @@ def test_where_most_rounds_are_lost_there_is_no_verdict(script):
     triad, _ = outcome(script, cases())
     assert triad.verdict == "undecided"
     assert "stamps lie" in triad.decision.reason
-    assert "rounds gave no pair of values, as: suspect in B: stamps lie" in triad.notes[0]
+    assert "rounds gave no pair of values, most often because: suspect in B: stamps lie" in triad.notes[0]

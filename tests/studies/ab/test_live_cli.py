@@ -104,7 +104,7 @@ def test_a_budget_that_ends_before_the_first_look_is_undecided_and_exits_with_6(
 @pytest.mark.parametrize(
     ("last_line", "said"),
     [
-        ("no clmembench here", "B does not say which devices it has: no clmembench here"),
+        ("no clmembench here", "B does not list its devices: no clmembench here"),
         (
             "ModuleNotFoundError: No module named 'clmembench.host'",  # as one before docs/architecture.md's packages says
             "B has a clmembench too old for compare --live: install this version there",
@@ -152,10 +152,10 @@ def test_ctrl_c_leaves_two_whole_files_and_no_process(tmp_path):
         (("x.jsonl",), "leave out x.jsonl"),
         (("-b", "pchase"), "pchase grows along array_bytes: name its values"),
         (("-b", "nonsense"), "no benchmark matches"),
-        ((*POINT, "--b-axis", "work_group=[32,64]"), "has 2 values: B is one choice"),
-        ((*POINT, "--b-axis", "groups=1"), "not every benchmark chosen has this axis"),
+        ((*POINT, "--b-axis", "work_group=[32,64]"), "has 2 values: name one"),
+        ((*POINT, "--b-axis", "groups=1"), "not every selected benchmark has this axis"),
         ((*POINT, "--b-axis", "width=many"), "'many' is not"),
-        ((*POINT, "-a", "width=[4,8]", "--b-axis", "width=2"), "are the same point of B"),
+        ((*POINT, "-a", "width=[4,8]", "--b-axis", "width=2"), "gives B only one"),
         ((*POINT, "--b-env", "NAME"), "write NAME=VALUE"),
         ((*POINT, "--b-env", "A=1", "--b-env", "A=2"), "sets A twice"),
         ((*POINT, "--b-env", "PYTHONPATH=/x"), "--b-python"),
