@@ -123,9 +123,9 @@ def devices(
 ) -> None:
     """List the devices of this host, GPUs first.
 
-    Those of OpenCL come first, then, where the extra `sycl` is installed, those of SYCL. A runtime lists a device once, however
-    often its driver is registered. Devices that are one piece of hardware say so: PCI address, UUID, or name and compute units.
-    """
+    OpenCL devices come first, then SYCL devices if the extra `sycl` is installed. A runtime lists each device once, even if its
+    driver is registered several times. Devices that are the same hardware, by PCI address, UUID, or name and compute units, are
+    marked."""
     from clmembench.runtimes.hardware import same_hardware
 
     found = every_device()

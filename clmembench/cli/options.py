@@ -33,7 +33,7 @@ def budget_option(default: str) -> Any:
 
 def timeout_option(default: str) -> Any:
     """`--timeout` of a command whose limit is `default`."""
-    text = f"Time limit of a point; its worker process is ended then. Default: {default}."
+    text = f"Time limit of a point, at which its worker process is killed. Default: {default}."
     return typer.Option("--timeout", metavar="TIME", help=text, show_default=False)
 
 
@@ -113,12 +113,12 @@ OwnBenchmarks = Annotated[
 
 
 ShowEnergy = Annotated[
-    bool, typer.Option("--energy", help="Show the energy of each point, and the range of what its sensors said.")
+    bool, typer.Option("--energy", help="Show the energy of each point, and the range of its sensor readings.")
 ]
 Energy = Annotated[
     bool,
     typer.Option(
-        "--energy", help="Go on with each point for 2 s, unless its samples are enough for a counter to tell its energy."
+        "--energy", help="Sample each point for at least 2 s where an energy counter needs it to resolve the point's energy."
     ),
 ]
 
@@ -179,7 +179,7 @@ Status = Annotated[
 ]
 Verdict = Annotated[
     list[str] | None,
-    status_option("List only values that are slower, faster, undecided or same; verdicts are of all. Repeatable."),
+    status_option("List only values that are slower, faster, undecided or same; totals count all values. Repeatable."),
 ]
 Wide = Annotated[bool, typer.Option("--wide", help="Print tables unfolded, however narrow the terminal is.")]
 Margin = Annotated[

@@ -279,7 +279,7 @@ def test_caches_have_a_rate_a_clock_and_the_best_shape():
     drawn = study_figures.drawn(
         "cache_read", card, [Shown("A", tuple(r for r in rows(a_run, None) if r.value.benchmark == "cache_read"), "gpu")]
     )
-    assert "first cache left out" in drawn
+    assert "first cache bypassed" in drawn
 
 
 def test_figure_12_has_a_plot_for_each_work_group_size_and_a_line_for_each_ilp():

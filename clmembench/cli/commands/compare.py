@@ -39,9 +39,8 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower, same or undecided.
 
-    Every value that two runs have in common gets the ratio of its medians with a 95% interval. Filters say which are shown, and
-    change no verdict. JSON is a list with one object for each run after the first.
-    """
+    Every value that two runs have in common gets the ratio of its medians with a 95% interval. Filters select the values shown,
+    and change no verdict. JSON is a list with one object for each run after the first."""
     from clmembench.report import comparison, render
 
     if len(paths) < 2:
@@ -117,9 +116,8 @@ def check(
     """Check a run against a baseline: PASS, FAIL or CANNOT DECIDE.
 
     FAIL (exit code 5): a value is slower, or its point failed. CANNOT DECIDE (6): no value could be decided, one looks far
-    slower but is undecided, or values of the baseline were not compared: their kernels changed, or the run lacks them.
-    PASS (0): everything else. With -b, -s or -a the outcome is of the values that these choose.
-    """
+    slower but is undecided, or values of the baseline were not compared: their kernels changed, or the run lacks them. PASS
+    (0): everything else. With -b, -s or -a only the selected values count."""
     from clmembench.analysis.baseline_check import advice, judge
     from clmembench.report import comparison, render
 

@@ -32,7 +32,7 @@ def history(
     overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
 ) -> None:
-    """Show how the values of a device moved from run to run.
+    """Show how the values of a device changed from run to run.
 
     The headline quantities of each device are listed over its runs, or with -b every point of those benchmarks, with what
     changed (driver, version) and change points. CSV and JSON have every value of every run.

@@ -25,18 +25,15 @@ def import_results(
             "--as", help="Program that wrote it: BabelStream's --csv, nvbandwidth's text or JSON, JSON of the others."
         ),
     ],
-    label: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the device, where the file does not have it or has another.")
-    ] = "",
+    label: Annotated[str, typer.Option(metavar="NAME", help="Name of the device, if the file has none or another one.")] = "",
     output: Annotated[Path | None, options.output_option("Import file to write, for `report`.")] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
     """Import results of BabelStream, clpeak, nvbandwidth or MT4G.
 
-    Their values are summaries: they keep the name of their program, have no samples and no interval, and take no part in ranks.
-    The table says which of them mean the same as a benchmark of ours.
-    """
+    Their values are summaries: they keep the name of their program, have no samples and no interval, and are not ranked. The
+    table marks those that measure the same as one of our benchmarks."""
     from clmembench.report import render
     from clmembench.report.imported import import_table
 

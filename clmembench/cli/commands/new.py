@@ -23,10 +23,9 @@ def new(
     ] = Path(),
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Make a benchmark of your own, in two files.
+    """Create a benchmark of your own: a module and a kernel.
 
-    A module and a kernel, to be changed. They run and check their results as they are: run --path DIR measures them.
-    """
+    Writes a module and a kernel as templates, which already run and verify their results: run --path DIR measures them."""
     from clmembench.benchmarks import discovered
 
     if not NAME.fullmatch(name) or keyword.iskeyword(name):

@@ -57,9 +57,8 @@ def report(
     """Write one report on any number of runs and devices.
 
     Runs of one device with one driver are shown as one device, with the latest value of each point. The verdict compares the
-    devices in headline quantities; files that `import` wrote are columns of it, outside ranks. With filters it is the report of
-    runs that measured no more than that.
-    """
+    devices in headline quantities; files that `import` wrote are unranked columns of it. With filters the report covers the
+    selected points only, as if no others had been measured."""
     if output is not None:
         name = f"report.{form}".replace(".latex", ".tex")
         output = output_file.in_folder(output, name)

@@ -60,9 +60,8 @@ def run(
     """Measure a device, write every record, and print a summary.
 
     Records are written as they are measured. Points left when a time limit is reached are skipped, and --resume measures them.
-    -d all, gpu or cpu measures one device after the other, with a file for each; -o is a folder then. Suite everything is all
-    benchmarks with this host's libraries, and the memory hierarchy. --json prints the values as `show --json` does.
-    """
+    With -d all, gpu or cpu, devices are measured one after another into one file each, and -o is a folder. Suite everything
+    adds this host's libraries and the memory hierarchy to all benchmarks. --json prints the values as `show --json` does."""
     options.warn_of_packages()
     bench = bench or (None if suite else options.benchmarks_of_folders(path))
     if runtime is not None and resume is None:

@@ -24,14 +24,14 @@ GuidelineVerdict = Literal["holds", "does not hold", "undetermined", "not applic
 MIN_WORTHWHILE_RATIO = 1.10  # times: a smaller gain is not worth rewriting a kernel
 INABILITIES = (Cause.MISSING_FEATURE, Cause.UNSUPPORTED, Cause.NONE)  # NONE: of runs that say no cause
 RUN_ACCESS = "run suite access"
-ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # what the order of accesses costs, of one group and of several
+ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # verdicts on the order of accesses, in one group and in several
 MEASURE_AGAIN_ADVICE = "no advice yet: measure again on a quieter host"
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """`guideline` is what was claimed, `id` its name in Fang et al. 2017, section 7 (X: beyond it). `effect` in `unit` is what
-    following it brings, or what it is about. `reason` says why nothing can be said, where that is so."""
+    """`guideline` is what was claimed, `id` its name in Fang et al. 2017, section 7 (X: beyond it). `effect` in `unit` is the
+    gain from following it, or the quantity that it is about. `reason` says why it is undetermined or not applicable."""
 
     id: str
     guideline: str
@@ -47,8 +47,8 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class RunKnowledge:
-    """Everything that guidelines use of a run: its values, the device's own claims, the verdicts on each memory, and other
-    findings by name (see `infer.access.saturation`)."""
+    """Everything that guidelines use from a run: its values, the device's claims, the verdicts on each memory, and other
+    findings by name (see `access.saturation`)."""
 
     values: Sequence[Derived]
     info: DeviceInfo
@@ -77,7 +77,7 @@ class RunKnowledge:
         return sorted({int(v.params[name]) for v in mine if all(v.params[k] == wanted for k, wanted in params.items())})
 
     def taking_turns(self) -> str:
-        """Why nothing can be said of several work-items at once; "" where something can, or where that is not known."""
+        """Why simultaneous work-items cannot be judged; "" if they can, or if that is unknown."""
         taking, found = work_items_are_serial(self.values, self.wide)
         if not taking or found is None:
             return ""
@@ -88,12 +88,12 @@ class RunKnowledge:
         return work_items_are_serial(self.values, self.wide)[0] is False
 
     def may_take_turns(self) -> bool:
-        """True on a CPU of which the run does not say that a sub-group's work-items run at the same time."""
+        """True on a CPU unless the run shows that a sub-group's work-items run at the same time."""
         return self.info.has_cpu_cores and not self.side_by_side()
 
     def absent(self, benchmark: str, **params: Value) -> str:
-        """Why this device cannot run the points of a benchmark with these parameters; "" where it can, or where the run does
-        not say, as where its budget was spent before them."""
+        """Why this device cannot run the points of a benchmark with these parameters; "" if it can, or if the run does not show
+        it, for example because its budget was spent."""
         mine = [v for v in self.values if v.benchmark == benchmark and has_parameters(v, params)]
         lacking = bool(mine) and all(v.status == "skipped" and v.cause in INABILITIES for v in mine)
         return mine[0].reason if lacking else ""
@@ -108,13 +108,14 @@ class RunKnowledge:
         return [n for n in groups if not self.info.has_cpu_cores or n <= self.info.compute_units]
 
     def nearest(self) -> Derived | None:
-        """A load of one work-item that global memory's nearest cache holds: by absolute addresses, where pchase is in the run;
-        else by index, with what makes an address of it."""
+        """Latency of one work-item's load that hits global memory's nearest cache: by absolute addresses if the run has pchase,
+        else by index, with the computation of the address."""
         laps = [v for v in self.values if v.benchmark == "pchase" and v.status == "ok" and v.median is not None]
         return min(laps, key=lambda v: int(v.params["array_bytes"]), default=self.load("global", 1))
 
     def constant(self) -> str:
-        """The constant memory that is one: an array of the program, which drivers keep apart from buffers where anything is."""
+        """The kind of constant memory to judge: an array of the program, which lies in constant memory wherever a device has
+        one."""
         return "constant_array" if "constant_array" in self.memories else "constant"
 
 
@@ -131,23 +132,24 @@ def advice_by_ratio(
     least: float = MIN_WORTHWHILE_RATIO,
     unit: str = "times",
 ) -> Advice:
-    """By one ratio: it holds where the whole interval is at least `least`, and does not where none of it is."""
+    """Advice by one ratio: the guideline holds if the whole interval is at least `least`, and does not hold if none of it
+    is."""
     if found is None:
         return undetermined_advice(name, guideline, missing, unit=unit)
-    told = (found.value, found.low, found.high, unit, found.evidence)
+    effect = (found.value, found.low, found.high, unit, found.evidence)
     if found.low >= least:
-        return Advice(name, guideline, "holds", *told, holds)
+        return Advice(name, guideline, "holds", *effect, holds)
     if found.high < least:
-        return Advice(name, guideline, "does not hold", *told, fails)
-    reason = f"{found.low:.3g} to {found.high:.3g} {unit}: on either side of {least:g}, from where it is worth it"
-    return Advice(name, guideline, "undetermined", *told, MEASURE_AGAIN_ADVICE, reason)
+        return Advice(name, guideline, "does not hold", *effect, fails)
+    reason = f"{found.low:.3g} to {found.high:.3g} {unit}: the interval contains {least:g}, the least worthwhile effect"
+    return Advice(name, guideline, "undetermined", *effect, MEASURE_AGAIN_ADVICE, reason)
 
 
 def only_if_complete(advice: Advice, missing: int, what: str) -> Advice:
-    """The advice; undetermined where it says that there is no effect and points that might show one have no value."""
+    """The advice; undetermined if it finds no effect but points that might show one have no value."""
     if advice.verdict != "does not hold" or not missing:
         return advice
-    reason = f"{missing} {what} have no value in this run, and might show it"
+    reason = f"{missing} {what} have no value in this run and might show an effect"
     return replace(advice, verdict="undetermined", advice=MEASURE_AGAIN_ADVICE, reason=reason)
 
 
@@ -166,8 +168,8 @@ def inapplicable_advice(name: str, guideline: str, why: str, evidence: tuple[str
 def advice_by_findings(
     known: RunKnowledge, name: str, guideline: str, memory: str, wanted: Mapping[str, Sequence[str]], holds: str, fails: str
 ) -> Advice:
-    """By verdicts on a memory: it holds where each of those named has one of the words wanted of it. The effect is the largest
-    of the times they are from."""
+    """Advice by verdicts on a memory: the guideline holds if each verdict named in `wanted` has one of the words given there.
+    The effect is the largest ratio behind these verdicts."""
     if memory not in known.memories:
         return undetermined_advice(name, guideline, "the run has no points of this memory: run suite access")
     verdicts = known.memories[memory].verdicts
@@ -186,14 +188,14 @@ def advice_by_findings(
 
 
 def _geometric_middle(finding: Finding | None) -> float | None:
-    """The middle of what a verdict is from."""
+    """The geometric middle of the interval behind a verdict."""
     if finding is None or finding.low is None or finding.high is None:
         return None
     return float((finding.low * finding.high) ** 0.5)
 
 
 def undetermined_advice(name: str, guideline: str, reason: str, unit: str = "times") -> Advice:
-    """A guideline that nothing can be said of, and what is missing."""
+    """An undetermined guideline, with the missing evidence as its reason."""
     return Advice(name, guideline, "undetermined", None, None, None, unit, (), "no advice", reason)
 
 

@@ -125,8 +125,8 @@ def guideline_objects(found: Sequence[Advice]) -> list[dict[str, Any]]:
 
 
 def guideline_text(found: Sequence[Advice], width: int | None = None) -> str:
-    """By memory: a mark, the id and what to do, then what the guideline claims and what it is worth here; no wider than WIDTH,
-    nor than `width`."""
+    """Guidelines grouped by memory: a mark, the id and the advice, then the claim and its effect here; no wider than WIDTH or
+    `width` columns."""
     width = min(WIDTH, max(MIN_WIDTH, width or WIDTH))
     lines: list[str] = []
     for letter, title in GROUPS.items():
@@ -143,10 +143,10 @@ def _lines(advice: Advice, width: int) -> list[str]:
     head = f"  {MARKS[advice.verdict].strip() or '·'} {advice.id}  "
     worth = effect_text(advice)
     claim = f"{advice.verdict}: {advice.guideline}" + (f"; here {worth}" if worth else "")
-    said = _wrapped(line(_advice(advice)), width - len(head)) or [""]
+    advice_lines = _wrapped(line(_advice(advice)), width - len(head)) or [""]
     behind = _wrapped(line(claim), width - len(head) - 2)
     pad = " " * len(head)
-    return [head + said[0], *(pad + text for text in said[1:]), *(f"{pad}  {text}" for text in behind)]
+    return [head + advice_lines[0], *(pad + text for text in advice_lines[1:]), *(f"{pad}  {text}" for text in behind)]
 
 
 def _advice(advice: Advice) -> str:

@@ -19,7 +19,7 @@ GUIDELINE_GROUPS: tuple[GuidelineGroup, ...] = (
 )
 
 
-# benchmark and parameters of the points without which a guideline has no meaning, by the letters that its name begins with
+# benchmark and parameters of the points that a guideline needs, by the first letters of its name
 NEEDED_POINTS: Mapping[str, tuple[str, Mapping[str, Value]]] = {
     "L": ("private_array", {}),
     "S1": ("banks", {}),
@@ -41,8 +41,8 @@ NEEDED_POINTS: Mapping[str, tuple[str, Mapping[str, Value]]] = {
 def advice_of_guidelines(
     values: Sequence[Derived], info: DeviceInfo, findings: Mapping[str, Finding] | None = None
 ) -> list[Advice]:
-    """Advice by each guideline on a device, in the order of the paper: from the values of a run, as `derive` gives them,
-    and findings of what saturates its memory."""
+    """Advice by each guideline on a device, in the order of the paper: from the derived values of a run and the findings on the
+    saturation of its memory."""
     known = RunKnowledge.of(values, info, findings or {})
     return [_if_applicable(known, advice) for guidelines in GUIDELINE_GROUPS for advice in guidelines(known)]
 

@@ -1,4 +1,4 @@
-"""X1 to X7, beyond the paper: what saturates this device's memory, when local memory and private sums pay, and launches."""
+"""X1 to X7, beyond the paper: saturation of memory, benefits of local memory and privatised atomics, cost of launches."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from clmembench.studies.guidelines.advice import (
     undetermined_advice,
 )
 
-TURNS_UNKNOWN = "it is unknown whether the work-items of a core take turns: run suite access"
-NO_COPY_GRID = "the run has no copies over a grid of shapes: run benchmark copy_grid"
+TURNS_UNKNOWN = "unknown whether the work-items of a core run one after another: run suite access"
+NO_COPY_GRID = "the run has no copies over a grid of launch configurations: run benchmark copy_grid"
 ADDITIONS: Mapping[str, Value] = {"op": "add", "dtype": "int", "address": "same", "result": "used"}
 # Thresholds and limits, each with its reason
-MAX_GRID_HOLES_SHARE = 0.1  # of the shapes: with more missing the smallest that does may be among them
+MAX_GRID_HOLES_SHARE = 0.1  # share of the configurations: with more missing, the smallest that saturates may be among them
 MIN_KERNEL_LAUNCH_RATIO = 10  # times the cost of a launch: a shorter kernel loses a tenth or more to it
 SINGLE_WORD_BYTES = 4  # bytes
 MAX_NEGLIGIBLE_LAUNCH_US = 0.5  # microseconds a launch: kernels shorter than ten such launches are rare
-MAX_LITTLES_LAW_RATIO = 2.0  # times: accuracy that Little's law can have with the latency of an idle memory
+MAX_LITTLES_LAW_RATIO = 2.0  # ratio: accuracy of Little's law with the latency of idle memory
 
 
 def guidelines(known: RunKnowledge) -> Iterator[Advice]:
@@ -39,7 +39,7 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
         "only large work-groups reach the bandwidth of memory",
         "work-items",
         "use work-groups of {0:.0f} or more{1}",
-        "choose any work-group size: {0:.0f} work-items do{1}",
+        "choose any work-group size: {0:.0f} work-items suffice{1}",
     )
     yield element_size(known)
     yield _saturating_shape(
@@ -49,7 +49,7 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
         "work-items need independent loads in flight to reach it",
         "words",
         "give each work-item {0:.0f} independent loads or more{1}",
-        "one load a work-item is enough: others hide its latency{1}",
+        "one load per work-item is enough: other work-items hide its latency{1}",
     )
     yield bytes_in_flight(known)
     yield local_bandwidth(known)
@@ -58,44 +58,44 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
 
 
 def _saturating_shape(known: RunKnowledge, name: str, finding: str, claim: str, unit: str, needs: str, enough: str) -> Advice:
-    """It holds where the smallest that was tried does not reach 95% of the best, and does not where it does."""
+    """The guideline holds if the smallest value tried does not reach 95% of the best rate, and does not hold if it does."""
     if known.taking_turns():
-        why = f"{known.taking_turns()}: more of them are another loop to the compiler, and no more loads in flight"
+        why = f"{known.taking_turns()}: more of them only lengthen a loop, without more loads in flight"
         return inapplicable_advice(name, claim, why, unit=unit)
     if known.may_take_turns():
         return undetermined_advice(name, claim, TURNS_UNKNOWN, unit=unit)
     found = known.findings.get(finding)
     if found is None or not isinstance(found.value, int | float):
         return undetermined_advice(name, claim, NO_COPY_GRID if found is None else found.reason, unit=unit)
-    told = (float(found.value), *_interval_of(found), unit, found.evidence)
+    effect = (float(found.value), *_interval_of(found), unit, found.evidence)
     shape, first = (found.shape, found.is_smallest_tried) if isinstance(found, SaturatingValue) else ("", False)
     as_in = f", as {shape} (work-group x ILP x groups)" if shape else ""
     advice = (enough if first else needs).format(found.value, as_in)
     short = _why_grid_falls_short(known) or _why_grid_has_holes(known)
     if short:
         return Advice(
-            name, claim, "undetermined", *told, f"{found.value:.0f} {unit} are enough for the grid's best{as_in}", short
+            name, claim, "undetermined", *effect, f"{found.value:.0f} {unit} are enough for the grid's best{as_in}", short
         )
     if found.low != found.high:
-        return Advice(name, claim, "undetermined", *told, advice, f"between {found.low:g} and {found.high:g} {unit}: noise")
-    return Advice(name, claim, "does not hold" if first else "holds", *told, advice)
+        return Advice(name, claim, "undetermined", *effect, advice, f"noise leaves open {found.low:g} to {found.high:g} {unit}")
+    return Advice(name, claim, "does not hold" if first else "holds", *effect, advice)
 
 
 def _why_grid_falls_short(known: RunKnowledge) -> str:
-    """Why what saturates the copies of the grid says nothing of memory; "" where they come close to the best of the run."""
+    """Why the saturation of the grid's copies does not apply to memory; "" if they come close to the best copy of the run."""
     grid, best = known.findings.get("best_gb_s"), _best_copy(known)
     if grid is None or best is None or not isinstance(grid.value, int | float) or best.median is None or best.ci_low is None:
         return ""
     if (grid.high or grid.value) >= MIN_SATURATED_RATE_SHARE * best.ci_low:
         return ""
     share = grid.value / best.median
-    return f"the best copy of the grid moves {share:.0%} of this run's best: what is enough for it is not for memory"
+    return f"the best copy of the grid moves {share:.0%} of this run's best, so what saturates it need not saturate memory"
 
 
 def _why_grid_has_holes(known: RunKnowledge) -> str:
-    """Why the grid is too incomplete to say which shape is the smallest that does; "" where it is not."""
+    """Why the grid is too incomplete to show the smallest configuration that saturates; "" if it is not."""
     gone, whole = known.without_value("copy_grid"), sum(v.benchmark == "copy_grid" for v in known.values)
-    return f"{gone} of {whole} shapes have no value in this run" if gone > MAX_GRID_HOLES_SHARE * whole else ""
+    return f"{gone} of {whole} configurations have no value in this run" if gone > MAX_GRID_HOLES_SHARE * whole else ""
 
 
 def _best_copy(known: RunKnowledge) -> Derived | None:
@@ -104,11 +104,11 @@ def _best_copy(known: RunKnowledge) -> Derived | None:
 
 
 def element_size(known: RunKnowledge) -> Advice:
-    """X2, by the fewest bytes a work-item that a copy of any type needs for 95% of the best."""
+    """X2, by the fewest bytes per work-item with which a copy of any type reaches 95% of the best rate."""
     claim = "a work-item must move more than a word for it"
     if known.taking_turns():
         return inapplicable_advice(
-            "X2", claim, f"{known.taking_turns()}: the bytes that one of them moves depend on a loop alone", unit="B"
+            "X2", claim, f"{known.taking_turns()}: bytes per work-item only change the length of a loop", unit="B"
         )
     if known.may_take_turns():
         return undetermined_advice("X2", claim, TURNS_UNKNOWN, unit="B")
@@ -116,15 +116,19 @@ def element_size(known: RunKnowledge) -> Advice:
     if found is None or not isinstance(found.value, int | float):
         return undetermined_advice("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
     low, high = _interval_of(found)
-    told = (float(found.value), low, high, "B", found.evidence)
-    needs = f"move {found.value:.0f} B a work-item, as one vector or as elements a work-group apart"
+    effect = (float(found.value), low, high, "B", found.evidence)
+    needs = f"move {found.value:.0f} B per work-item, as one vector or as elements a work-group apart"
     if low > SINGLE_WORD_BYTES:
-        return Advice("X2", claim, "holds", *told, needs)
+        return Advice("X2", claim, "holds", *effect, needs)
     if high <= SINGLE_WORD_BYTES:
         return Advice(
-            "X2", claim, "does not hold", *told, f"move a word a work-item: {found.value:.0f} B reach 95% of the best"
+            "X2",
+            claim,
+            "does not hold",
+            *effect,
+            f"move one word per work-item: {found.value:.0f} B reach 95% of the best rate",
         )
-    return Advice("X2", claim, "undetermined", *told, needs, f"between {low:g} and {high:g} B: noise")
+    return Advice("X2", claim, "undetermined", *effect, needs, f"noise leaves open {low:g} to {high:g} B")
 
 
 def _interval_of(found: Finding) -> tuple[float, float]:
@@ -134,7 +138,7 @@ def _interval_of(found: Finding) -> tuple[float, float]:
 
 
 def bytes_in_flight(known: RunKnowledge) -> Advice:
-    """X4: the bytes that must be on their way, by Little's law and as seen."""
+    """X4: the bytes that must be in flight, by Little's law and as measured."""
     claim = "Little's law, latency times bandwidth, predicts how many bytes must be in flight"
     if known.taking_turns():
         return inapplicable_advice("X4", claim, f"{known.taking_turns()}: the core alone decides what is in flight")
@@ -145,16 +149,21 @@ def bytes_in_flight(known: RunKnowledge) -> Advice:
         reason = next((f.reason for f in (seen, over, needed) if f is not None and f.reason), NO_COPY_GRID)
         return undetermined_advice("X4", claim, reason)
     low, high = _interval_of(over)
-    told = (float(over.value), low, high, "times", tuple(dict.fromkeys((*over.evidence, *seen.evidence))))
+    effect = (float(over.value), low, high, "times", tuple(dict.fromkeys((*over.evidence, *seen.evidence))))
     kib = [float(f.value) / 1024 for f in (seen, needed) if isinstance(f.value, int | float)]
-    said = f"loads of {kib[0]:.0f} KiB over the whole device saturate it, where the law says {kib[1]:.0f} KiB"
+    sizes_text = f"loads of {kib[0]:.0f} KiB in flight saturate the device, where the law requires {kib[1]:.0f} KiB"
     if low >= 1 / MAX_LITTLES_LAW_RATIO and high <= MAX_LITTLES_LAW_RATIO:
-        return Advice("X4", claim, "holds", *told, f"keep that much in flight: {said}")
-    keep = f"keep {over.value:.1f} times as much in flight: {said}"
+        return Advice("X4", claim, "holds", *effect, f"keep that much in flight: {sizes_text}")
+    keep = f"keep {over.value:.1f} times as much in flight: {sizes_text}"
     if low > MAX_LITTLES_LAW_RATIO or high < 1 / MAX_LITTLES_LAW_RATIO:
-        return Advice("X4", claim, "does not hold", *told, keep)
+        return Advice("X4", claim, "does not hold", *effect, keep)
     return Advice(
-        "X4", claim, "undetermined", *told, keep, f"{low:.3g} to {high:.3g} times: on either side of {MAX_LITTLES_LAW_RATIO:g}"
+        "X4",
+        claim,
+        "undetermined",
+        *effect,
+        keep,
+        f"{low:.3g} to {high:.3g} times: the interval contains {MAX_LITTLES_LAW_RATIO:g}",
     )
 
 
@@ -171,7 +180,7 @@ def local_bandwidth(known: RunKnowledge) -> Advice:
         "X5",
         "local memory gives more bandwidth than the nearest cache",
         found,
-        f"stage what is reread much: {format_ratio(found)} the nearest cache's bandwidth{away}",
+        f"stage data that is reread often: {format_ratio(found)} the nearest cache's bandwidth{away}",
         f"do not stage for bandwidth what the nearest cache holds: local memory gives {format_ratio(found)} as much{lost}",
         "the run has no reads of both: run benchmarks local_read and cache_read",
     )
@@ -179,18 +188,19 @@ def local_bandwidth(known: RunKnowledge) -> Advice:
 
 def privatised_atomics(known: RunKnowledge) -> Advice:
     """X6: additions to one address in global memory over those to one in each work-group's local memory."""
-    claim = "atomics that compete for one address should be privatised, a copy a work-group"
+    claim = "privatise atomics that compete for one address: one copy per work-group"
     shared, own = ({int(v.params["items"]): v for v in _atomic_additions(known, memory)} for memory in ("global", "local"))
     sizes = sorted(shared.keys() & own.keys())
-    most = sizes[-1] if sizes and sizes[-1] > 1 else 0  # one work-item competes with none
+    most = sizes[-1] if sizes and sizes[-1] > 1 else 0  # one work-item has no contention
     found = bounded_ratio(shared.get(most), own.get(most))
     advice = advice_by_ratio(
         "X6",
         claim,
         found,
-        f"add up in local memory first, then once to global: an addition of {most} work-items takes {format_ratio(found)} "
+        f"add up in local memory first, then once to global memory: an addition of {most} work-items takes "
+        f"{format_ratio(found)} "
         "as long on one global address",
-        f"add to the global address at once: {most} competing work-items lose at most {format_upper_bound(found)}"
+        f"add to the global address directly: {most} competing work-items lose at most {format_upper_bound(found)}"
         if found
         else "",
         "the run has no atomic additions of several work-items to both memories: run benchmark atomic",
@@ -209,7 +219,7 @@ def launch_cost(known: RunKnowledge) -> Advice:
     one = next(iter(values_with(known.values, "launch_dispatch", groups=1)), None)
     if one is None or one.median is None or one.ci_low is None or one.ci_high is None:
         return undetermined_advice("X7", claim, "the run has no cost of a launch: run benchmark launch_dispatch", unit="us")
-    told = (one.median / 1e3, one.ci_low / 1e3, one.ci_high / 1e3, "us", one.evidence)
+    effect = (one.median / 1e3, one.ci_low / 1e3, one.ci_high / 1e3, "us", one.evidence)
     best = _best_copy(known)
     moved = (
         f", which moves {MIN_KERNEL_LAUNCH_RATIO * one.median * best.median / 1e6:.3g} MB"
@@ -217,16 +227,16 @@ def launch_cost(known: RunKnowledge) -> Advice:
         else ""
     )
     work = f"{MIN_KERNEL_LAUNCH_RATIO * one.median / 1e3:.3g} us of work or more{moved}"
-    if told[2] < MAX_NEGLIGIBLE_LAUNCH_US:
+    if effect[2] < MAX_NEGLIGIBLE_LAUNCH_US:
         return Advice(
             "X7",
             claim,
             "does not hold",
-            *told,
-            f"launch as often as is clear: one more launch in a queue costs {told[0]:.3g} us",
+            *effect,
+            f"launch as often as is convenient: one more launch in a queue costs {effect[0]:.3g} us",
         )
-    give = f"give a launch {work}: one more launch in a queue costs {told[0]:.3g} us"
-    if told[1] >= MAX_NEGLIGIBLE_LAUNCH_US:
-        return Advice("X7", claim, "holds", *told, give)
-    reason = f"{told[1]:.3g} to {told[2]:.3g} us: on either side of {MAX_NEGLIGIBLE_LAUNCH_US:g}"
-    return Advice("X7", claim, "undetermined", *told, give, reason)
+    give = f"give each launch {work}: one more launch in a queue costs {effect[0]:.3g} us"
+    if effect[1] >= MAX_NEGLIGIBLE_LAUNCH_US:
+        return Advice("X7", claim, "holds", *effect, give)
+    reason = f"{effect[1]:.3g} to {effect[2]:.3g} us: the interval contains {MAX_NEGLIGIBLE_LAUNCH_US:g}"
+    return Advice("X7", claim, "undetermined", *effect, give, reason)

@@ -1,4 +1,4 @@
-"""C1 to C5: whether the constant memory of this device is one, and what it asks of its users."""
+"""C1 to C5: whether this device has a constant memory of its own, and how to use it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def consecutive_access(known: RunKnowledge, memory: str) -> Advice:
     """C1, by one work-item's steps through a table: the worst against that of one word."""
     steps = {int(v.params["step"]): v for v in known.values if v.benchmark == "step_latency" and v.params["memory"] == memory}
     found = {step: r for step, v in steps.items() if (r := bounded_ratio(v, steps.get(1))) is not None and step > 1}
-    claim = "data in constant memory should lie so that they are read consecutively"
+    claim = "lay out data in constant memory so that they are read consecutively"
     if not found:
         return undetermined_advice("C1", claim, f"the run has no steps through constant memory: {RUN_ACCESS}")
     worst = max(found, key=lambda step: found[step].value)
@@ -59,7 +59,7 @@ def consecutive_access(known: RunKnowledge, memory: str) -> Advice:
         f"lay out constants as you like: no step up to {max(found)} words costs more than {format_upper_bound(found[worst])}",
         "",
     )
-    gone = len(steps) - len(found) - 1  # the step of one word is what others are held against
+    gone = len(steps) - len(found) - 1  # the step of one word is the reference for others
     return only_if_complete(advice, gone or int(4 * max(found) < MIN_LINE_BYTES), "steps through constant memory")
 
 
@@ -91,18 +91,18 @@ def broadcast(known: RunKnowledge, memory: str) -> Advice:
 
 
 def _has_array_and_buffer(known: RunKnowledge) -> bool:
-    """True if there are buffers in constant memory besides arrays of the program, of which the guidelines are."""
+    """True if buffers in constant memory were measured besides arrays of the program, which the guidelines are about."""
     return known.constant() == "constant_array" and "constant" in known.memories
 
 
 def serial_access(known: RunKnowledge, memory: str) -> Advice:
-    """C3: what the paper says constant memory lacks."""
+    """C3: whether constant memory serves different words one after another."""
     more = cycles_per_further_word(known.values, memory)
     parallel = bounded_ratio(known.load(memory, known.wide), known.load(memory, 1))
     added = f": each further word adds {more.value:.3g} cycles" if more is not None else ""
     buffer = known.memories["constant"].verdicts.get("parallel") if _has_array_and_buffer(known) else None
     beside = "; a buffer in constant memory serves them at once" if buffer is not None and buffer.value == "supported" else ""
-    said = (
+    ratio_text = (
         f"{known.wide} different words take {format_ratio(parallel)} as long as one"
         if parallel is not None
         else "see its verdicts"
@@ -113,19 +113,21 @@ def serial_access(known: RunKnowledge, memory: str) -> Advice:
         "constant memory serves different words of a sub-group one after the other",
         memory,
         {"parallel": ("not supported",)},
-        f"do not index {CONSTANT_KIND_NAMES[memory]} by work-item: {said}{added}{beside}",
-        f"{CONSTANT_KIND_NAMES[memory]} may be indexed by work-item: {said}",
+        f"do not index {CONSTANT_KIND_NAMES[memory]} by work-item: {ratio_text}{added}{beside}",
+        f"{CONSTANT_KIND_NAMES[memory]} may be indexed by work-item: {ratio_text}",
     )
 
 
 def constant_work_group_size(known: RunKnowledge, memory: str) -> Advice:
-    """C4, by one group whose sub-groups each read a word of their own: the largest against one sub-group."""
+    """C4, by one group in which each sub-group reads its own word: the largest group against one sub-group."""
     claim = "the size of work-groups matters to constant memory"
     if known.taking_turns():
         return inapplicable_advice("C4", claim, known.taking_turns())
     if not known.side_by_side():
         return undetermined_advice(
-            "C4", claim, f"it is unknown whether work-items take turns, which takes longer the more there are: {RUN_ACCESS}"
+            "C4",
+            claim,
+            f"unknown whether work-items run one after another, which takes longer the more there are: {RUN_ACCESS}",
         )
     found = _growth_by_items(known, memory, "items", groups=1)
     if not found:
@@ -134,15 +136,14 @@ def constant_work_group_size(known: RunKnowledge, memory: str) -> Advice:
         )
     worst = max(found, key=lambda n: found[n].value)
     fine = max((n for n in found if found[n].high < MIN_WORTHWHILE_RATIO), default=known.wide)
-    words = f"{worst // max(1, known.wide)} words, one a sub-group and each in a line of its own"
+    words = f"{worst // max(1, known.wide)} words, one per sub-group and each in its own line"
     advice = advice_by_ratio(
         "C4",
         claim,
         found[worst],
         f"let a group's sub-groups read the same constants, or use groups of up to {fine}: {worst} work-items on {words}, wait "
         f"{format_ratio(found[worst])} as long as {known.wide} on one",
-        f"any size of work-group does: {worst} work-items wait at most {format_upper_bound(found[worst])} as long "
-        f"as {known.wide}",
+        f"use any work-group size: {worst} work-items wait at most {format_upper_bound(found[worst])} as long as {known.wide}",
         "",
     )
     return only_if_complete(
@@ -166,8 +167,8 @@ def work_group_count(known: RunKnowledge, memory: str) -> Advice:
         "C5",
         claim,
         found,
-        f"count on up to {format_upper_bound(found)} the time for a load with {number}: they share each unit's constant cache",
-        f"launch as many groups as the work wants: {number} wait at most {format_upper_bound(found)} as long as one",
+        f"expect up to {format_upper_bound(found)} the time for a load with {number}: they share each unit's constant cache",
+        f"launch as many groups as the work needs: {number} wait at most {format_upper_bound(found)} as long as one",
         "",
     )
     gone = known.without_value("subgroup", memory=memory, degree=known.wide)

@@ -1,4 +1,4 @@
-"""G1 to G4: what patterns, data types and work-items matter to global memory of this device."""
+"""G1 to G4: effects of patterns, data types and numbers of work-items on this device's global memory."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from clmembench.studies.guidelines.advice import (
 NARROW_TYPE, PACKED_TYPE = "char", "char4"
 WIDE_TYPES = ("int", "float", "char4", "double")  # of 4 and 8 bytes
 DEVICE_COPY_TYPE = "device_copy"
-NEAREST_CACHE_ALONE = ": the table of these loads lies in the nearest cache, which says nothing of what memory itself wants"
+NEAREST_CACHE_ALONE = ": these loads hit the nearest cache, which says nothing about memory itself"
 KEEP_ORDER_ADVICE = (
-    "let neighbouring work-items read neighbouring words: what other orders cost beyond the nearest cache is unknown"
+    "let neighbouring work-items read neighbouring words: the cost of other orders beyond the nearest cache is unknown"
 )
 ALIGNMENT_VERDICTS = ("aligned", "aligned_loaded")
 
@@ -50,7 +50,8 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
 
 
 def data_types(known: RunKnowledge) -> Advice:
-    """G2, by copies of single bytes and of four of them packed, each in its best shape, beside the device's own copy."""
+    """G2, by copies of single bytes and of four of them packed, each in its best configuration, compared with the device's own
+    copy."""
     claim = "types of 4 and 8 bytes reach the bandwidth of global memory, and char does not: pack it into char4"
     by = {str(v.params["dtype"]): v for v in values_with(known.values, "datatypes")}
     found = bounded_ratio(by.get(PACKED_TYPE), by.get(NARROW_TYPE))
@@ -67,7 +68,7 @@ def data_types(known: RunKnowledge) -> Advice:
     if advice.verdict != "holds":
         return advice
     if not best:
-        return replace(advice, verdict="undetermined", reason="the device's own copy has no value to hold wide types against")
+        return replace(advice, verdict="undetermined", reason="the device's own copy has no value to compare wide types with")
     short = [t for t, r in best.items() if r.high < 1 / MIN_WORTHWHILE_RATIO]
     if short:
         return replace(advice, verdict="does not hold", reason=f"{', '.join(short)}: well below the device's own copy")
@@ -75,44 +76,43 @@ def data_types(known: RunKnowledge) -> Advice:
 
 
 def access_patterns(known: RunKnowledge) -> Advice:
-    """G3, which claims two things: both must be so, by what matters, in one group and in several."""
-    claim = "global memory wants consecutive accesses, which need not be aligned"
+    """G3, which makes two claims: both must hold, in one group and in several."""
+    claim = "global memory needs consecutive accesses, which need not be aligned"
     near, past = (m.verdicts if (m := known.memories.get(name)) else {} for name in ("global", "global_cg"))
     order, place = _worst_ratio(near, ORDER_VERDICTS), _worst_ratio(near, ALIGNMENT_VERDICTS)
     if order is None or place is None:
         return undetermined_advice("G3", claim, f"the run has no patterns of global memory: {RUN_ACCESS}")
     beyond = _worst_ratio(past, ORDER_VERDICTS)
     evidence = tuple(dict.fromkeys((*order.evidence, *place.evidence)))
-    told = (order.value, order.low, order.high, "times", evidence)
+    effect = (order.value, order.low, order.high, "times", evidence)
     deep = f", {format_ratio(beyond)} past L1" if beyond is not None else ""
     apart = f"scattered ones take up to {format_ratio(order)} as long{deep}"
     wants, needs = order.low >= MIN_WORTHWHILE_RATIO, place.low >= MIN_WORTHWHILE_RATIO
     if (not wants and order.high >= MIN_WORTHWHILE_RATIO) or (not needs and place.high >= MIN_WORTHWHILE_RATIO):
         reason = f"scattered {order.low:.3g} to {order.high:.3g}, shifted or permuted {place.low:.3g} to {place.high:.3g} times"
-        return Advice("G3", claim, "undetermined", *told, MEASURE_AGAIN_ADVICE, reason)
+        return Advice("G3", claim, "undetermined", *effect, MEASURE_AGAIN_ADVICE, reason)
     if wants and needs:
         skewed = f"align them as well, which costs up to {format_ratio(place)} otherwise"
         return Advice(
-            "G3", claim, "does not hold", *told, f"let neighbouring work-items read neighbouring words: {apart}; {skewed}"
+            "G3", claim, "does not hold", *effect, f"let neighbouring work-items read neighbouring words: {apart}; {skewed}"
         )
     if wants and known.info.compute_units > 1 and _worst_ratio(near, ALIGNMENT_VERDICTS[1:]) is None:
         reason = "the run has no shifted or permuted loads by several work-groups"
         return Advice(
-            "G3", claim, "undetermined", *told, f"let neighbouring work-items read neighbouring words: {apart}", reason
+            "G3", claim, "undetermined", *effect, f"let neighbouring work-items read neighbouring words: {apart}", reason
         )
     if wants:
         advice = f"let neighbouring work-items read neighbouring words: {apart}; do not align them for speed"
-        return Advice("G3", claim, "holds", *told, advice)
+        return Advice("G3", claim, "holds", *effect, advice)
     if beyond is None or beyond.high >= MIN_WORTHWHILE_RATIO:
         reason = f"scattered accesses take at most {order.high:.2f} times as long{deep}{NEAREST_CACHE_ALONE}"
-        return Advice("G3", claim, "undetermined", *told, KEEP_ORDER_ADVICE, reason)
+        return Advice("G3", claim, "undetermined", *effect, KEEP_ORDER_ADVICE, reason)
     advice = f"the order of accesses hardly matters here: scattered ones take at most {order.high:.2f} times as long{deep}"
-    return Advice("G3", claim, "does not hold", *told, advice)
+    return Advice("G3", claim, "does not hold", *effect, advice)
 
 
 def _worst_ratio(verdicts: Mapping[str, Finding], names: Sequence[str]) -> BoundedRatio | None:
-    """The largest of the ratios that these verdicts are from, of one group and, where there are any, of several; None where the
-    former is missing."""
+    """The largest ratio behind these verdicts, in one group and, if measured, in several; None if the former is missing."""
     found = [verdicts[n] for n in names if n in verdicts and verdicts[n].high is not None]
     if not found or verdicts.get(names[0]) not in found:
         return None
@@ -130,30 +130,32 @@ def scattered_access(known: RunKnowledge) -> Advice:
     if items is None or groups is None:
         return undetermined_advice("G4", claim, f"the run has no scattered loads over work-items and groups: {RUN_ACCESS}")
     evidence = tuple(dict.fromkeys((*items[1].evidence, *groups[1].evidence)))
-    told = (items[1].value, items[1].low, items[1].high, "times", evidence)
+    effect = (items[1].value, items[1].low, items[1].high, "times", evidence)
     over = f"{format_ratio(items[1])} with {items[0]} work-items in a group, {format_ratio(groups[1])} with {groups[0]} groups"
     if not known.taking_turns() and not known.side_by_side():
-        why = "it is unknown whether work-items take turns, which takes longer the more there are"
-        return Advice("G4", claim, "undetermined", *told, RUN_ACCESS, why)
+        why = "unknown whether work-items run one after another, which takes longer the more there are"
+        return Advice("G4", claim, "undetermined", *effect, RUN_ACCESS, why)
     grows, flat = (
         (items[1].low >= MIN_WORTHWHILE_RATIO, groups[1].low >= MIN_WORTHWHILE_RATIO),
         (items[1].high < MIN_WORTHWHILE_RATIO, groups[1].high < MIN_WORTHWHILE_RATIO),
     )
     gone = known.without_value("subgroup", memory="global", pattern="scattered")
     if any(flat) and gone:
-        return Advice("G4", claim, "undetermined", *told, MEASURE_AGAIN_ADVICE, f"{over}; {gone} scattered loads have no value")
+        return Advice(
+            "G4", claim, "undetermined", *effect, MEASURE_AGAIN_ADVICE, f"{over}; {gone} scattered loads have no value"
+        )
     if grows[0] and flat[1]:
-        return Advice("G4", claim, "holds", *told, f"choose the work-group size for scattered accesses: {over}")
+        return Advice("G4", claim, "holds", *effect, f"choose the work-group size for scattered accesses: {over}")
     if all(flat):
-        return Advice("G4", claim, "undetermined", *told, KEEP_ORDER_ADVICE, f"{over}{NEAREST_CACHE_ALONE}")
+        return Advice("G4", claim, "undetermined", *effect, KEEP_ORDER_ADVICE, f"{over}{NEAREST_CACHE_ALONE}")
     if grows[1] or flat[0]:
-        return Advice("G4", claim, "does not hold", *told, f"keep scattered accesses few however they are launched: {over}")
-    return Advice("G4", claim, "undetermined", *told, MEASURE_AGAIN_ADVICE, f"{over}, within the noise")
+        return Advice("G4", claim, "does not hold", *effect, f"keep scattered accesses few however they are launched: {over}")
+    return Advice("G4", claim, "undetermined", *effect, MEASURE_AGAIN_ADVICE, f"{over}, within the noise")
 
 
 def _growth_by_items(known: RunKnowledge) -> tuple[int, BoundedRatio] | None:
-    """Scattered loads by the most work-items of a group over one sub-group's; of a device whose work-items take turns over what
-    their number alone adds to consecutive loads."""
+    """Latency of scattered loads by the largest group over that by one sub-group; if work-items run one after another, divided
+    by the same ratio of consecutive loads."""
     sizes = [n for n in known.sizes("global", "items", pattern="scattered", groups=1) if n >= known.wide]
     if len(sizes) < 2:
         return None
@@ -167,7 +169,7 @@ def _growth_by_items(known: RunKnowledge) -> tuple[int, BoundedRatio] | None:
 
 
 def _growth_by_groups(known: RunKnowledge) -> tuple[int, BoundedRatio] | None:
-    """Scattered loads in the most groups over one group of as many work-items."""
+    """Latency of scattered loads by the most groups over that by one group of as many work-items."""
     sizes = known.side_by_side_groups(known.sizes("global", "groups", pattern="scattered"))
     if len(sizes) < 2:
         return None

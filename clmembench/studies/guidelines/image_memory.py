@@ -49,7 +49,9 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
 
 def constant_latency(known: RunKnowledge) -> Advice:
     """T3: consecutive accesses pay, and their latency hardly changes with work-items and groups."""
-    claim = "consecutive accesses to images pay a little, and take as long whatever the number of work-items and groups"
+    claim = (
+        "consecutive accesses to images pay a little, and their latency hardly depends on the number of work-items and groups"
+    )
     memory = known.memories.get("image")
     sizes = known.side_by_side_groups(known.sizes("image", "groups", pattern="consecutive", degree=1))
     if memory is None or len(sizes) < 2:
@@ -58,7 +60,9 @@ def constant_latency(known: RunKnowledge) -> Advice:
         return inapplicable_advice("T3", claim, known.taking_turns(), memory.verdicts["parallel"].evidence)
     if not known.side_by_side():
         return undetermined_advice(
-            "T3", claim, f"it is unknown whether work-items take turns, which takes longer the more there are: {RUN_ACCESS}"
+            "T3",
+            claim,
+            f"unknown whether work-items run one after another, which takes longer the more there are: {RUN_ACCESS}",
         )
     items = known.sizes("image", "items", groups=sizes[-1], pattern="consecutive", degree=1)[-1]
     found = bounded_ratio(known.load("image", items, groups=sizes[-1]), known.load("image", known.wide))
@@ -69,7 +73,7 @@ def constant_latency(known: RunKnowledge) -> Advice:
         claim,
         found,
         f"expect {format_ratio(found)} the latency with {sizes[-1]} groups of {items}: the texture path fills up",
-        f"count on the same latency: {sizes[-1]} groups of {items} wait at most {format_upper_bound(found)} as "
+        f"expect the same latency: {sizes[-1]} groups of {items} wait at most {format_upper_bound(found)} as "
         "long as one sub-group",
         "",
     )
@@ -87,7 +91,7 @@ def constant_latency(known: RunKnowledge) -> Advice:
 
 
 def images_instead_of_global(known: RunKnowledge) -> Advice:
-    """T4, by scattered loads of one sub-group, and of as many groups as were measured: what is kinder to images."""
+    """T4, by scattered loads of one sub-group and of the most groups measured: the case that favours images more."""
     claim = "accesses that are not consecutive are faster through images than through global memory"
     sizes = known.side_by_side_groups(known.sizes("image", "groups", pattern="scattered"))
     items = known.sizes("image", "items", pattern="scattered", groups=sizes[-1]) if sizes else []

@@ -24,7 +24,7 @@ from clmembench.studies.guidelines.advice import (
 )
 
 NO_STRIDES = "the run has no latency of local memory by stride: run benchmark banks"
-TELLING_STRIDES = frozenset({2, 4, 8, 16, 32})  # words: that bring ever more work-items into one of the usual 32 banks
+TELLING_STRIDES = frozenset({2, 4, 8, 16, 32})  # words: strides that map ever more work-items to one of the usual 32 banks
 NEGLIGIBLE_EFFECTS = ("none", "gain", "at most small")
 
 
@@ -40,15 +40,15 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
         {"broadcast": ("supported",), "parallel": ("supported",)},
         "read one word or neighbouring ones, as suits: a sub-group waits "
         f"{format_latency(known.load('local', known.wide))} either way",
-        "arrange reads so that a sub-group meets few different words at a time",
+        "arrange reads so that a sub-group reads few different words at a time",
     )
     yield advice_by_findings(
         known,
         "S3",
-        "in local memory neither consecutive nor aligned access is a must",
+        "local memory needs neither consecutive nor aligned access",
         "local",
         dict.fromkeys(("aligned", "aligned_loaded", "consecutive", "consecutive_loaded"), NEGLIGIBLE_EFFECTS),
-        "index local memory in any order" + ", as long as no two work-items of a sub-group meet in a bank" * banked,
+        "index local memory in any order" + ", as long as no two work-items of a sub-group use one bank" * banked,
         "read neighbouring words of local memory by neighbouring work-items: other orders cost time here",
     )
     yield local_work_group_size(known)
@@ -57,7 +57,7 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
 
 
 def bank_conflicts(known: RunKnowledge) -> Advice:
-    """S1, by the worst of the strides that bring work-items into one bank against the same one plus a word of padding."""
+    """S1, by the worst of the strides that map work-items to one bank, against the same stride plus one word of padding."""
     claim = "bank conflicts must be avoided, by padding for one"
     items = usual_work_items(known)
     points = [v for v in known.values if v.benchmark == "banks" and v.params["word_bytes"] == 4 and v.params["items"] == items]
@@ -106,7 +106,7 @@ def local_work_group_size(known: RunKnowledge) -> Advice:
         "S4",
         claim,
         found[most],
-        f"have as many work-items on a compute unit: {size}, or several smaller ones; {most} load "
+        f"keep many work-items on a compute unit: {size}, or several smaller ones; {most} load "
         f"{format_ratio(found[most])} as "
         f"many words in the same time as {few}",
         f"work-groups above {few} bring nothing: the time of a load grows with their work-items",
@@ -117,7 +117,7 @@ def local_work_group_size(known: RunKnowledge) -> Advice:
 
 
 def _load_time_per_item(known: RunKnowledge, sizes: list[int]) -> dict[int, BoundedRatio]:
-    """How many times as many words a size loads in a time as the first size does."""
+    """Words loaded per time by each size, relative to the first size."""
     loads = {n: known.load("local", n) for n in sizes}
     found = {}
     for n in sizes:
@@ -129,18 +129,19 @@ def _load_time_per_item(known: RunKnowledge, sizes: list[int]) -> dict[int, Boun
 
 
 def local_instead_of_global(known: RunKnowledge) -> Advice:
-    """S5, by one work-item's loads that the nearest cache holds: what global memory answers at its best."""
+    """S5, by one work-item's loads that hit the nearest cache: global memory at its best."""
     there, here = known.nearest(), known.load("local", 1)
     found = bounded_ratio(there, here)
     past = bounded_ratio(known.load("global_cg", 1), here)
     beyond = f", past L1 {format_ratio(past)}" if past is not None else ""
     return advice_by_ratio(
         "S5",
-        "local memory answers sooner than global memory and should stand in for it",
+        "local memory has a lower latency than global memory and should replace it",
         found,
-        f"stage what many loads wait for in local memory: one takes {format_latency(here)}, from global memory's nearest cache "
+        f"stage data that many loads wait for in local memory: a load takes {format_latency(here)}, from global memory's "
+        f"nearest cache "
         f"{format_latency(there)} ({format_ratio(found)}{beyond})",
-        f"do not copy to local memory for its latency: it is memory as any other here ({format_latency(here)}; "
+        f"do not copy to local memory for its latency: it is ordinary memory here ({format_latency(here)}; "
         "global memory's nearest "
         f"cache {format_latency(there)})",
         f"the run has no loads of one work-item from both: {RUN_ACCESS}",
@@ -148,9 +149,9 @@ def local_instead_of_global(known: RunKnowledge) -> Advice:
 
 
 def data_reuse(known: RunKnowledge) -> Advice:
-    """S6, by how often a staged word must be read for the copy to pay: a load of global memory and a store are saved by so many
-    loads that are faster."""
-    claim = "a copy to local memory costs time itself: what is staged must be reused"
+    """S6, by the number of reads from which staging a word pays: the faster loads must save a load from global memory and a
+    store."""
+    claim = "a copy to local memory costs time itself: staged data must be reused"
     there, here = known.nearest(), known.load("local", 1)
     nearer, found = bounded_ratio(there, here), break_even_reuse(there, here)
     if nearer is None:
@@ -159,16 +160,16 @@ def data_reuse(known: RunKnowledge) -> Advice:
         )
     if found is None:
         if nearer.high < MIN_WORTHWHILE_RATIO:
-            advice = "leave data in global memory: its loads take as long here, so that no number of reads pays for a copy"
+            advice = "leave data in global memory: its loads take no longer here, so no number of reads pays for a copy"
             return inapplicable_advice("S6", claim, advice, nearer.evidence, unit="reads")
-        told = (None, None, None, "reads", nearer.evidence)
-        return Advice("S6", claim, "undetermined", *told, MEASURE_AGAIN_ADVICE, "the difference is within the noise")
+        effect = (None, None, None, "reads", nearer.evidence)
+        return Advice("S6", claim, "undetermined", *effect, MEASURE_AGAIN_ADVICE, "the difference is within the noise")
     return advice_by_ratio(
         "S6",
         claim,
         found,
-        f"stage what each work-item reads {found.value:.2g} times or more, beside loads that the nearest cache answers one "
-        "after the other",
+        f"stage what each work-item reads {found.value:.2g} times or more, compared with dependent loads that hit the "
+        f"nearest cache",
         "stage it even if it is read once",
         "",
         least=1.0,
@@ -177,8 +178,8 @@ def data_reuse(known: RunKnowledge) -> Advice:
 
 
 def break_even_reuse(there: Derived | None, here: Derived | None) -> BoundedRatio | None:
-    """Reads of a word from which a copy to `here` pays; None where loads there may be no slower. A store is taken to be no
-    slower than a load."""
+    """Number of reads of a word from which a copy to `here` pays; None if loads `there` may be no slower. Assumes that a store
+    is no slower than a load."""
     slower = bounded_ratio(there, here)
     if slower is None or slower.low <= 1.0:
         return None

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from clmembench.plan.selection import Selection, selected_benchmarks
 
-ACCESS_SUITE = "access"  # in full: most guidelines are of it
-QUICK_BENCHMARKS = ("pchase", "launch*")  # a latency of memory, and what a launch costs: as suite quick has them
+ACCESS_SUITE = "access"  # in full: most guidelines need it
+QUICK_BENCHMARKS = ("pchase", "launch*")  # latency of memory and cost of a launch, as in suite quick
 ATOMIC_AXES = {"op": ("add",), "dtype": ("int",), "memory": ("global", "local"), "address": ("same",), "result": ("used",)}
 
 
 def selections(plain: Selection) -> tuple[Selection, ...]:
-    """What is measured one after the other, with the limits of the user's selection."""
+    """Selections to measure in this order, with the limits of the user's selection."""
     return (
         replace(plain, suite=ACCESS_SUITE, globs=()),
         replace(plain, suite="quick", globs=QUICK_BENCHMARKS),

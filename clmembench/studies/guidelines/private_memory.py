@@ -1,4 +1,4 @@
-"""L1 to L4: which private arrays this device's compiler keeps in registers, and what one that it does not keep costs."""
+"""L1 to L4: which private arrays this device's compiler keeps in registers, and the cost of those that it does not."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def _private_array_values(known: RunKnowledge) -> list[Derived]:
 
 
 def small_arrays(known: RunKnowledge, found: Mapping[tuple[str, str], RegisterLimit]) -> Advice:
-    """L1, by streaming additions: the largest array in registers, and a step with the largest of all beside one with it."""
+    """L1, by streaming additions: the largest array in registers, and the cost of a step with the largest array of all relative
+    to it."""
     claim = "small private arrays, simply accessed, stay in registers"
     one = found.get(("add", "static"))
     if one is None or one.limit.status != "ok" or one.limit.low is None:
@@ -42,9 +43,9 @@ def small_arrays(known: RunKnowledge, found: Mapping[tuple[str, str], RegisterLi
     words = int(one.limit.low)
     cost, spilled = _cost_of_array(known, one, words), _cost_of_array(known, one, _largest_array_words(known, one))
     dearer = bounded_ratio(spilled, cost)
-    told = _ratio_or_limit(dearer, one)
+    evidence_of_cost = _ratio_or_limit(dearer, one)
     if words < 1:
-        return Advice("L1", claim, "does not hold", *told, "avoid private arrays: none is kept in registers")
+        return Advice("L1", claim, "does not hold", *evidence_of_cost, "avoid private arrays: none is kept in registers")
     never = (run_time := found.get(("add", "dynamic"))) is not None and run_time.limit.low == 0 == run_time.limit.value
     largest = _largest_array_words(known, one)
     beyond = (
@@ -53,7 +54,9 @@ def small_arrays(known: RunKnowledge, found: Mapping[tuple[str, str], RegisterLi
         else ""
     )
     advice = f"keep private arrays to {words} words at most, in small work-groups{_cost_text(cost)}{beyond}"
-    return Advice("L1", claim, "holds", *told, advice + "; with an index known only at run time none is kept" * never)
+    return Advice(
+        "L1", claim, "holds", *evidence_of_cost, advice + "; with an index known only at run time none is kept" * never
+    )
 
 
 def _cost_text(cost: Derived | None) -> str:
@@ -68,7 +71,7 @@ def _cost_text(cost: Derived | None) -> str:
 
 
 def complicated_indexing(found: Mapping[tuple[str, str], RegisterLimit]) -> Advice:
-    """L2, by what arrays of a small matrix product and of streaming additions take of registers."""
+    """L2, by the registers that arrays of a small matrix product and of streaming additions take."""
     claim = "complicated access patterns leave room for smaller arrays: simplify them"
     simple, nested = found.get(("add", "static")), found.get(("matmul", "static"))
     if simple is None or nested is None or None in (simple.limit.value, nested.limit.value):
@@ -81,9 +84,14 @@ def complicated_indexing(found: Mapping[tuple[str, str], RegisterLimit]) -> Advi
             "L2", claim, "holds", None, None, None, "times", evidence, "unroll nested loops: none keeps arrays as they are"
         )
     effect = BoundedRatio(sizes[0] / sizes[1], sizes[0] / max(most, 1), int(simple.limit.high or sizes[0]) / sizes[1], evidence)
-    said = f"the arrays of a matrix product take {sizes[1]} words of registers at most, those of additions {sizes[0]}"
+    sizes_text = f"the arrays of a matrix product take {sizes[1]} words of registers at most, those of additions {sizes[0]}"
     return advice_by_ratio(
-        "L2", claim, effect, f"simplify the pattern: {said}", f"unrolled loops need no simplifying: {said}", "no sizes of both"
+        "L2",
+        claim,
+        effect,
+        f"simplify the pattern: {sizes_text}",
+        f"unrolled loops need no simplifying: {sizes_text}",
+        "no sizes of both",
     )
 
 
@@ -98,39 +106,41 @@ def sorting_arrays(known: RunKnowledge, found: Mapping[tuple[str, str], Register
     dearer = None
     if loose is not None:
         dearer = bounded_ratio(_cost_of_array(known, loose, words), _cost_of_array(known, one, words))
-    told = _ratio_or_limit(dearer, one)
+    evidence_of_cost = _ratio_or_limit(dearer, one)
     if words < 1:
-        return Advice("L3", claim, "holds", *told, "do without sorting private arrays, as by a mean in place of a median")
+        return Advice(
+            "L3", claim, "holds", *evidence_of_cost, "do without sorting private arrays, as by a mean in place of a median"
+        )
     loosely = loose is not None and loose.limit.value == 0
     advice = (
         f"sort by a network of fixed exchanges: up to {words} words stay in registers" + ", by run-time indices none" * loosely
     )
     if dearer is not None:
         advice += f", which takes {format_ratio(dearer)} as long"
-    return Advice("L3", claim, "does not hold", *told, advice)
+    return Advice("L3", claim, "does not hold", *evidence_of_cost, advice)
 
 
 def newer_device(found: Mapping[tuple[str, str], RegisterLimit]) -> Advice:
-    """L4, which one device cannot show: by what was published of an older one."""
+    """L4, by comparison with the published limit of an older device."""
     claim = "compilers of today keep larger arrays in registers than that of the paper's time"
     one = found.get(("add", "static"))
     if one is None or one.limit.status != "ok" or not one.limit.low:
         return _undetermined_limit_advice("L4", claim, one)
     low, high = one.limit.low / K20C_LIMIT_WORDS, (one.limit.high or one.limit.low) / K20C_LIMIT_WORDS
-    said = f"{one.limit.low:.0f} words are kept here, {K20C_LIMIT_WORDS} were on {K20C_NAME}"
+    sizes_text = f"{one.limit.low:.0f} words are kept here, {K20C_LIMIT_WORDS} were on {K20C_NAME}"
     return advice_by_ratio(
         "L4",
         claim,
         BoundedRatio(low, low, high, one.limit.evidence),
-        f"compile for the device at hand, and hold small arrays privately: {said}",
-        f"expect no more than then: {said}",
+        f"compile for the device at hand, and hold small arrays privately: {sizes_text}",
+        f"expect no more than in the paper: {sizes_text}",
         "",
     )
 
 
 def _undetermined_limit_advice(name: str, claim: str, one: RegisterLimit | None) -> Advice:
     return undetermined_advice(
-        name, claim, NO_PRIVATE_ARRAYS if one is None else one.limit.reason or "where the array lies was not found"
+        name, claim, NO_PRIVATE_ARRAYS if one is None else one.limit.reason or "the location of the array is unknown"
     )
 
 

@@ -42,7 +42,7 @@ def version_fields(run: Run) -> Section:
 def version_object(gain: VersionGain) -> dict[str, Any]:
     """A version of a step, by FIELDS."""
     change, timed = gain.change, _timed(gain.value)
-    told = {
+    fields = {
         "step": gain.benchmark,
         "of": gain.of,
         "variant": gain.variant,
@@ -55,7 +55,7 @@ def version_object(gain: VersionGain) -> dict[str, Any]:
         "verdict": gain.verdict,
         "reason": gain.reason or timed["reason"],
     }
-    return {name: told[name] for name in FIELDS}
+    return {name: fields[name] for name in FIELDS}
 
 
 def _way(way: RotationVariant) -> dict[str, Any]:

@@ -43,16 +43,16 @@ PAPER_BANDS = 224  # of all of the paper's images
 HEAD = ("version", "change", "guideline", "median", "95% interval", "gain", "95% interval", "over V0")
 WHOLE_HEAD = ("how", "cube in", "median", "95% interval", "kernels", "over V0", "95% interval", "over NumPy", "95% interval")
 NOTES = {
-    FILTER_BENCHMARK: ("V1 takes the mean, as the paper's does, which is another filter: what L3 gains is V0n over V0",),
+    FILTER_BENCHMARK: ("V1 uses the mean, as the paper does, which is another filter: the gain of L3 is V0n over V0",),
     COVARIANCE_BENCHMARK: (
-        "compilers keep running sums in registers by themselves: what S5 gains in V1 is the tree's place alone",
+        "compilers keep running sums in registers by themselves: the gain of S5 in V1 is that of the tree's place alone",
     ),
     TRANSFORM_BENCHMARK: (),
 }
 WHOLE_NOTES = (
-    "over V0: filter V0 takes the median, V1 to V3 the mean, so that this gain is of another filter, too",
-    "times are by the host's clock with the eigenproblems in them; kernels: the steps alone, by the device's clock",
-    "cube in the host's memory: its way to the device and that of the components back are timed, too",
+    "over V0: filter V0 uses the median, V1 to V3 the mean, so this gain includes a change of filter",
+    "times are by the host's clock and include the eigenproblems; kernels: the steps alone, by the device's clock",
+    "cube in the host's memory: the times include its transfer to the device and that of the components back",
 )
 
 
@@ -62,7 +62,7 @@ def gains(run: Run) -> list[VersionGain]:
 
 
 def ways(run: Run) -> list[RotationVariant]:
-    """Every way to the whole, calibrated likewise."""
+    """Every implementation of the whole, calibrated likewise."""
     return mnf_whole.rotation_variants(run, PROCESS_SD["host"])
 
 
@@ -78,7 +78,7 @@ def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
             return []
         several = any(gain.of for gain in mine)
         comparable = _like_the_papers(mine[0].value)
-        column = comparable and not several  # else the same figure would stand at noise and data, of which it is not told apart
+        column = comparable and not several  # the paper does not distinguish noise and data: the figure is shown once
         header = (*(("of",) if several else ()), *HEAD, *(("K20c over V0",) if column else ()), "here")
         body = tuple(((gain.of,) if several else ()) + _cells(gain, column) for gain in mine)
         notes = (*NOTES[name], *_private(mine), *_reasons(mine))
@@ -100,21 +100,21 @@ def _cells(gain: VersionGain, paper: bool) -> tuple[str, ...]:
     if change is not None:
         names = (f"{gain.variant} over {change.over}", change.what, change.guideline or "–")
     ratios = (_times(gain.over_previous), _span(gain.over_previous), _times(gain.over_first))
-    told = PAPER[gain.benchmark].get(gain.variant)
-    papers = (f"{told:g}x" if told else "",) if paper else ()
+    published = PAPER[gain.benchmark].get(gain.variant)
+    papers = (f"{published:g}x" if published else "",) if paper else ()
     verdict = gain.verdict or ("" if change is None else "no value")
     return (*names, *_timed(gain.value), *ratios, *papers, verdict)
 
 
 def _private(mine: Sequence[VersionGain]) -> tuple[str, ...]:
-    """The stack that a work-item has besides registers, as far as the compiler tells. Or its private memory, which OpenCL can
-    ask for, but where that is the same of all versions: some runtimes give one number for any kernel."""
+    """Stack bytes of a work-item as the compiler reports them; else its private memory as OpenCL reports it, unless that is the
+    same for all versions: some runtimes report one number for every kernel."""
     facts = {gain.variant: gain.value.facts for gain in mine}
     for name, called, least in (("stack_bytes", "stack", 1), ("private_bytes", "private memory", 2)):
-        told = {variant: of[name] for variant, of in facts.items() if name in of}
-        if len(set(told.values())) >= least:
-            each = ", ".join(f"{variant} {nbytes} B" for variant, nbytes in told.items())
-            return (f"{called} of a work-item, as the compiler says: {each}",)
+        bytes_by_variant = {variant: of[name] for variant, of in facts.items() if name in of}
+        if len(set(bytes_by_variant.values())) >= least:
+            each = ", ".join(f"{variant} {nbytes} B" for variant, nbytes in bytes_by_variant.items())
+            return (f"{called} of a work-item, reported by the compiler: {each}",)
     return ()
 
 
@@ -142,7 +142,7 @@ def _ms(value: float | None) -> str:
 
 
 def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
-    """Table 8: every way to the whole, against the first version and against NumPy; empty where the run has none."""
+    """Table 8: every implementation of the whole, against the first version and against NumPy; empty if the run has none."""
     found = ways(run)
     if not found:
         return []
@@ -171,8 +171,8 @@ def host_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     body = []
     for step in (*HOST_PROGRAM_STEPS["blas"], "whole"):
         cells = [_host_cells(spots.get((library, step)), paper) for library in HOST_PROGRAM_STEPS]
-        told = (f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else "",) if paper else ()
-        body.append((step, *cells[0], *cells[1], *told))
+        published = (f"{PAPER_SHARES[step]:.1%}" if step in PAPER_SHARES else "",) if paper else ()
+        body.append((step, *cells[0], *cells[1], *published))
     each = ("cores", "share", *(("at 614x1087",) if paper else ()))
     header = ("step", "with its BLAS", *each, "serial", *each, *(("in the paper",) if paper else ()))
     title = f"{TITLES[HOST_BENCHMARK]}: {sizes.get('blas', sizes.get('serial', ''))}"
@@ -192,7 +192,7 @@ def _host_notes(
 ) -> tuple[str, ...]:
     notes = [f"cores: CPU time over time, of {usable_cpus} that NumPy may use; shares are of the steps"]
     if paper:
-        notes.append("at 614x1087: steps but the eigenproblems scaled by pixels; the paper's program is serial")
+        notes.append("at 614x1087: all steps but the eigenproblems are scaled by pixels; the paper's program is serial")
     if "serial" in sizes:
         notes.append(f"serial: a cube of {sizes['serial']}, the median filter, one thread and no BLAS but for eigenproblems")
     product, conversion = spots.get(("blas", "covariance")), spots.get(("blas", "convert"))

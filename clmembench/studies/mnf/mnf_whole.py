@@ -26,8 +26,8 @@ HOST_PROGRAM_STEPS: Mapping[str, tuple[str, ...]] = {  # of each program on the 
 
 @dataclass(frozen=True, slots=True)
 class RotationVariant:
-    """One way to the whole rotation. `kernels` are the versions of its steps, empty for NumPy on the host; `memory` is where
-    the cube and its components lie; `kernels_ms` is what its kernels took as steps of their own, by the device's clock."""
+    """One implementation of the whole rotation. `kernels` are the versions of its steps, empty for NumPy on the host; `memory`
+    holds the cube and its components; `kernels_ms` is the time of its kernels as single steps, by the device's clock."""
 
     kernels: Mapping[str, str]
     memory: str
@@ -39,8 +39,8 @@ class RotationVariant:
 
 @dataclass(frozen=True, slots=True)
 class Hotspot:
-    """A step of a program on the host, or the whole of it: its share of all steps, and that in a cube of as many pixels as
-    image 1 in the paper. The whole has none, and no step has where one has no time: they would be shares of something else."""
+    """A step of a program on the host, or the whole of it: its share of all steps, and its share if the cube had as many pixels
+    as image 1 of the paper. The whole has no shares, nor has any step if the time of one is missing."""
 
     library: str
     step: str
@@ -50,8 +50,8 @@ class Hotspot:
 
 
 def rotation_variants(run: Run, prior: float) -> list[RotationVariant]:
-    """Every way to the whole, NumPy's last: against the kernels' V0 with the cube in the same memory, and against NumPy.
-    `prior` is as stats.ratio takes it, of what the host's clock times."""
+    """Every implementation of the whole, NumPy's last: against the kernels' V0 with the cube in the same memory, and against
+    NumPy. `prior` is that of stats.ratio for times by the host's clock."""
     values = derive(run)
     numpy = next(
         (v for v in values if v.benchmark == HOST_BENCHMARK and _has_parameters(v, library="blas", step="whole")), None
@@ -88,8 +88,8 @@ def _kernels_ms(values: Sequence[Derived], kernels: Mapping[str, str]) -> float 
 
 
 def host_hotspots(run: Run) -> list[Hotspot]:
-    """Each step of each program on the host, and the whole of it last. Scaled to another cube, all steps but the eigenproblems
-    take as long a pixel."""
+    """Each step of each program on the host, and the whole of it last. For scaling, all steps but the eigenproblems take a
+    constant time per pixel."""
     values = [v for v in derive(run) if v.benchmark == HOST_BENCHMARK]
     found = []
     for library, steps in HOST_PROGRAM_STEPS.items():

@@ -15,9 +15,9 @@ from clmembench.studies.mnf.benchmarks.mnf_steps import default_size
 FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST = "mnf_filter", "mnf_covariance", "mnf_transform", "mnf", "mnf_host"
 BENCHMARKS = (FILTER, COVARIANCE, TRANSFORM, WHOLE, HOST)
 MIN_SERIAL_PIXELS = (
-    8192  # of the cube that is rotated serially: its steps take as long a pixel on any, but for the eigenproblems
+    8192  # of the cube that is rotated serially: time per pixel is independent of size, except for the eigenproblems
 )
-STEP_PROCESSES = {"cpu": 4, "gpu": 3, "accelerator": 3}  # that measure the steps: buffers lie elsewhere in each
+STEP_PROCESSES = {"cpu": 4, "gpu": 3, "accelerator": 3}  # that measure the steps: each has its buffers at other addresses
 WHOLE_PROCESSES = 3  # that measure the whole: with fewer its ways are not compared within each
 HOST_PROCESSES = 2  # that measure the host alone: seconds a pass
 FIRST_VERSIONS = {"filter": "V0", "covariance": "V0", "transform": "V0"}
@@ -58,8 +58,8 @@ def serial_size(size: CubeSize) -> CubeSize:
 
 
 def fastest_versions(known: Sequence[Record]) -> Mapping[str, str]:
-    """The version of each step that took the least time, of filters that take a mean and of transformations whose T need not be
-    known when the program is built; the last one of a step that has no times."""
+    """The fastest version of each step, among filters that use the mean and transformations that do not need T at build time;
+    the last version of a step without times."""
     means = [v for v, form in FILTERS.items() if form.kind == "mean"]
     found = {}
     for step, name, allowed in (
@@ -73,7 +73,7 @@ def fastest_versions(known: Sequence[Record]) -> Mapping[str, str]:
                 each = [t / s.passes for s in record.series for t in s.times_ns()]
                 of = times.setdefault(record.params["variant"], {}).setdefault(record.params.get("of", ""), [])
                 of.append(statistics.median(each))
-        # the covariance of noise and that of data count alike; one that lost a process of either is compared with none
+        # the covariances of noise and of data count equally; a version that lost a process of either is not compared
         most = {of: max(len(t.get(of, ())) for t in times.values()) for of in {o for t in times.values() for o in t}}
         complete = {
             v: statistics.fmean(statistics.fmean(t[of]) for of in most)

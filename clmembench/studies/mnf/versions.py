@@ -18,13 +18,13 @@ VERDICT_OF_COMPARISON: Mapping[str, GainVerdict] = {"more": "paid off", "less": 
 MIN_VERSION_PAIRS = 6  # pairs of versions: from fewer no common deviation is estimated
 MIN_LOG_RATIO_DEVIATION = 0.003  # standard deviation of a log ratio: clocks and temperatures alone cause that much
 MIN_COMMON_PROCESSES = 3  # processes that measured both: from fewer no deviation of their ratio is estimated
-GAIN_METHOD = "ratio of medians within each process, with how much processes differ; of fewer than 3, of all samples"
+GAIN_METHOD = "ratio of medians within each process, with the variation between processes; with fewer than 3, of all samples"
 
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """A version, the one that it changes, what is changed, and the guidelines of Fang et al. (section 7) that ask for it, as
-    section 8 names them; "" where it names none."""
+    """A version, the one that it changes, what is changed, and the guidelines of Fang et al. (section 7) that recommend it
+    according to section 8; "" if it names none."""
 
     variant: str
     over: str
@@ -57,8 +57,8 @@ VERSION_CHANGES: Mapping[str, tuple[VersionChange, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class VersionGain:
-    """A version of a step against the one before it and against V0; `of` distinguishes the covariances. The first version has
-    neither. What cannot be compared has no ratio, and a reason."""
+    """A version of a step against the previous one and against V0; `of` distinguishes the covariances. The first version has
+    neither ratio. Values that cannot be compared have a reason instead of a ratio."""
 
     benchmark: str
     variant: str
@@ -84,11 +84,10 @@ class VersionGain:
 
 
 def version_gains(run: Run, prior: float, margin: float) -> list[VersionGain]:
-    """Every version of every step of a run, as its records stand; one that changes two others is there twice.
+    """Every version of every step of a run, from its records; a version that changes two others appears twice.
 
-    `prior` is the standard deviation of the logarithm that processes on such devices have anyway (stats.ratio), `margin` what
-    `gain_verdict` takes. How much ratios within a process differ from one process to the next is what the run itself says.
-    """
+    `prior` is the usual standard deviation of log values between processes on such devices (stats.ratio), `margin` that of
+    `gain_verdict`. The variation between processes of ratios within a process is estimated from the run itself."""
     values = [value for value in derive(run) if value.benchmark in VERSION_CHANGES]
     pairs = log_ratio_deviation(_version_pairs(values), prior)
     found = []
@@ -118,15 +117,15 @@ def _covariance_kind(value: Derived) -> str:
 def _version_pairs(values: Sequence[Derived]) -> list[tuple[Derived, Derived]]:
     """Each version's value with that of the one before it."""
     of = {(value.benchmark, _covariance_kind(value), value.params["variant"]): value for value in values}
-    asked = [
+    candidates = [
         (of.get((b, k, c.over)), of.get((b, k, c.variant))) for b, k in {key[:2]: 0 for key in of} for c in VERSION_CHANGES[b]
     ]
-    return [(slow, quick) for slow, quick in asked if slow is not None and quick is not None]
+    return [(slow, quick) for slow, quick in candidates if slow is not None and quick is not None]
 
 
 def log_ratio_deviation(pairs: Sequence[tuple[Derived, Derived]], prior: float) -> float:
-    """The standard deviation that the logarithm of a ratio within one process has from one process to the next: the median over
-    six pairs at least that were measured in three processes or more; else that of two independent values of `prior`."""
+    """The standard deviation, between processes, of the logarithm of a ratio within a process: the median over the pairs that
+    three processes or more measured, if these are at least six; else that of two independent values of `prior`."""
     found = []
     for slow, quick in pairs:
         both = common_process_medians(slow, quick)
@@ -174,7 +173,7 @@ def is_usable(value: Derived) -> bool:
 
 
 def common_process_medians(slow: Derived, quick: Derived) -> list[tuple[float, float]]:
-    """Both medians of each process that both were measured in. Each benchmark has processes of its own: others share none."""
+    """Both medians for each process that measured both. Different benchmarks never share a process."""
     if slow.benchmark != quick.benchmark:
         return []
     of = dict(zip(quick.measured_in, quick.medians, strict=True))
@@ -182,13 +181,12 @@ def common_process_medians(slow: Derived, quick: Derived) -> list[tuple[float, f
 
 
 def speed_up_ratio(slow: Derived, quick: Derived, prior: float, pairs: float | None = None) -> stats.Ratio | None:
-    """How many times the time of `quick` that of `slow` is, with its 95% interval; None where either has no value.
+    """Time of `slow` over that of `quick`, with its 95% interval; None if either has no value.
 
-    Where three processes or more measured both, it is of the ratios within each of these: what slows a whole process is in
-    both. Else it is of the medians of their processes (stats.ratio; both are of one run), no narrower than the intervals
-    of both medians allow, combined on the logarithm (method of variance estimates recovery, Zou & Donner 2008).
-    `prior` is as stats.ratio takes it, `pairs` as `log_ratio_deviation` gives it.
-    """
+    If three processes or more measured both, it is computed from the ratios within each process, in which the slowdown of a
+    whole process cancels. Otherwise it is computed from the medians of their processes (stats.ratio; both are of one run), with
+    an interval no narrower than those of both medians combined on the logarithm (method of variance estimates recovery, Zou &
+    Donner 2008). `prior` is that of stats.ratio, `pairs` the result of `log_ratio_deviation`."""
     if not is_usable(slow) or not is_usable(quick):
         return None
     both = common_process_medians(slow, quick)
@@ -202,7 +200,7 @@ def speed_up_ratio(slow: Derived, quick: Derived, prior: float, pairs: float | N
 
 
 def _log_distance(low: float | None, high: float | None) -> float:
-    """How far two times are apart on the logarithm; without bound where one is not known, or is none."""
+    """Distance of two times on the logarithm; infinite if either is unknown or not positive."""
     if low is None or high is None or low <= 0:
         return math.inf
     return math.log(high / low)

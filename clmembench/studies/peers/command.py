@@ -23,12 +23,12 @@ FOOTER = "Results: {0}\nMore: clmembench show {0}; clmembench report {0} -o repo
 def peers(
     context: typer.Context,
     path: Annotated[
-        Path | None, options.stored_run_argument("Results file with peers; its table is shown and nothing is measured.")
+        Path | None, options.stored_run_argument("Results file of this command; its table is printed and nothing is measured.")
     ] = None,
     device: options.Device = None,
     as_json: options.Json = False,
     as_md: options.Markdown = False,
-    processes: Annotated[int | None, options.processes_option("3, each a round of ours and of the peers")] = None,
+    processes: Annotated[int | None, options.processes_option("3, each a round of our kernels and the libraries")] = None,
     budget: options.Budget = None,
     timeout: options.Timeout = None,
     seed: options.Seed = None,
@@ -39,9 +39,8 @@ def peers(
 ) -> None:
     """Compare our kernels with this host's libraries and the limit.
 
-    Peers are BLAS, SciPy, cuBLAS, cuSPARSE, CUB, BabelStream and clpeak, where they are installed. They solve the same
-    problems, interleaved with ours. Problems that --budget leaves out have no line.
-    """
+    These are BLAS, SciPy, cuBLAS, cuSPARSE, CUB, BabelStream and clpeak, if installed. They solve the same problems,
+    interleaved with our kernels. Problems that --budget leaves out have no row."""
     form = options.output_format(json=as_json, md=as_md)
     given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
     command = StudyCommand(lambda info: _measurement(info, given, processes), _has_evidence, NO_EVIDENCE, show, FOOTER)

@@ -17,7 +17,7 @@ from clmembench.specs.sheets import Peak
 from clmembench.units import format_in, format_params
 
 COLUMNS = ("what", "ours", "our variant", "best peer", "its value", "ours / peer", "95% interval", "limit", "of limit")
-# what the table has, in its order: the parameters that make a line; all others are a choice of ours, whose best is shown
+# the table's problems in order: the parameters that identify a row; of all others the best choice is shown
 PARAMETERS_OF_LINE: Mapping[str, tuple[str, ...]] = {
     "dgemm": ("dtype", "n"),
     "spmv": ("matrix",),
@@ -36,7 +36,7 @@ METRIC_OF_LINE = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line 
 
 @dataclass(frozen=True, slots=True)
 class PeerLine:
-    """One line of the table: what, one of our values of it, why that one, the theoretical limit and the peers, best first."""
+    """One row of the table: the problem, our value, why this one, the theoretical limit, and the libraries, best first."""
 
     benchmark: str
     what: Mapping[str, Value]
@@ -127,7 +127,7 @@ def cells(line: PeerLine) -> tuple[str, ...]:
 
 
 def peer_section(run: Run, lines: Sequence[PeerLine]) -> Section:
-    """The table with what it was measured with and how under it."""
+    """The table, with the device, versions and methods in its notes."""
     header, device = run.header, run.header.device
     pairs = [pair for line in lines for pair in line.peers]
     clocks = tuple(dict.fromkeys(CLOCK_NOTES[line.ours.value.clock] for line in lines if line.ours.status == "ok"))
@@ -143,7 +143,7 @@ def peer_section(run: Run, lines: Sequence[PeerLine]) -> Section:
         f"clmembench {header.tool_version}{', ' + packages if packages else ''}"
     )
     reasons = dict.fromkeys(f"{line.ours.value.benchmark}: {line.ours.reason}" for line in lines if line.choice == "none")
-    further = [said for said in methods(pairs) if said not in clocks]
+    further = [method for method in methods(pairs) if method not in clocks]
     notes = (made, *clocks, *further, *limits, *reasons)
     return Section(
         "Ours, the best peer of this host and the theoretical limit.", columns(COLUMNS), tuple(map(cells, lines)), notes

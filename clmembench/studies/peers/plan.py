@@ -18,7 +18,7 @@ STREAM_OPS = ("copy", "triad", "dot", "read")
 SUM_ELEMENTS_BY_KIND = {"cpu": 1 << 25, "gpu": 1 << 28, "accelerator": 1 << 26}  # of a sum, where they fit
 MAX_GPU_ARRAY_BYTES = 1024 * MIB  # of a GPU's streams at most: many times its caches, and programs check theirs on the host
 LINK_COPY_BYTES = 256 * MIB
-LAUNCH_GROUPS = (1, 1024)  # of a launch: the least, and what clpeak's is like
+LAUNCH_GROUPS = (1, 1024)  # work-groups of a launch: the fewest, and about as many as clpeak's
 UNIT_CACHE_SET_BYTES, SHARED_CACHE_SET_BYTES = (
     (16 << 10, 64 << 10),
     16 * MIB,

@@ -271,12 +271,12 @@ def test_memory_that_the_compiler_tells_stands_below_and_what_is_not_of_a_versio
     ):
         records = [replace(r, facts=told.get(r.params["variant"], {})) for r in filters({"V0": 60, "V0n": 20, "V1": 10})]
         (section,) = report.filter_sections(study(records), ())
-        found = [note for note in section.notes if "compiler says" in note]
-        assert found == ([f"{wanted}, as the compiler says: V0 16 B, V0n 0 B"] if wanted else [])
+        found = [note for note in section.notes if "by the compiler" in note]
+        assert found == ([f"{wanted}, reported by the compiler: V0 16 B, V0n 0 B"] if wanted else [])
     assert any("another filter" in note for note in section.notes)
     sections = {s.title.partition(" as table ")[2][:1]: s for s in report.sections(study(whole()))}
     assert any("registers by themselves" in note for note in sections["6"].notes)
-    assert any("takes the median" in note for note in sections["8"].notes)
+    assert any("uses the median" in note for note in sections["8"].notes)
 
 
 def test_a_host_without_any_time_says_why():

@@ -300,7 +300,7 @@ def test_a_clpeak_of_before_or_with_another_unit_has_no_value(on_path):
     [
         ("clpeak_arithmetic", {"dtype": "double"}, entry(DP, "double", "gflops", 1e300), "no device does"),
         ("clpeak_arithmetic", {"dtype": "double"}, entry(DP, "double", "tflops", 1e308), "no device does"),
-        ("clpeak_launch", {"groups": 1024}, entry("kernel_launch_latency", "roundtrip", "us", 1e300), "more than it ran"),
+        ("clpeak_launch", {"groups": 1024}, entry("kernel_launch_latency", "roundtrip", "us", 1e300), "longer than it ran"),
     ],
 )
 def test_a_figure_that_cannot_be_is_no_value(on_path, name, params, told, says):

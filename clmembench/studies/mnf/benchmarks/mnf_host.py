@@ -30,7 +30,7 @@ LIBRARY_FILTERS: Mapping[str, numpy_mnf.FilterName] = {"blas": "mean", "serial":
 MAX_DOUBLE_DEVIATION = 1e-5  # of eigenvalues and eigenspaces of a pipeline in double
 # with products summed in float: rounding of data, thousands of times the noise, enters the noise's eigenvalues
 MAX_SINGLE_DEVIATION = 1e-3
-CHUNK_PIXELS = 4096  # pixels of all bands that a thread takes at a time: megabytes, as its cache holds
+CHUNK_PIXELS = 4096  # pixels of all bands that a thread takes at a time: megabytes that fit its cache
 MIN_BLOCK_VALUES = 1 << 22  # values of whole bands at a time: threads wait for the interpreter after each operation
 
 

@@ -31,8 +31,8 @@ SMALL_CUBE_BANDS = 17  # bands of a cube that is too small for 224
 
 
 def default_size(info: DeviceInfo) -> CubeSize:
-    """The default cube: image 1 of the paper, on CPUs as many of its lines as take some tenths of a second; fewer where its
-    noise does not fit into half of the device's largest buffer; or the number of bytes of --size."""
+    """The default cube: image 1 of the paper; on CPUs only as many of its lines as take some tenths of a second; fewer lines if
+    its noise exceeds half of the device's largest buffer; with --size, a cube of that many bytes."""
     if info.array_bytes is not None:
         bands = PAPER_SIZE.bands if info.array_bytes >= PAPER_SIZE.bands << 10 else SMALL_CUBE_BANDS
         pixels = max(2 * bands + 30, info.array_bytes // bands)
@@ -158,10 +158,9 @@ def mnf_covariance(device: Device, variant: str, of: str, size: str) -> Work:
     """Time of the sums of a covariance matrix, by version, of the noise (16 bits) and of the data (8 bits).
 
     V0 has one work-group for each pair of bands, with a tree of partial sums in global memory; V1 has the tree in local memory
-    (S5); V2 names the running sum a variable, where compilers keep those of V0 and V1, too; V3 has one work-item for each pair,
-    and tiles of both bands in local memory (S5, S6); V4 pads their rows against bank conflicts (S1). All sums are 64-bit
-    integers and are compared exactly. The sums of single bands are included, in every version alike.
-    """
+    (S5); V2 keeps the running sum in a variable, as compilers do for V0 and V1 by themselves; V3 has one work-item for each
+    pair, and tiles of both bands in local memory (S5, S6); V4 pads their rows against bank conflicts (S1). All sums are 64-bit
+    integers and are compared exactly. The sums of single bands are included, in every version alike."""
     numpy_mnf.use_one_blas_thread()
     shape = require_size(size)
     rows = cube_of(shape, device.seed) if of == "data" else noise_of(shape, device.seed, "mean")

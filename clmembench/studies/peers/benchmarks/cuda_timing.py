@@ -57,10 +57,10 @@ def library_facts(cupy: Any, library: str, version: Callable[[], int], major: in
     version and 100 one minor version; where it fails, the failure is the fact."""
     try:
         number = version()
-        told = f"{number // major}.{number % major // 100}.{number % 100}"
+        version_text = f"{number // major}.{number % major // 100}.{number % 100}"
     except Exception:  # an older or newer CuPy may lack it
-        told = "unknown"
-    return {"library": library, "version": told, "cupy": str(cupy.__version__), "timed": NOTE_TIMING}
+        version_text = "unknown"
+    return {"library": library, "version": version_text, "cupy": str(cupy.__version__), "timed": NOTE_TIMING}
 
 
 @cache

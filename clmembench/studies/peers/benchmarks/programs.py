@@ -107,13 +107,13 @@ def _run_to_end(program: str, *arguments: str, files: Sequence[int]) -> tuple[in
 def _exit_code(guard: socket.socket) -> int:
     """The exit code that the guard writes when the program has ended; that of a killed process where it ends without. Raises
     TimeoutError after RUN_LIMIT_S."""
-    deadline, said = time.monotonic() + RUN_LIMIT_S, b""
+    deadline, status_text = time.monotonic() + RUN_LIMIT_S, b""
     while True:
         guard.settimeout(max(deadline - time.monotonic(), 0.001))
         part = guard.recv(16)
         if not part:
-            return int(said) if said else 128 + signal.SIGKILL
-        said += part
+            return int(status_text) if status_text else 128 + signal.SIGKILL
+        status_text += part
 
 
 def _read_output(file: IO[bytes]) -> str:
@@ -190,7 +190,7 @@ def parse_stream_csv(text: str, elements: int, item_bytes: int, times: int) -> M
     for row in filter(None, rows[heads[0] + 1 :]):
         cells = row.split(",")
         if len(cells) != len(CSV_COLUMNS) or cells[0] in lines:
-            raise OutputError(f"a line of its table is none: {row[:100]}")
+            raise OutputError(f"a line of its table is malformed: {row[:100]}")
         lines[cells[0]] = _parse_stream_line(cells, elements, item_bytes, times)
     missing = [name for name in COUNTED_ARRAYS if name not in lines]
     if missing:
@@ -200,17 +200,17 @@ def parse_stream_csv(text: str, elements: int, item_bytes: int, times: int) -> M
 
 def _parse_stream_line(cells: Sequence[str], elements: int, item_bytes: int, times: int) -> StreamTimes:
     try:
-        asked = [int(cell) for cell in cells[1:4]]
+        settings = [int(cell) for cell in cells[1:4]]
         rate, least, most, mean = (float(cell) for cell in cells[4:])
     except ValueError as error:
         raise OutputError(f"a line of its table has no numbers: {','.join(cells)[:100]}") from error
-    if asked != [times, elements, item_bytes]:
+    if settings != [times, elements, item_bytes]:
         raise OutputError(f"its table is of another run: {','.join(cells)[:100]}")
     if not all(map(math.isfinite, (rate, least, most, mean))) or not 0 < least <= mean <= most <= RUN_LIMIT_S:
-        raise OutputError(f"its times are no times: {','.join(cells)[:100]}")
+        raise OutputError(f"its times are invalid: {','.join(cells)[:100]}")
     nbytes = COUNTED_ARRAYS.get(cells[0], 0) * elements * item_bytes
     if nbytes and abs(rate * 1e6 * least - nbytes) > MAX_RELATIVE_DISAGREEMENT * nbytes:
-        raise OutputError(f"its rate is not that of its time: {','.join(cells)[:100]}")
+        raise OutputError(f"its rate does not match its time: {','.join(cells)[:100]}")
     return StreamTimes(times - 1, least, most, mean)
 
 
@@ -242,8 +242,8 @@ def run_clpeak(program: str, info: DeviceInfo, test: str) -> ClpeakResult:
 def parse_clpeak_json(text: bytes, info: DeviceInfo, test: str) -> ClpeakResult:
     """The results of one test on one device in clpeak's JSON. Raises as `run_clpeak`."""
     try:
-        told: Any = json.loads(text)
-        version, entries = str(told["clpeak_version"])[:50], list(told["entries"])
+        document: Any = json.loads(text)
+        version, entries = str(document["clpeak_version"])[:50], list(document["entries"])
         mine = [
             e
             for e in entries

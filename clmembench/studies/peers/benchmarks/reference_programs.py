@@ -36,11 +36,11 @@ Result = TypeVar("Result")
 Failure = Skip | DeviceError | AssertionError
 
 
-def _run_once(told: Result | Failure) -> Result:
+def _run_once(result: Result | Failure) -> Result:
     """The result of a program, cached; a failure is raised, and cached too, so that no program runs twice for one answer."""
-    if isinstance(told, Failure):
-        raise told
-    return told
+    if isinstance(result, Failure):
+        raise result
+    return result
 
 
 @lru_cache(maxsize=8)
@@ -60,11 +60,11 @@ def _stream_benchmark(name: str, of: str, *kinds: str) -> Benchmark:
     def prepare(device: Device, op: str, dtype: str, array_bytes: int) -> Reported:
         item = ITEM_BYTES[dtype]
         elements = array_bytes // item
-        told = _run_once(_run_stream(name, device.info, elements, dtype == "float"))
-        line, nbytes = told.lines[STREAM_FUNCTIONS[op]], programs.COUNTED_ARRAYS[STREAM_FUNCTIONS[op]] * elements * item
+        result = _run_once(_run_stream(name, device.info, elements, dtype == "float"))
+        line, nbytes = result.lines[STREAM_FUNCTIONS[op]], programs.COUNTED_ARRAYS[STREAM_FUNCTIONS[op]] * elements * item
         facts: Mapping[str, Value] = {
-            "library": f"BabelStream {told.implementation}",
-            "version": told.version,
+            "library": f"BabelStream {result.implementation}",
+            "version": result.version,
             "timed": f"the program's own host clock, mean of {line.count} after the first",
             "best_gb_s": round(nbytes / line.least_s / 1e9, 3),  # the value that it prints
         }
@@ -109,22 +109,22 @@ def _run_clpeak(info: DeviceInfo, test: str) -> ClpeakResult | Failure:
         return error
 
 
-def _facts(told: ClpeakResult, metric: str) -> Mapping[str, Value]:
+def _facts(result: ClpeakResult, metric: str) -> Mapping[str, Value]:
     timed = f"by clpeak itself, its mean ({metric} of its kernels)"
-    return {"library": "clpeak OpenCL", "version": told.version, "timed": timed}
+    return {"library": "clpeak OpenCL", "version": result.version, "timed": timed}
 
 
 def _best_rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
     """The rate of clpeak's best kernel of a test, in units per second, and facts of the record. Raises DeviceError for a result
     in an unknown unit."""
-    told = _run_once(_run_clpeak(device.info, test))
-    if told.unit not in UNIT_SCALES:
-        raise DeviceError(f"clpeak: {test} is in {told.unit!r}, which is no rate")
-    best = max(told.figures, key=lambda name: told.figures[name])
-    rate = told.figures[best] * UNIT_SCALES[told.unit]
+    result = _run_once(_run_clpeak(device.info, test))
+    if result.unit not in UNIT_SCALES:
+        raise DeviceError(f"clpeak: {test} is in {result.unit!r}, which is no rate")
+    best = max(result.figures, key=lambda name: result.figures[name])
+    rate = result.figures[best] * UNIT_SCALES[result.unit]
     if rate > MAX_RATE_PER_S:
         raise DeviceError(f"clpeak: {test} is {rate:.3g} a second, which no device does")
-    return round(rate), _facts(told, best)
+    return round(rate), _facts(result, best)
 
 
 @benchmark(
@@ -164,14 +164,14 @@ def clpeak_local(device: Device) -> Reported:
 
 
 def _clpeak_latency(device: Device, metric: str) -> Reported:
-    told = _run_once(_run_clpeak(device.info, "kernel_launch_latency"))
-    if told.unit != "us" or metric not in told.figures:
+    result = _run_once(_run_clpeak(device.info, "kernel_launch_latency"))
+    if result.unit != "us" or metric not in result.figures:
         raise Skip(f"clpeak has no {metric} for this device")
-    if told.figures[metric] > programs.RUN_LIMIT_S * 1e6:
-        raise DeviceError(f"clpeak: {metric} is {told.figures[metric]:.3g} us, which is more than it ran")
-    note = "clpeak's kernel is another: as many of the largest work-groups as there are compute units, each item one load"
-    ns = max(1, round(1000 * told.figures[metric]))
-    return Reported((ns,), 0, ops=1, notes=(note,), facts=_facts(told, metric))
+    if result.figures[metric] > programs.RUN_LIMIT_S * 1e6:
+        raise DeviceError(f"clpeak: {metric} is {result.figures[metric]:.3g} us, which is longer than it ran")
+    note = "clpeak's kernel differs: one work-group of the largest size per compute unit, with one load per work-item"
+    ns = max(1, round(1000 * result.figures[metric]))
+    return Reported((ns,), 0, ops=1, notes=(note,), facts=_facts(result, metric))
 
 
 def _has_clpeak_launch_size(info: DeviceInfo, groups: int) -> bool:
