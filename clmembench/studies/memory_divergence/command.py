@@ -50,9 +50,8 @@ def predict(
 ) -> None:
     """Predict the performance of an interval profile by each model.
 
-    MDM, the models it is compared with in the paper, and a bound. A profile has `warps = N` and [[interval]] tables with
-    instructions, cycles (C_i) or stall_cycles, read_misses and write_misses a warp, and llc_miss_ratio.
-    """
+    The models are MDM, those that its paper compares it with, and an upper bound. A profile has `warps = N` and [[interval]]
+    tables with instructions, cycles (C_i) or stall_cycles, read_misses and write_misses a warp, and llc_miss_ratio."""
     from clmembench.studies.memory_divergence.mdm_inputs import InputError, load_hardware, load_profile
     from clmembench.studies.memory_divergence.model.equations import ModelOptions
 
@@ -96,8 +95,7 @@ def measure(
     """Print the model's inputs as TOML, from measurements.
 
     Latencies, bandwidths, clock, issue width and misses in flight of a compute unit, each with its interval and its source, as
-    `model predict` reads them. An input that is not known is a comment that says why, and the exit code is then 6.
-    """
+    `model predict` reads them. An unknown input becomes a comment with the reason, and the exit code is 6."""
     from clmembench.studies.memory_divergence import model_runs
 
     given = MeasureOptions(device, budget, timeout, seed, output, overwrite)
@@ -115,9 +113,7 @@ def measure(
 @model.command("validate")
 def validate(
     context: typer.Context,
-    path: Annotated[
-        Path | None, options.stored_run_argument("Results file of this command; predictions are held against it again.")
-    ] = None,
+    path: Annotated[Path | None, options.stored_run_argument("Results file of this command; nothing is measured.")] = None,
     device: options.Device = None,
     as_json: options.Json = False,
     as_md: options.Markdown = False,
@@ -132,7 +128,7 @@ def validate(
     ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Hold the models against over 300 kernels, and state errors.
+    """Test the models on over 300 kernels, and print their errors.
 
     Inputs are measured first; predictions are then frozen in a file beside the results, whose hash every later record names;
     then the kernels are measured. Errors are printed with the paper's published ones.

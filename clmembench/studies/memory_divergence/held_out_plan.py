@@ -11,17 +11,17 @@ from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profi
 from clmembench.studies.mnf.benchmarks.cubes import parse_cube_size
 
 LINE_BYTES, SECTOR_BYTES, ITEMS = 128, 32, 32
-L1_HIT_CYCLES = 33.0  # chase on H100 and H200; loads that hit stall for this long
+L1_HIT_CYCLES = 33.0  # chase on H100 and H200; loads that hit stall for this time
 REGISTERS = 1 << 16  # of a compute unit: NVIDIA's since Kepler
-TILE_SUB_GROUPS = 8  # of a tile of transpose, each moves four rows of it
+TILE_SUB_GROUPS = 8  # of a tile of transpose; each moves four rows of it
 RESERVOIR_ENTRIES = 7  # of most rows
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One interval of a sub-group: instructions; lines and sectors that it reads past the first cache and writes, each on
-    average; bytes of them that come from or go to memory; the cycles of loads that hit; and whether it waits for a miss at
-    all. `repeats` equal steps follow each other."""
+    average; the bytes of these that memory serves; the stall cycles of loads that hit; and whether it waits for a miss at all.
+    There are `repeats` equal steps in a row."""
 
     instructions: float
     read_lines: float = 0.0
@@ -29,14 +29,14 @@ class Step:
     write_lines: float = 0.0
     write_sectors: float = 0.0
     memory_bytes: float = 0.0
-    cold_share: float = 1.0  # of the misses it waits for, that memory answers
+    cold_share: float = 1.0  # share of the misses it waits for that memory serves
     hit_cycles: float = 0.0
     repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOutKernel:
-    """A kernel as declared: its steps, and how many sub-groups it has in all."""
+    """A kernel as declared: its steps, and its total number of sub-groups."""
 
     name: str
     sub_groups: float
@@ -72,14 +72,14 @@ def _interval(step: Step, sheet: HardwareSheet, sectors: bool) -> ProfileInterva
 
 
 def resident_sub_groups(value: Derived, sheet: HardwareSheet) -> int:
-    """Sub-groups that a compute unit holds at once: the most, or as many as the registers that the compiler used allow."""
+    """Sub-groups resident on a compute unit: the maximum, or as many as the registers that the compiler used allow."""
     most = int(sheet.quantities.max_sub_groups.value)
     registers = value.facts.get("registers")
     return min(most, REGISTERS // (ITEMS * registers)) if isinstance(registers, int) and registers > 0 else most
 
 
 def _row_span(words: int, aligned: bool) -> tuple[float, float]:
-    """Lines and sectors that so many neighbouring 4-byte words touch: at a line's start, or on average at any word."""
+    """Lines and sectors that this many neighbouring 4-byte words touch: from a line's start, or on average from any word."""
     span = 4 * words
     lines, sectors = span / LINE_BYTES, span / SECTOR_BYTES
     return (lines, sectors) if aligned else (lines + 1 - 4 / LINE_BYTES, sectors + 1 - 4 / SECTOR_BYTES)

@@ -1,4 +1,4 @@
-"""Predictions that are frozen before their kernels are measured: one text of JSON, and its hash, which records name."""
+"""Predictions frozen before their kernels are measured: a JSON text, and its hash, which the records contain."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ READINGS: Mapping[str, ModelOptions] = {  # named variants of the model, all of 
     "block": ModelOptions(),
     "sector": ModelOptions(request="sector"),
 }
-DIGITS = 9  # of a number: the same on every processor
+DIGITS = 9  # digits of a number: they are the same on every processor
 NOTE = "predictions frozen before this was measured: sha256 {}"
 _NOTE = re.compile(re.escape(NOTE).replace(r"\{\}", "([0-9a-f]{64})"))
 MAX_FROZEN_BYTES = 64 << 20
 
 
 class FrozenError(Exception):
-    """A file of frozen predictions is damaged, or is not the one that records name; the message names the remedy."""
+    """A file of frozen predictions is damaged, or its hash is not that in the records; the message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class FrozenPoint:
 
 @dataclass(frozen=True, slots=True)
 class Frozen:
-    """All that was frozen: the format, the inputs, and every configuration's predictions."""
+    """The frozen content: the format, the inputs, and every configuration's predictions."""
 
     format: str
     hardware: HardwareSheet
@@ -72,7 +72,7 @@ def _point(sheet: HardwareSheet, params: Mapping[str, Value]) -> FrozenPoint:
 
 
 def digest(text: str) -> str:
-    """The hash that stands for a text of predictions."""
+    """The hash of a text of predictions."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -15,22 +15,21 @@ from clmembench.sanitize import exists, parse_toml, read_regular
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-MAX_FILE_BYTES = 1 << 20  # a profile of 10,000 intervals has half of that
+MAX_FILE_BYTES = 1 << 20  # a profile of 10,000 intervals takes half of that
 MAX_INTERVALS = 10_000
-# of any input: what is larger or smaller is a slip, and products of such would leave the range of doubles
+# of any input: a value beyond is a mistake, and products of such values would leave the range of doubles
 MAX_VALUE, MIN_VALUE = 1e15, 1e-9
 
 
 class InputError(Exception):
-    """A file of inputs is damaged, or a name is none of those that are shipped; the message names the file and the fault."""
+    """A file of inputs is damaged, or a name is not that of a shipped file; the message names the file and the fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputQuantity:
     """One input: its value, the interval that it lies in (without `low` and `high`: exactly the value), and its source.
 
-    `bound` says that the truth may lie above the interval: the method that measured it could not reach higher.
-    """
+    `bound` marks a lower bound: the method could not measure more, so the true value may lie above the interval."""
 
     value: float
     unit: str
@@ -47,8 +46,8 @@ class InputQuantity:
 
 @dataclass(frozen=True, slots=True)
 class HardwareQuantities:
-    """The hardware that the model knows (Wang et al. 2019, table 1). Bandwidths are those of the whole device, in 10^9 B/s;
-    `dram_latency_cycles` is what an access to memory takes beyond a hit in the last-level cache."""
+    """The hardware parameters of the model (Wang et al. 2019, table 1). Bandwidths are those of the whole device, in 10^9 B/s;
+    `dram_latency_cycles` is the latency of an access to memory beyond that of a hit in the last-level cache."""
 
     compute_units: InputQuantity
     clock_ghz: InputQuantity
@@ -62,8 +61,8 @@ class HardwareQuantities:
     max_sub_groups: InputQuantity
     block_bytes: InputQuantity
     sector_bytes: InputQuantity
-    llc_bytes: InputQuantity | None = None  # what the last-level cache holds: for miss ratios of our own kernels
-    dependent_cycles: InputQuantity | None = None  # an operation that the next one waits for: for their stalls
+    llc_bytes: InputQuantity | None = None  # capacity of the last-level cache: for miss ratios of our own kernels
+    dependent_cycles: InputQuantity | None = None  # latency of an operation: for their stalls
 
 
 UNITS: Mapping[str, str] = {
@@ -76,7 +75,7 @@ UNITS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class HardwareSheet:
-    """The inputs of one device or simulator, by name; `origin` says what they were taken from."""
+    """The inputs of one device or simulator, by name; `origin` is their source."""
 
     name: str
     origin: str
@@ -85,7 +84,7 @@ class HardwareSheet:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number of a profile that is not known exactly."""
+    """A number of a profile that is known only within a range."""
 
     value: float
     low: float
@@ -96,8 +95,8 @@ class Range:
 class ProfileInterval:
     """One interval of the representative sub-group: its instructions, and either `cycles` (C_i, contention-free cycles of all
     resident sub-groups) or `stall_cycles` (of this sub-group alone, from which GPUMech's multithreading model computes C_i);
-    its misses in the first cache a sub-group, and the share of them that miss the last cache too. `repeats` equal intervals
-    follow each other. `request_bytes` is what a miss moves where requests are sectors; None: one sector."""
+    its misses in the first cache a sub-group, and the share of them that miss the last cache too. There are `repeats` equal
+    intervals in a row. `request_bytes` is the size of a miss if requests are sectors; None: one sector."""
 
     instructions: float
     cycles: float | Range | None = None
@@ -138,11 +137,11 @@ def load_profile(path: Path) -> Profile:
 
 
 def load_toml(path: Path, kind: Any, what: str) -> Any:
-    """A file as that dataclass; `what` names it in messages. Raises InputError."""
+    """A file parsed into that dataclass; messages call it `what`. Raises InputError."""
     try:
         raw = parse_toml(read_regular(path, MAX_FILE_BYTES))
         _refuse_unknown(raw, kind)
-        # as JSON, where a list stands for a tuple and nothing else for another type
+        # via JSON, in which a list may stand for a tuple, and no other type is converted
         found = _adapter(kind).validate_json(json.dumps(raw, allow_nan=False), strict=True)
         if isinstance(found, HardwareSheet):
             _check_hardware(found)
@@ -155,7 +154,7 @@ def load_toml(path: Path, kind: Any, what: str) -> Any:
 
 
 def _refuse_unknown(raw: Mapping[str, Any], kind: Any) -> None:
-    """Raises ValueError for a key that the type lacks, at any depth: a misspelt input must not pass for one that is absent."""
+    """Raises ValueError for a key that the type lacks, at any depth: a misspelt input must not be treated as a missing one."""
     holders: dict[Any, dict[str, Any]] = {
         HardwareSheet: {"quantities": HardwareQuantities},
         Profile: {"interval": ProfileInterval},

@@ -1,4 +1,4 @@
-"""What was published on the errors of the memory divergence model and of those that it is compared with."""
+"""Published errors of the memory divergence model and of the models that it is compared with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PublishedBenchmark:
 
 @dataclass(frozen=True, slots=True)
 class PublishedErrors:
-    """What a paper published on the errors of these models."""
+    """The errors of these models that a paper published."""
 
     error: tuple[PublishedError, ...]
     benchmark: tuple[PublishedBenchmark, ...]

@@ -29,7 +29,7 @@ REPORTS = Path("reports")  # where results files are made by default
 
 def measurement(given: MeasureOptions, info: DeviceInfo, validating: bool) -> Measurement:
     """The inputs of the model, and with `validating` the kernels that it predicts. Raises ValueError for a device that the
-    model says nothing of."""
+    model does not apply to."""
     from clmembench.studies.memory_divergence import plan as mdm
 
     if info.has_cpu_cores:
@@ -41,7 +41,7 @@ def measurement(given: MeasureOptions, info: DeviceInfo, validating: bool) -> Me
 
 
 def _records(info: DeviceInfo, found: ProbeResult, *, selection: Selection, folder: Path | None) -> Iterator[Record]:
-    """Every record of the inputs, as it is measured; then, where predictions go into a `folder`, those of the kernels."""
+    """Yields every record of the inputs as it is measured; then, if predictions go into a `folder`, those of the kernels."""
     from clmembench.plan.budget import Deadline
     from clmembench.studies.memory_divergence import plan as mdm
 
@@ -74,8 +74,8 @@ def _planned(
 
 
 def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured: Sequence[Record], folder: Path) -> str:
-    """Write the predictions of every kernel, before any is measured: the note for their records. Ends the command where an
-    input is missing."""
+    """Write the predictions of every kernel before any is measured, and return the note for their records. Ends the command if
+    an input is missing."""
     from dataclasses import replace
 
     from clmembench.model import Run
@@ -98,7 +98,7 @@ def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured
 
 
 def has_evidence(run: Run) -> bool:
-    """Whether a run has measurements of kernels that the model predicts, or is of a device that is refused for what it is."""
+    """Whether a run has measurements of kernels that the model predicts, or is of a kind of device that the model refuses."""
     from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_validation
 
     found = mdm_validation.has_evidence(run) or mdm_held_out.has_held_out(run)
@@ -106,8 +106,8 @@ def has_evidence(run: Run) -> bool:
 
 
 def print_inputs(runs: Sequence[Run]) -> None:
-    """Print the inputs that runs of one device give. Ends the command where runs are of several devices, and with INCONCLUSIVE
-    where an input is missing."""
+    """Print the inputs that runs of one device provide. Ends the command if runs are of several devices, and with INCONCLUSIVE
+    if an input is missing."""
     from clmembench.model.device_identity import is_same_model
     from clmembench.studies.memory_divergence.views import mdm_toml, mdm_validation
 
@@ -123,7 +123,7 @@ def print_inputs(runs: Sequence[Run]) -> None:
 
 
 def check_figure(path: Path) -> None:
-    """Ends the command where no figure of that name can be made. A figure that exists is drawn again."""
+    """Ends the command if no figure of that name can be made. An existing figure is replaced."""
     if path.suffix not in FIGURES:
         exit_codes.stop(f"--figure {path}: name a file that ends with {', '.join(FIGURES)}", exit_codes.USAGE)
     output_file.check(path, overwrite=True, option="--figure", name="validation.svg")
@@ -131,7 +131,7 @@ def check_figure(path: Path) -> None:
 
 
 def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
-    """Print the model held against a run, and draw it into a figure. Ends the command where the run lacks inputs."""
+    """Print the comparison of the model with a run, and draw it into a figure. Ends the command if the run lacks inputs."""
     from clmembench.report import render, terminal
     from clmembench.report.section import Document
     from clmembench.studies.memory_divergence.mdm_frozen import FrozenError

@@ -21,13 +21,13 @@ from clmembench.studies.memory_divergence.model.measured_memory import miss_rati
 
 VALIDATED, MLP = "memory_divergence", "mlp"
 INPUTS = ("pchase", "cache_read", "arithmetic", MLP)  # measured before predictions are frozen
-VARIANTS_EACH = 4  # of fmas, loads and stores, at each choice of lines, sub-groups and footprint
+VARIANTS_EACH = 4  # of fmas, loads and stores, for each choice of lines, sub-groups and footprint
 LATENCY_SETS = tuple(n * MIB for n in (2, 4, 8, 16, 24, 32, 48, 64, 96, 128))  # of pchase, beside the largest ones
 MIN_SECTOR_BYTES = 32
-DEFAULT_DEPENDENT_CYCLES = 4.0  # of NVIDIA's GPUs since Volta; where the run has no calibrated clock
+DEFAULT_DEPENDENT_CYCLES = 4.0  # of NVIDIA's GPUs since Volta; used if the run has no calibrated clock
 NO_MODEL_OF_CORES = (
-    "is a CPU: its cores run the work-items of a sub-group one after the other, so there are neither loads that touch several "
-    "lines at once nor MSHRs of a compute unit for the model to predict: choose a GPU by -d, see clmembench devices"
+    "is a CPU: its cores run the work-items of a sub-group one after the other, so the model, which predicts loads that "
+    "touch several lines at once and wait for MSHRs, does not apply: choose a GPU by -d, see clmembench devices"
 )
 
 
@@ -60,11 +60,11 @@ def mlp_plan(info: DeviceInfo) -> Plan:
 
 
 def validation_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
-    """The configurations that predictions are held against: every choice of lines, sub-groups and footprint, each with a few of
-    the choices of fmas, loads and stores, in turn, so that each of them meets every other value equally often."""
+    """The configurations that predictions are compared with: every choice of lines, sub-groups and footprint, each with a few
+    choices of fmas, loads and stores in rotation, so that all combinations of two values are equally frequent."""
     axes = {name: axis.values(info) for name, axis in discovered()[VALIDATED].axes.items()}
     variants = list(product(axes["fmas"], axes["loads"], axes["stores"]))
-    step = 7  # shares no factor with the number of variants, so that all come up
+    step = 7  # coprime to the number of variants, so that all are used
     found: list[Mapping[str, Value]] = []
     for lines, sub_groups, footprint in product(axes["lines"], axes["sub_groups"], axes["footprint_bytes"]):
         for _ in range(VARIANTS_EACH):
@@ -77,16 +77,16 @@ def validation_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
 
 
 def validation_plan(info: DeviceInfo, note: str) -> Plan:
-    """The configurations, each with a note on the predictions that were frozen before."""
+    """The configurations, each with the note on the predictions frozen before."""
     yield [Point(VALIDATED, params, note=note) for params in validation_points(info)]
 
 
 def profile_of(params: Mapping[str, Value], sheet: HardwareSheet) -> Profile:
-    """The interval profile of a point of memory_divergence, from what its kernel declares and from measured latencies.
+    """The interval profile of a point of memory_divergence, from its kernel's declaration and from measured latencies.
 
     One interval: its loads stall until the last-level cache or memory has answered, and each of its dependent operations until
-    the one before has ended; instructions are counted in the kernel's source. Each load misses the first cache, and as many
-    miss the last one as random accesses to the footprint do."""
+    the one before has ended; instructions are counted in the kernel's source. Each load misses the first cache; the miss ratio
+    of the last one is that of random accesses to the footprint."""
     lines, fmas, loads, warps, footprint, stores = (
         _whole(params, name) for name in ("lines", "fmas", "loads", "sub_groups", "footprint_bytes", "stores")
     )

@@ -17,7 +17,9 @@ def infer(
         Path | None,
         typer.Argument(metavar="[TRACES.csv]", help="Columns: trace_id,array_bytes,stride_bytes,step,offset_bytes,latency."),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="For each open answer, the trace that would decide it.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="For each undetermined property, print the trace that would decide it.")
+    ] = False,
     record: Annotated[
         RecordingLanguage | None,
         typer.Option("--record", help="Print a program that records such a file, ready to compile."),
@@ -28,11 +30,11 @@ def infer(
             "--last-cache", metavar="SIZE", help="Size of the device's last cache; without it no level is called DRAM."
         ),
     ] = None,
-    output: Annotated[Path | None, options.output_option("File of the program of --record.", "FILE")] = None,
+    output: Annotated[Path | None, options.output_option("File to write the program of --record to.", "FILE")] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Infer caches and TLBs from anyone's pointer-chase latencies.
+    """Infer caches and TLBs from pointer-chase latencies of any program.
 
     The file has the latency of each access, recorded with CUDA, HIP, C or any other tool; --record prints programs that write
     it. JSON has every property with its interval, status, method and evidence.
@@ -41,9 +43,9 @@ def infer(
         _write_program(record, path, output, overwrite)
         return
     if path is None:
-        exit_codes.stop("no file of traces: name one, or say --record c for a program that writes one", exit_codes.USAGE)
+        exit_codes.stop("no file of traces: name one, or use --record c for a program that writes one", exit_codes.USAGE)
     if output is not None:
-        exit_codes.stop("-o is the file of a program: say --record c, cuda or hip too", exit_codes.USAGE)
+        exit_codes.stop("-o is the file of a program: add --record c, cuda or hip", exit_codes.USAGE)
     try:
         known = units.parse_bytes(last_cache, "--last-cache") if last_cache is not None else None
     except ValueError as error:

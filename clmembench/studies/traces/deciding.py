@@ -1,4 +1,4 @@
-"""Which trace would decide what is open: one on which the remaining hypotheses differ, or that narrows bounds. Pure."""
+"""Traces that would decide undetermined properties: the remaining hypotheses differ on them, or bounds narrow. Pure."""
 
 from __future__ import annotations
 
@@ -13,34 +13,37 @@ from clmembench.studies.traces.geometry import TraceSelection
 from clmembench.studies.traces.hypothesis import CacheHypothesis
 
 # Thresholds and limits, each with its reason
-MAX_COMPARED_HYPOTHESES = 16  # of those that are left, evenly spread: each is simulated for each chase
-MAX_PROPOSED_ACCESSES = 20_000  # accesses of a chase that is proposed: more take long to record
-WALK_ACCESSES = 1_200  # accesses of a random walk over the lines of a set, which tell deterministic policies apart
-RANDOM_VICTIM_ACCESSES = 4_000  # of one that has to tell victims drawn evenly from others
-LAPS = 4  # of a chase in sequence: a cold one, and later ones in which what overflows misses
-UNTRACED_PROPERTIES = ("latency", "penalty")  # their unit and precision are the clock's, which no other chase changes
+MAX_COMPARED_HYPOTHESES = 16  # remaining hypotheses, evenly spread: each is simulated for each chase
+MAX_PROPOSED_ACCESSES = 20_000  # accesses of a proposed chase: more take long to record
+WALK_ACCESSES = 1_200  # accesses of a random walk over the lines of a set, which distinguish deterministic policies
+RANDOM_VICTIM_ACCESSES = 4_000  # of one that has to distinguish uniformly random victims from others
+LAPS = 4  # laps of a sequential chase: a cold one, and later ones in which overflowing lines miss
+UNTRACED_PROPERTIES = (
+    "latency",
+    "penalty",
+)  # their unit and precision depend on the clock, which another chase does not change
 
 
 @dataclass(frozen=True, slots=True)
 class LevelState:
-    """What the inference of one level ended with: hypotheses that are left, the traces they were tried on, the findings."""
+    """Result of the inference of one level: remaining hypotheses, the traces they were tested on, the findings."""
 
     name: str
     near: tuple[CacheHypothesis, ...]
     given: TraceSelection | None
     findings: Mapping[str, Finding]
-    fetched_bytes: int = 0  # by the cache before at once: nothing finer reaches this one
+    fetched_bytes: int = 0  # by the previous cache at once: nothing finer reaches this one
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Names of the properties without an answer."""
+        """Names of the undetermined properties."""
         return tuple(
             n for n, f in self.findings.items() if f.status == "undetermined" and not n.startswith(UNTRACED_PROPERTIES)
         )
 
     @property
     def hidden(self) -> tuple[str, ...]:
-        """Those of them that the cache before hides: a line or sector that may be finer than what it asks for, and the sets of
+        """Those of them that the previous cache hides: a line or sector that may be finer than its requests, and the sets of
         such lines."""
         if not self.fetched_bytes:
             return ()
@@ -51,7 +54,7 @@ class LevelState:
 
 @dataclass(frozen=True, slots=True)
 class DecidingTrace:
-    """A chase that would decide properties of a level; no array where none would. `order`: "" in sequence, "w" at random."""
+    """A chase that would decide properties of a level; no array if none would. `order`: "" sequential, "w" random."""
 
     level: str
     properties: tuple[str, ...]
@@ -79,9 +82,10 @@ class DecidingTrace:
 def advice_text(traces: Sequence[DecidingTrace]) -> str:
     """The traces as lines, with the arguments that the recording programs take."""
     if not traces:
-        return "Traces that would decide what is open: none, nothing is open."
+        return "Traces that would decide undetermined properties: none needed."
     lines = [
-        "Traces that would decide what is open (ARRAY:STRIDE:ACCESSES, sizes in bytes, w: at random), from empty caches on"
+        "Traces that would decide undetermined properties (ARRAY:STRIDE:ACCESSES, sizes in bytes, w: random), starting "
+        "with empty caches"
     ]
     for one in traces:
         what = one.argument if one.array_bytes else "no trace of this program"
@@ -90,12 +94,12 @@ def advice_text(traces: Sequence[DecidingTrace]) -> str:
 
 
 def deciding_traces(states: Sequence[LevelState], recorded: Sequence[Accesses]) -> list[DecidingTrace]:
-    """For each level, and what is open of it, the trace that would decide it or come nearer to it."""
+    """For each level and its undetermined properties, the trace that would decide them or narrow them down."""
     found: list[DecidingTrace] = []
     for state in states:
         names = tuple(name for name in state.open if name not in state.hidden)
         if state.hidden:
-            reason = f"the cache before asks for {state.fetched_bytes} B at once: only loads that bypass it would show"
+            reason = f"the previous cache requests {state.fetched_bytes} B at once: only loads that bypass it would show it"
             found.append(DecidingTrace(state.name, state.hidden, reason))
         if names and state.given is None:
             found.append(_of_hidden_level(state, names, recorded))
@@ -105,7 +109,7 @@ def deciding_traces(states: Sequence[LevelState], recorded: Sequence[Accesses]) 
 
 
 def _of_hidden_level(state: LevelState, names: tuple[str, ...], recorded: Sequence[Accesses]) -> DecidingTrace:
-    """Latencies that could not be attributed: within a page all translations are at hand, so a stride below it separates."""
+    """For latencies that could not be attributed: within a page no translation misses, so a smaller stride separates them."""
     within = [t for t in recorded if 0 < t.stride_bytes < 4096]
     if within:
         reason = "latencies overlap within pages too: a finer clock, less noise, or more repeats would separate them"
@@ -133,7 +137,7 @@ def _of_level(state: LevelState, names: tuple[str, ...], given: TraceSelection) 
 
 
 def _of_fill_unit(state: LevelState, names: tuple[str, ...], unit: int) -> DecidingTrace:
-    """Cold accesses at half of the most that a miss may bring in: every other one hits, or none does."""
+    """Cold accesses at half of the largest possible fill of a miss: every other one hits, or none does."""
     finding = state.findings[names[0]]
     high, low = finding.high, finding.low
     stride = max(4, int(high) // 2) if high else 2 * int(low) if low else max(4, unit // 2)
@@ -146,13 +150,13 @@ def _of_random_victims(state: LevelState, names: tuple[str, ...]) -> list[Decidi
     if one.ways == 1:
         return []
     stride = one.mapping.sets * one.mapping.grain_bytes
-    reason = f"{one.ways + 1} lines of one set at random show how often each way gives up its line"
+    reason = f"{one.ways + 1} lines of one set at random show how often each way is replaced"
     return [DecidingTrace(state.name, names, reason, (one.ways + 1) * stride, stride, RANDOM_VICTIM_ACCESSES, "w")]
 
 
 def _of_capacity(state: LevelState, names: tuple[str, ...], given: TraceSelection, unit: int) -> DecidingTrace:
-    """No hypothesis is left: the next array between the largest that fits and the smallest that does not; or a larger one; or,
-    where these meet, few lines far apart, whose sets are the question."""
+    """For no remaining hypothesis: an array between the largest that fits and the smallest that does not; or a larger one; or,
+    if these are adjacent, few lines far apart, to find their sets."""
     fitting = max((foot.units.size * unit for foot in given.footprints if foot.fits), default=0)
     over = min((foot.units.size * unit for foot in given.footprints if not foot.fits), default=0)
     if not over:
@@ -162,10 +166,10 @@ def _of_capacity(state: LevelState, names: tuple[str, ...], given: TraceSelectio
         )
     if over - fitting > unit:
         array = max(fitting + unit, (fitting + over) // 2 // unit * unit)
-        reason = f"{fitting} B fit and {over} B do not: the array between them halves what is open"
+        reason = f"{fitting} B fit and {over} B do not: the array between them halves the interval"
         return DecidingTrace(state.name, names, reason, array, unit, _lap(array, unit))
     stride = 1 << max(over - 1, 1).bit_length()
-    reason = f"places {stride} B apart are in one set of plain bits: how many of them stay is its ways"
+    reason = f"lines {stride} B apart are in one set of plain bits: the number of them that it holds is its ways"
     return DecidingTrace(state.name, names, reason, 16 * stride, stride, WALK_ACCESSES, "w")
 
 
@@ -174,7 +178,7 @@ def _lap(array: int, stride: int) -> int:
 
 
 def _distinct(near: Sequence[CacheHypothesis]) -> list[CacheHypothesis]:
-    """One hypothesis of each shape and policy, of many a few that are evenly spread."""
+    """One hypothesis for each shape and policy; of many, a few evenly spread ones."""
     found = list({(h.unit_bytes, h.mapping, h.ways, h.policy): h for h in near}.values())
     found.sort(key=lambda h: (h.size_bytes, h.ways, h.policy))
     if len(found) <= MAX_COMPARED_HYPOTHESES:
@@ -183,14 +187,15 @@ def _distinct(near: Sequence[CacheHypothesis]) -> list[CacheHypothesis]:
 
 
 def _most_telling(state: LevelState, names: tuple[str, ...]) -> DecidingTrace | None:
-    """The chase under which the hypotheses' misses fall into the most groups, of such the shortest; None where none differ."""
+    """The chase that splits the hypotheses' misses into the most groups, the shortest of such chases; None if they never
+    differ."""
     near = _distinct(state.near)
     best: tuple[int, int, DecidingTrace] | None = None
     for array, stride, accesses, order in sorted({c for h in near for c in _candidates(h)}):
         places = max(1, array // stride)
         drawn = np.random.default_rng(1).integers(0, places, accesses) if order else np.arange(accesses) % places
         groups = len({predicted_misses(h, drawn * stride).tobytes() for h in near})
-        reason = f"the {len(near)} hypotheses that are left make {groups} different predictions of which accesses miss"
+        reason = f"the {len(near)} remaining hypotheses make {groups} different predictions of which accesses miss"
         one = DecidingTrace(state.name, names, reason, array, stride, accesses, order)
         if groups > 1 and (best is None or (groups, -accesses) > best[:2]):
             best = groups, -accesses, one
@@ -198,7 +203,7 @@ def _most_telling(state: LevelState, names: tuple[str, ...]) -> DecidingTrace | 
 
 
 def _candidates(h: CacheHypothesis) -> list[tuple[int, int, int, str]]:
-    """Chases that tell a hypothesis from its neighbours: array, stride, accesses, order."""
+    """Chases that distinguish a hypothesis from its neighbours: array, stride, accesses, order."""
     line, one_set = h.mapping.line_bytes, h.mapping.sets * h.mapping.grain_bytes
     found = [((h.ways + more) * one_set, one_set, WALK_ACCESSES, "w") for more in (1, 2)]
     for stride in sorted({max(4, line // 2), line, 2 * line}):
@@ -209,8 +214,8 @@ def _candidates(h: CacheHypothesis) -> list[tuple[int, int, int, str]]:
 
 
 def predicted_misses(h: CacheHypothesis, addresses: Array) -> Array:
-    """Which accesses miss under a hypothesis from empty on; victims drawn at random are replaced by LRU, since the sets decide
-    first; bool, shape (accesses,)."""
+    """Which accesses miss under a hypothesis from an empty cache on; random victims are simulated as LRU, since the sets are
+    decided first; bool, shape (accesses,)."""
     name = h.policy if h.policy in DETERMINISTIC_POLICIES else "LRU"
     maker = (policy_forms(name, h.ways) or policy_forms("LRU", h.ways))[0]
     sets = {number: maker(h.ways) for number in np.unique(h.mapping.of(addresses)).tolist()}

@@ -12,27 +12,24 @@ from clmembench.studies.traces.set_mappings import SetMapping
 from clmembench.studies.traces.streams import AccessStream
 
 # Thresholds and limits, each with its reason
-WRONG_FLAG_COST = 6.0  # cost of a flag that a hypothesis has to call wrong: -log of the share of wrong flags
-MISS_COUNT_DISPERSION = (
-    3.0  # times the variance of chance: how much the misses of lines differ where victims are unequally likely
-)
-MAX_FAR_FITTING_SHARE = 0.5  # of the largest array that fits: in smaller ones nothing but outliers misses again
+WRONG_FLAG_COST = 6.0  # cost of a flag that contradicts a hypothesis: -log of the share of wrong flags
+MISS_COUNT_DISPERSION = 3.0  # times the variance by chance: variation of misses between lines if victims are unequally likely
+MAX_FAR_FITTING_SHARE = 0.5  # of the largest array that fits: in smaller ones only outliers miss again
 MAX_EXCUSED_SIGMAS = 3.0  # standard deviations of the number of outliers that look like misses
-MIN_LASTING_UNIT_SHARE = 0.9  # of the units, visited in the last third too: then a set that overflows has to miss
+MIN_LASTING_UNIT_SHARE = 0.9  # share of the units visited in the last third too: then a set that overflows has to miss
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFootprint:
-    """One trace seen from its end: its units, and how often each was visited and missed after its first visit.
+    """Summary of one trace: its units, and how often each was visited and missed after its first visit.
 
-    `lasting`: whether the units were visited all along, so that what overflows has to miss.
-    """
+    `lasting`: whether the units were visited throughout, so that overflowing ones have to miss."""
 
     units: Array  # addresses
     visited: Array
     missed: Array
     lasting: bool
-    sequential: bool = False  # visited from low to high addresses, again and again
+    sequential: bool = False  # visited repeatedly from low to high addresses
 
     @property
     def fits(self) -> bool:
@@ -53,8 +50,8 @@ def stream_footprint(stream: AccessStream) -> StreamFootprint:
 
 
 def excused_misses(footprints: Sequence[StreamFootprint]) -> float:
-    """Misses that slow accesses alone can feign: their share in arrays that fit by far, times all visits, with three standard
-    deviations of such a count."""
+    """Apparent misses that slow accesses alone can cause: their share in arrays that clearly fit, times all visits, plus three
+    standard deviations of such a count."""
     fitting = [foot.units.size for foot in footprints if foot.fits]
     by_far = [foot for foot in footprints if foot.fits and foot.units.size <= MAX_FAR_FITTING_SHARE * max(fitting)]
     visited = sum(float(foot.visited.sum()) for foot in by_far)
@@ -64,12 +61,10 @@ def excused_misses(footprints: Sequence[StreamFootprint]) -> float:
 
 
 def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[StreamFootprint]) -> float:
-    """Cost of the hypothesis that so many bytes are a line: when a line goes all of its sectors go, and all miss when they are
-    next read.
+    """Cost of the hypothesis that a line has this many bytes: when a line is evicted, all its sectors miss at their next read.
 
-    Of laps from low to high addresses, in which nothing comes between the sectors of a line; `sector_bytes`: the most that a
-    miss brings in.
-    """
+    Uses laps from low to high addresses, in which a line's sectors are read consecutively; `sector_bytes`: the most that a miss
+    fills."""
     cost = 0.0
     if line_bytes <= sector_bytes:
         return cost
@@ -85,10 +80,9 @@ def line_cost(line_bytes: int, sector_bytes: int, footprints: Sequence[StreamFoo
 
 
 def uneven_miss_cost(mapping: SetMapping, ways: int, footprints: Sequence[StreamFootprint]) -> float:
-    """Cost of lines in over-full sets that never miss while others do, under random victims: in the long run all lines miss.
+    """Cost, under random victims, of lines in over-full sets that never miss while others do: in the long run all lines miss.
 
-    The log-likelihood ratio of misses by line against equal shares, less what is expected of victims drawn unevenly.
-    """
+    The log-likelihood ratio of misses by line against equal shares, less that expected of non-uniform random victims."""
     cost = 0.0
     for foot in footprints:
         if not foot.lasting:
@@ -104,7 +98,7 @@ def uneven_miss_cost(mapping: SetMapping, ways: int, footprints: Sequence[Stream
         expected = visited * rate[sets]
         ratio = np.bincount(sets, missed * np.log(np.maximum(missed, 0.5) / np.maximum(expected, 1e-9)) * (missed > 0))
         beyond = (ratio[over] - MISS_COUNT_DISPERSION * (held[over] - 1) / 2 - WRONG_FLAG_COST) / MISS_COUNT_DISPERSION
-        # of many lines few misses: how often the same line is met again
+        # few misses of many lines: how often the same line misses again
         again = np.bincount(sets, missed * (missed - 1) / 2)[over]
         chance = MISS_COUNT_DISPERSION * np.maximum(np.bincount(sets, expected**2 / 2)[over], 1e-9)
         often = (

@@ -23,13 +23,13 @@ from clmembench.studies.traces.set_mappings import hashed_mappings, plain_mappin
 from clmembench.studies.traces.streams import AccessStream
 
 # Thresholds and limits, each with its reason
-MAX_VISITS_PER_TRACE = 20_000  # of a trace, simulated, for time
-MAX_VISITS = 120_000  # of all traces together, for time
-MAX_FILTERED_VISITS_PER_TRACE = 400  # of a trace, filtered for random victims, which is slower
+MAX_VISITS_PER_TRACE = 20_000  # accesses of a trace that are simulated, to limit time
+MAX_VISITS = 120_000  # of all traces together, to limit time
+MAX_FILTERED_VISITS_PER_TRACE = 400  # accesses of a trace that are filtered for random victims, which is slower
 MAX_FILTERED_VISITS = 1_500  # of all traces together, filtered at first
 MAX_MAPPINGS = 32  # the cheapest mappings that are simulated at all
 MAX_SIMULATED_VISITS = (
-    1_200_000  # visits simulated for one cache: mappings not tried by then are not excluded, so that nothing is said
+    1_200_000  # visits simulated for one cache: mappings not tried by then are not excluded, so the result is undetermined
 )
 MAX_FILTERED_VISITS_IN_ALL = 16_000  # visits filtered for one cache in all
 MAX_TRACES = 64  # the most telling traces, for time
@@ -39,7 +39,7 @@ MAX_TRIED_WAYS = 16  # of a mapping, evenly spread
 
 @dataclass(frozen=True, slots=True)
 class TraceSelection:
-    """Data that hypotheses are tested on: streams of visits at a unit, and their footprints."""
+    """Data that hypotheses are tested on: streams of visits to units, and their footprints."""
 
     unit_bytes: int
     visits: tuple[AccessStream, ...]
@@ -47,7 +47,7 @@ class TraceSelection:
 
 
 def select_traces(found: Sequence[AccessStream], unit_bytes: int) -> TraceSelection:
-    """Streams at a unit's grain, the most telling: at each stride around the largest that fits."""
+    """Streams in units of `unit_bytes`, the most informative ones: for each stride those around the largest that fits."""
     visits = [s.visits(unit_bytes) for s in found]
     feet = [stream_footprint(s) for s in visits]
     by_stride: dict[int, list[int]] = {}
@@ -72,8 +72,8 @@ def select_traces(found: Sequence[AccessStream], unit_bytes: int) -> TraceSelect
 def likely_hypotheses(
     given: TraceSelection, sectors: Sequence[int], lines: Sequence[int], paged: bool
 ) -> list[CacheHypothesis]:
-    """All hypotheses that explain the data about as well as the best one does; none where none explains it. `sectors` and
-    `lines` are the sizes in bytes that are tried."""
+    """All hypotheses that explain the data about as well as the best one; empty if none explains it. `sectors` and `lines` are
+    the sizes in bytes that are tried."""
     if not given.visits or all(foot.fits for foot in given.footprints):
         return []
     span = max(int(foot.units[-1]) + given.unit_bytes for foot in given.footprints)
@@ -92,7 +92,7 @@ def likely_hypotheses(
 def _likely_deterministic(
     given: TraceSelection, sectors: Sequence[int], possible: Sequence[PossibleMappings]
 ) -> list[CacheHypothesis] | None:
-    """The likeliest hypotheses with a deterministic policy, and those about as likely; None where not all could be tried."""
+    """The likeliest hypotheses with a deterministic policy, and those about as likely; None if not all could be tried."""
     cut = _cut_streams(given.visits, [MAX_VISITS_PER_TRACE] * len(given.visits), MAX_VISITS)
     best = -math.inf
     found: list[tuple[PossibleMappings, CacheHypothesis]] = []
@@ -111,7 +111,7 @@ def _likely_deterministic(
 def _mappings_with_ways_and_sectors(
     possible: Sequence[PossibleMappings], sectors: Sequence[int]
 ) -> list[tuple[PossibleMappings, int, int]]:
-    """Mappings with each number of ways and each sector that goes into the line of any of them."""
+    """Mappings with each number of ways and each sector that divides the line of any of them."""
     return [
         (one, ways, sector)
         for one in possible
@@ -124,8 +124,8 @@ def _mappings_with_ways_and_sectors(
 def _likely_stochastic(
     given: TraceSelection, sectors: Sequence[int], possible: Sequence[PossibleMappings]
 ) -> list[CacheHypothesis] | None:
-    """The likeliest hypotheses with random victims: all on few accesses first, then the remaining ones on as many as the
-    budget allows."""
+    """The likeliest hypotheses with random victims: first all on few accesses, then the remaining ones on as many as the budget
+    allows."""
     tried = _mappings_with_ways_and_sectors(possible, sectors)
     whole, given = given, _recorded_from_early_on(given)
     if not given.visits:
@@ -158,18 +158,18 @@ def _likely_stochastic(
 
 
 def _recorded_from_early_on(given: TraceSelection) -> TraceSelection:
-    """The traces that were recorded from early on: with random victims a set may hold anything after a long unrecorded time."""
+    """The traces recorded from early on: with random victims the contents of a set are unknown after a long unrecorded time."""
     early = [n for n, s in enumerate(given.visits) if int(np.argmax(s.served >= 0)) <= 0.2 * s.served.size]
     return replace(given, visits=tuple(given.visits[n] for n in early), footprints=tuple(given.footprints[n] for n in early))
 
 
 def _stream_lengths(given: TraceSelection, tried: Sequence[tuple[PossibleMappings, int, int]], most: int) -> list[int]:
-    """Length of each stream to take so that over-full sets of any hypothesis get at most `most` visits in all."""
+    """Length of each stream such that over-full sets of any hypothesis get at most `most` visits in all."""
     shapes = [CacheShape(sector, one.mappings[0], ways) for one, ways, sector in tried]
     counts = [max(overfull_visits(shape, stream)[0].size for shape in shapes) for stream in given.visits]
     lengths = [0] * len(counts)
     waiting = len(counts)
-    for number in sorted(range(len(counts)), key=lambda n: counts[n]):  # what short ones leave is for long ones
+    for number in sorted(range(len(counts)), key=lambda n: counts[n]):  # the unused budget of short ones goes to long ones
         part = min(counts[number], most // waiting)
         lengths[number] = (
             int(given.visits[number].addresses.size * part / max(counts[number], 1)) if counts[number] else MAX_VISITS_PER_TRACE
@@ -179,8 +179,8 @@ def _stream_lengths(given: TraceSelection, tried: Sequence[tuple[PossibleMapping
 
 
 def _one_per_mapping(found: Sequence[tuple[PossibleMappings, CacheHypothesis]], least: float) -> list[CacheHypothesis] | None:
-    """The hypotheses that are likely enough, one for each mapping that stands for the same sets; None where between their ways
-    some were left out."""
+    """The sufficiently likely hypotheses, one for each group of mappings with the same sets; None if some between their ways
+    were left out."""
     near = [(one, h) for one, h in found if h.loglik >= least]
     if any(one.most_ways - one.least_ways >= MAX_TRIED_WAYS for one, _ in near):
         return None
@@ -193,7 +193,7 @@ def _tried_ways(one: PossibleMappings) -> list[int]:
 
 
 def _cut_streams(visits: Sequence[AccessStream], most: Sequence[int], together: int) -> list[AccessStream]:
-    """The starts of streams, with all that was not seen before them."""
+    """The starts of streams, with all unrecorded accesses before them."""
     cut, left = [], together
     for stream, length in zip(visits, most, strict=True):
         unseen = int(np.argmax(stream.served >= 0))

@@ -1,4 +1,4 @@
-"""One cache that may be: what it does with all streams, and how likely what was seen is under it. Pure."""
+"""One cache hypothesis: its behaviour on all streams, and the likelihood of the observed hits and misses. Pure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from clmembench.studies.traces.set_mappings import SetMapping
 from clmembench.studies.traces.streams import AccessStream
 
 # Thresholds and limits, each with its reason
-MAX_CACHE_SURPRISE_SIGMAS = 8.0  # standard deviations, of victims drawn evenly where they may be drawn otherwise
-MAX_WRONG_FLAG_SHARE_IN_FITTING_SETS = 0.004  # of flags in sets that are not over-full, where only outliers are wrong
+MAX_CACHE_SURPRISE_SIGMAS = 8.0  # standard deviations of a count under uniformly random victims, which may be non-uniform
+MAX_WRONG_FLAG_SHARE_IN_FITTING_SETS = 0.004  # share of flags in sets that are not over-full, in which only outliers are wrong
 WRONG_FLAG_LOG_LIKELIHOOD = math.log(WRONG_FLAG_PROBABILITY)
 RIGHT_FLAG_LOG_LIKELIHOOD = math.log(
     1 - WRONG_FLAG_PROBABILITY
-)  # log-likelihood of a right flag, as the one above of a wrong one
+)  # log-likelihood of a right flag; the one above is of a wrong one
 
 
 @dataclass(frozen=True, slots=True)
 class CacheHypothesis:
-    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with a policy; how likely all flags are."""
+    """A cache: sectors of `unit_bytes` in lines, mapped to sets of `ways` ways, with a policy; and the likelihood of all
+    flags."""
 
     unit_bytes: int
     mapping: SetMapping
@@ -55,7 +56,7 @@ class CacheShape:
     ways: int
 
     def with_policy(self, policy: str, loglik: float, explains: bool) -> CacheHypothesis:
-        """The hypothesis of this cache with a policy, by how likely all flags are under it."""
+        """The hypothesis of this cache with a policy, and the likelihood of all flags under it."""
         return CacheHypothesis(self.unit_bytes, self.mapping, self.ways, policy, loglik, explains)
 
 
@@ -67,7 +68,8 @@ class SimulationBudget:
 
 
 def overfull_visits(shape: CacheShape, stream: AccessStream) -> tuple[Array, Array, int, int]:
-    """Visits to over-full sets in order of set and time, their sets; and of all others how many flags there are, and wrong."""
+    """Visits to over-full sets in order of set and time, and their sets; for all others the number of flags, and of wrong
+    ones."""
     mapping = shape.mapping
     sets = mapping.of(stream.addresses)
     lines = stream.addresses // mapping.line_bytes
@@ -86,7 +88,7 @@ def overfull_visits(shape: CacheShape, stream: AccessStream) -> tuple[Array, Arr
 def deterministic_hypotheses(
     shape: CacheShape, cut: Sequence[AccessStream], least: float, spent: SimulationBudget
 ) -> list[CacheHypothesis]:
-    """Hypotheses with each deterministic policy that explains the flags and is no less likely than `least`."""
+    """Hypotheses with each deterministic policy that explains the flags and is at least as likely as `least`."""
     split = [overfull_visits(shape, s) for s in cut]
     total = sum(int((s.missed >= 0).sum()) for s in cut)
     start = sum(wrong for *_, wrong in split)
@@ -113,7 +115,7 @@ def deterministic_hypotheses(
 
 
 def _wrong_flags(shape: CacheShape, maker: SetMaker, stream: AccessStream, at: Array, sets: Array) -> int:
-    """How many flags of visits to over-full sets are not what the policy does."""
+    """Number of flags of visits to over-full sets that contradict the policy."""
     wrong = 0
     last = -1
     one = maker(shape.ways)
@@ -136,8 +138,7 @@ def _wrong_flags(shape: CacheShape, maker: SetMaker, stream: AccessStream, at: A
 
 def overfull_set_observations(shape: CacheShape, stream: AccessStream) -> tuple[list[SetObservation], int, int]:
     """Accesses to each over-full set, line by line without repeats, and which of them hit; then the number of flags of the
-    other sectors of a visited line, which behave as the first of them unless they were never there, and how many flags
-    contradict that."""
+    other sectors of a visited line, which behave like the first one unless never filled, and of flags that contradict that."""
     mapping = shape.mapping
     at, sets, _, _ = overfull_visits(replace(shape, unit_bytes=mapping.line_bytes), stream)
     lines = stream.addresses // mapping.line_bytes
@@ -155,17 +156,17 @@ def overfull_set_observations(shape: CacheShape, stream: AccessStream) -> tuple[
         found.append((lines[own][run].tolist(), [None if flag < 0 else flag == 0 for flag in flags.tolist()]))
         same = np.r_[False, sectors[own][1:] == sectors[own][:-1]]
         other = ~run & (missed[own] >= 0)
-        said = ~same & (cold[own] | (flags[np.cumsum(run) - 1] == 1))
+        expected = ~same & (cold[own] | (flags[np.cumsum(run) - 1] == 1))
         rest += int(other.sum())
-        wrong += int(((missed[own] == 1) != said)[other].sum())
+        wrong += int(((missed[own] == 1) != expected)[other].sum())
     return found, rest, wrong
 
 
 def stochastic_hypothesis(
     shape: CacheShape, cut: Sequence[AccessStream], least: float, spent: SimulationBudget, loglik: float
 ) -> CacheHypothesis | None:
-    """The hypothesis with victims drawn evenly, on fewer accesses; None as soon as it is less likely than `least`. `loglik`:
-    what is known of it before."""
+    """The hypothesis with uniformly random victims, on fewer accesses; None as soon as it is less likely than `least`.
+    `loglik`: its value from earlier accesses."""
     explains = loglik > -MIN_LOG_LIKELIHOOD_MARGIN
     above = variance = 0.0
     wrong_all = total = 0

@@ -1,4 +1,4 @@
-"""Modes of latencies: the values around which those of many accesses lie, however noisy or quantised. Pure."""
+"""Modes of latencies: values around which many accesses cluster, even if noisy or quantised. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from clmembench.model import Accesses, Array
 from clmembench.studies.traces.clock_step import clock_quantum, possible_latencies
 
 # Thresholds and limits, each with its reason
-LEADING_ACCESSES = 4_000  # accesses from a trace's start that are all taken: cold misses are rare elsewhere
+LEADING_ACCESSES = 4_000  # accesses from a trace's start that are all sampled: cold misses are rare elsewhere
 SAMPLED_REMAINING_ACCESSES = 16_000  # and from the rest of it, evenly
-MAX_EDGE_DENSITY_SHARE = 0.12  # of a mode's density: where the density falls below, the mode ends
-MIN_MODE_SHARE = 0.005  # of a trace's accesses: rarer values in every trace are outliers
-MIN_MODE_ACCESSES = 5  # accesses: fewer are no mode
-MAX_MODES = 24  # modes at most: levels and translations of a memory are fewer
+MAX_EDGE_DENSITY_SHARE = 0.12  # of a mode's density: the mode ends where the density falls below
+MIN_MODE_SHARE = 0.005  # share of a trace's accesses: values rarer in every trace are outliers
+MIN_MODE_ACCESSES = 5  # accesses: fewer do not form a mode
+MAX_MODES = 24  # maximum number of modes: levels and translations of a memory are fewer
 MAX_MODE_CLOCK_STEP_SHARE = 0.4  # of a latency: a larger step of the clock hides other latencies
-MAX_UNASSIGNED_SHARE = 0.03  # of all latencies, in no mode: with more, the noise is not understood
-MAX_TRACE_MEAN_SIGMAS = 6.0  # standard deviations: means of two traces that differ by more are of two latencies
-MAX_EDGE_WIDTH_RATIO = 1.6  # times the half width of a mode, where its edge is looked for
+MAX_UNASSIGNED_SHARE = 0.03  # share of all latencies in no mode: with more, the noise is not understood
+MAX_TRACE_MEAN_SIGMAS = 6.0  # standard deviations: if means of two traces differ by more, there are two latencies
+MAX_EDGE_WIDTH_RATIO = 1.6  # times the half width of a mode: range searched for its edge
 MIN_SECTOR_BYTES = 16  # the least that a miss brings in
-MIN_VARIANT_SHARE = 0.05  # of the accesses that what the access before brought in must serve: rarer ones are outliers
-MAX_VARIANT_RATIO = 1.1  # of two latencies of one level, as by the phase of the clock or a partition; levels differ by more
+MIN_VARIANT_SHARE = 0.05  # share of accesses that must hit the previous access's fill: rarer modes among them are outliers
+MAX_VARIANT_RATIO = (
+    1.1  # ratio of two latencies of one level, from the phase of the clock or a partition; levels differ by more
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,14 @@ class LatencyMode:
     deviation: float
     error: float
     count: int
-    mixed: bool = False  # whether traces differ within it, or the clock's step is no smaller than it
+    mixed: bool = False  # whether traces differ within it, or the clock's step is as large as it
 
 
 def find_modes(traces: Sequence[Accesses]) -> list[LatencyMode]:
     """The modes of all traces' latencies, from the fastest on.
 
-    The densest place first, with what is around it up to where the density has fallen to a small part; then the densest place
-    of what is left, and so on. A mode that is rarer than outliers are in every trace is none.
-    """
+    Starts with the densest value and its surroundings, up to where the density has fallen to a small part; then the densest of
+    the remaining values, and so on. A mode that is as rare as outliers in every trace is dropped."""
     step = clock_quantum(traces)
     values, owner = _sampled_latencies(traces, step)
     sizes = np.bincount(owner, minlength=len(traces))
@@ -73,7 +74,7 @@ def find_modes(traces: Sequence[Accesses]) -> list[LatencyMode]:
 
 
 def _disjoint_ranges(found: Sequence[tuple[float, float, bool]], values: Array) -> list[tuple[float, float, bool]]:
-    """Ranges in order, cut where values are sparsest if one reaches into the next."""
+    """Ranges in order; overlapping ones are cut where values are sparsest."""
     cut = list(found)
     for n in range(len(cut) - 1):
         if cut[n][1] > cut[n + 1][0]:
@@ -121,8 +122,7 @@ def _half_sample_mode(values: Array) -> float:
 
 
 def _mode_range(values: Array, centre: float, step: float) -> tuple[float, float, bool]:
-    """From where to where the values around a centre belong to it: the least width at whose edges they are sparse; and whether
-    there is one."""
+    """The range of values that belong to a centre: the least width at whose edges they are sparse; and whether there is one."""
     least = max(step / 2, 1e-4 * abs(centre), 1e-9)
     most = abs(centre) + 6 * step
     for width in least * 1.15 ** np.arange(120):
@@ -136,7 +136,7 @@ def _mode_range(values: Array, centre: float, step: float) -> tuple[float, float
 
 
 def _sparsest_edges(values: Array, centre: float, width: float) -> tuple[float, float]:
-    """A little beyond the width, but on each side no further than to where the values are sparsest."""
+    """A range a little wider than the width, but on each side no further than where values are sparsest."""
     edges = []
     for side in (-1, 1):
         tries = centre + side * width * np.linspace(0.8, MAX_EDGE_WIDTH_RATIO, 9)
@@ -178,8 +178,8 @@ def _hides_several(mode: LatencyMode, values: Array, owner: Array, step: float) 
 
 
 def _merged_modes(found: list[LatencyMode], values: Array, step: float) -> list[LatencyMode]:
-    """Tails are no modes of their own: one that begins where a far larger one ends, and is close to it, belongs to it; as does
-    what is no further off than a step of the clock, whose two nearest values one latency falls on."""
+    """Merges tails into their modes: a mode that begins where a far larger one ends, and is close to it, belongs to it. So does
+    one within a step of the clock, since one latency falls on the two nearest values."""
     kept: list[LatencyMode] = []
     for mode in found:
         if kept:
@@ -201,8 +201,8 @@ def _merged_modes(found: list[LatencyMode], values: Array, step: float) -> list[
 
 
 def merged_levels(found: Sequence[LatencyMode], traces: Sequence[Accesses], page_bytes: int) -> list[LatencyMode]:
-    """The modes, of which those of one level are one: the first with all that are no misses, and two neighbouring ones that are
-    both seen within pages, so that no translation is in them, where they hardly differ."""
+    """The modes, with those of one level merged: the first with all that are not misses; and two neighbouring ones that hardly
+    differ and both occur within pages, so that they contain no translation."""
     within, following, slow_again = (np.zeros(len(found), dtype=np.int64) for _ in range(3))
     for trace in traces:
         number, page = assign_modes(trace.latencies, found), trace.offsets // page_bytes
@@ -226,17 +226,16 @@ def merged_levels(found: Sequence[LatencyMode], traces: Sequence[Accesses], page
 
 
 def _numbers_within_a_sector(offsets: Array, number: Array) -> tuple[Array, Array]:
-    """Of accesses one small stride after another the modes of both, where the first, if it missed, has brought in the second.
+    """Modes of pairs of accesses a small stride apart, in which a miss of the first fills the second.
 
-    Wherever sectors begin, the first access to one is less than a stride into it.
-    """
+    The first access to a sector is less than a stride from its start."""
     steps = np.diff(offsets)
     even = np.flatnonzero((steps[1:] == steps[:-1]) & (2 * np.abs(steps[1:]) <= MIN_SECTOR_BYTES)) + 1
     return number[even], number[even + 1]
 
 
 def _one_level(fast: LatencyMode, slow: LatencyMode) -> LatencyMode:
-    """Both modes as one, whose error reaches to the centres of both."""
+    """Both modes merged, with an error that covers both centres."""
     count = fast.count + slow.count
     share = slow.count / max(count, 1)
     centre = (1 - share) * fast.centre + share * slow.centre

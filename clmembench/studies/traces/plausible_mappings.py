@@ -1,4 +1,4 @@
-"""How many ways the observed misses leave possible for each mapping, and which mappings they leave possible at all. Pure."""
+"""Mappings, and numbers of ways for each, that are compatible with the observed misses. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clmembench.studies.traces.footprints import WRONG_FLAG_COST, StreamFootprin
 from clmembench.studies.traces.set_mappings import SetMapping
 
 # Thresholds and limits, each with its reason
-MAX_FIRST_PASS_UNITS = 6_000  # of the smallest footprints, on which all mappings are tried
-MAX_SECOND_PASS_MAPPINGS = 300  # mappings that are tried on all of them
-MAX_COST_ABOVE_LEAST = 40.0  # of cost above the least: more expensive mappings are dropped
+MAX_FIRST_PASS_UNITS = 6_000  # number of the smallest footprints, on which all mappings are tried
+MAX_SECOND_PASS_MAPPINGS = 300  # mappings that are tried on all footprints
+MAX_COST_ABOVE_LEAST = 40.0  # cost above the least: more expensive mappings are dropped
 
 
 @dataclass(frozen=True, slots=True)
 class PossibleMappings:
-    """Mappings that put what was accessed into the same sets, with the least and greatest ways that what misses allows."""
+    """Mappings that put the accessed lines into the same sets, with the least and greatest ways that the misses allow."""
 
     mappings: tuple[SetMapping, ...]
     least_ways: int
@@ -38,7 +38,7 @@ class _PooledFootprints:
     owner: Array
     lasting: Array  # of each footprint
     largest: int  # units of a footprint
-    excused: float  # misses that outliers feign
+    excused: float  # apparent misses from outliers
 
     @classmethod
     def of(cls, footprints: Sequence[StreamFootprint]) -> _PooledFootprints:
@@ -59,15 +59,14 @@ class _PooledFootprints:
 
 
 def ways_cost(mapping: SetMapping, pooled: _PooledFootprints) -> tuple[Array, Array]:
-    """Cost of each number of ways, shape (ways + 1,), for misses in sets that fit and rounds without a miss in over-full sets;
-    and the number of hits in over-full sets.
+    """Cost of each number of ways, shape (ways + 1,): for misses in sets that fit, and for rounds without a miss in over-full
+    sets; and the number of hits in over-full sets.
 
-    Whatever the policy, lines of a set that holds them all miss once; and of a set that does not, going round all of its lines
-    misses at least once a round. As many odd misses as outliers feign cost nothing, so that the cost of the true mapping does
-    not grow with the data.
-    """
+    Under any policy, lines of a set that holds them all miss once, and a round over all lines of an over-full set has at least
+    one miss. As many unexpected misses as outliers can cause are free, so the cost of the true mapping does not grow with the
+    data."""
     size = pooled.largest + 2
-    key = mapping.of(pooled.units) + pooled.owner * mapping.sets  # a set of a footprint
+    key = mapping.of(pooled.units) + pooled.owner * mapping.sets  # number of a set in a footprint
     count = int(pooled.owner[-1] + 1) * mapping.sets
     if count > 4 * key.size:  # few of them are used
         used, key = np.unique(key, return_inverse=True)
@@ -75,14 +74,14 @@ def ways_cost(mapping: SetMapping, pooled: _PooledFootprints) -> tuple[Array, Ar
     else:
         owner = np.arange(count) // mapping.sets
     lines = pooled.units // mapping.line_bytes
-    new = np.ones(lines.size, dtype=bool)  # units are in order of address, and a line's set is one
+    new = np.ones(lines.size, dtype=bool)  # units are in order of address, and a line lies in one set
     new[1:] = (lines[1:] != lines[:-1]) | (pooled.owner[1:] != pooled.owner[:-1])
     held = np.bincount(key[new], minlength=count)
     units = np.bincount(key, minlength=count)
     visited = np.bincount(key, pooled.visited, count)
     missed = np.bincount(key, pooled.missed, count)
     rounds = np.minimum(visited // np.maximum(units, 1), 20) * pooled.lasting[owner]
-    # ways >= held: every miss is odd; ways < held: every round without one is
+    # ways >= held: every miss is unexpected; ways < held: every round without one is
     odd = np.bincount(held, np.minimum(missed, 50), size)
     absent = np.bincount(held, np.maximum(0.0, rounds - missed), size)
     loose = np.bincount(held, visited - missed, size)
@@ -91,7 +90,7 @@ def ways_cost(mapping: SetMapping, pooled: _PooledFootprints) -> tuple[Array, Ar
 
 
 def _sums_above(at: Array) -> Array:
-    """Sums of what is above each place."""
+    """Sums of all elements above each index."""
     sums: Array = at.sum() - np.cumsum(at)
     return sums
 
@@ -99,7 +98,7 @@ def _sums_above(at: Array) -> Array:
 def rank_mappings(
     candidates: Sequence[SetMapping], footprints: Sequence[StreamFootprint], sector_bytes: int, most: int
 ) -> list[PossibleMappings]:
-    """Mappings that what misses leaves possible: the cheapest first, and of equal ones those whose over-full sets hit least.
+    """Mappings compatible with the misses: the cheapest first, and among equals those whose over-full sets hit least.
 
     `sector_bytes`: the most that a miss brings in.
     """
@@ -126,7 +125,7 @@ _Cost = tuple[float, float, int, int, SetMapping]  # the least cost, visits that
 
 
 def _mapping_costs(candidates: Sequence[SetMapping], footprints: Sequence[StreamFootprint]) -> list[_Cost]:
-    """Those that cost little more than the cheapest, in order."""
+    """Mappings that cost little more than the cheapest one, in order."""
     if not candidates:
         return []
     pooled = _PooledFootprints.of(footprints)

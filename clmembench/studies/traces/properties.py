@@ -1,4 +1,4 @@
-"""From hypotheses that explain the data to findings: what they agree on is said, what they do not is undetermined. Pure."""
+"""From hypotheses that explain the data to findings: a property on which they disagree is undetermined. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clmembench.studies.traces.hypothesis import CacheHypothesis, overfull_set_o
 from clmembench.studies.traces.latency_modes import LatencyMode
 from clmembench.studies.traces.unequal_sets import find_unequal_sets
 
-MAX_CITED_TRACES = 5  # traces that a finding names
+MAX_CITED_TRACES = 5  # traces that a finding cites
 MAPPING_METHOD = "simulation of plain, uneven and fully associative mappings against which accesses missed"
 CACHE_UNITS = {"size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "ways": "", "sets": "", "policy": ""}
 PropertyValue = float | str
@@ -24,15 +24,15 @@ OVERFLOWING_ARRAYS = "arrays a little larger than the cache"
 
 
 def undetermined_property(name: str, unit: str, reason: str, low: float | None = None, high: float | None = None) -> Finding:
-    """A finding that says what is missing; the value may still be bounded."""
+    """An undetermined finding with the missing evidence as its reason; the value may still be bounded."""
     return Finding(name, None, low, high, unit, "undetermined", MAPPING_METHOD, reason=reason)
 
 
 def cache_findings(
     near: Sequence[CacheHypothesis], given: TraceSelection, filled: tuple[int, int], paged: bool = False
 ) -> dict[str, Finding]:
-    """Findings of a cache level by name. `filled`: least and greatest bytes that a miss brings in, which in a TLB (`paged`) are
-    also what is tagged."""
+    """Findings of a cache level by name. `filled`: least and greatest bytes that a miss fills; in a TLB (`paged`) they are also
+    the tagged unit."""
     evidence = evidence_of_traces(given)
     if not near:
         return _unequal_sets_findings(given, filled, paged) or _unexplained_findings(given, filled)
@@ -64,7 +64,14 @@ def cache_findings(
     if victims:
         text = ", ".join(f"{v:.2f}" for v in victims)
         found["victim_probabilities"] = Finding(
-            "victim_probabilities", text, None, None, "", "ok", "expectation maximisation over what the sets may hold", evidence
+            "victim_probabilities",
+            text,
+            None,
+            None,
+            "",
+            "ok",
+            "expectation maximisation over possible contents of the sets",
+            evidence,
         )
     return found
 
@@ -106,9 +113,9 @@ def evidence_of_traces(given: TraceSelection) -> tuple[str, ...]:
 
 
 def sector_finding(filled: tuple[int, int], evidence: Sequence[str], name: str = "sector_bytes", missing: str = "") -> Finding:
-    """The bytes that a miss brings in, where least and greatest meet."""
+    """The bytes that a miss fills, if least and greatest are equal."""
     low, high = filled
-    method = "what follows a miss within 2^k bytes hits or misses"
+    method = "accesses within 2^k bytes after a miss hit or miss"
     if low and low == high and evidence:
         return Finding(name, low, low, high, "B", "ok", method, tuple(evidence))
     missing = missing or "first accesses at strides below and above it, one after the other"
@@ -118,25 +125,23 @@ def sector_finding(filled: tuple[int, int], evidence: Sequence[str], name: str =
 
 
 def largest_fitting_bytes(given: TraceSelection) -> int:
-    """Bytes of the largest array whose accesses that reach this level hit when they come again; 0: there is none."""
+    """Bytes of the largest array whose repeated accesses to this level hit; 0: there is none."""
     return max((foot.units.size * given.unit_bytes for foot in given.footprints if foot.fits), default=0)
 
 
 def latency_finding(name: str, mode: LatencyMode, evidence: Sequence[str], bounded: bool = True) -> Finding:
-    """The centre of a mode, in the unit of the trace. `bounded`: a mode that several latencies hide in has this level's."""
+    """The centre of a mode, in the unit of the trace. `bounded`: a mode that merges several latencies includes this level's."""
     low, high = mode.centre - 2 * mode.error, mode.centre + 2 * mode.error
     method = "mean of the mode of latencies, without outliers"
     if mode.mixed or not evidence:
-        reason = (
-            "several latencies may be hidden in this one, or it may be another level's; missing is a finer clock, or less noise"
-        )
+        reason = "this mode may merge several latencies, or belong to another level; missing is a finer clock, or less noise"
         ends: tuple[float | None, float | None] = (max(0.0, mode.low), mode.high) if bounded else (None, None)
         return Finding(name, None, ends[0], ends[1], "as recorded", "undetermined", method, tuple(evidence), reason)
     return Finding(name, round(mode.centre, 4), round(low, 4), round(high, 4), "as recorded", "ok", method, tuple(evidence))
 
 
 class _HypothesisAgreement:
-    """Agreement of hypotheses on a property: one value, or the values they leave open and the traces that are missing."""
+    """Agreement of hypotheses on a property: one value, or the remaining values and the missing traces."""
 
     def __init__(self, near: Sequence[CacheHypothesis], evidence: Sequence[str]) -> None:
         self.near = near
@@ -176,16 +181,15 @@ def _policy_finding(near: Sequence[CacheHypothesis], given: TraceSelection, evid
 
 
 def _traceable(observations: Sequence[SetObservation], ways: int) -> list[SetObservation]:
-    """The sets with so few lines that everything that they may hold is followed; all, where there are none.
+    """The sets with so few lines that all their possible contents can be tracked; all sets if there are none.
 
-    Of more states than that the filter keeps the likeliest only, so that true flags look surprising.
-    """
+    With more states the filter keeps only the likeliest, which makes true flags look unlikely."""
     few = [o for o in observations if math.comb(max(len(set(o[0])), ways), ways) <= MAX_STATES]
     return few if any(len(set(lines)) > ways for lines, _ in few) else list(observations)
 
 
 def _unequal_sets_findings(given: TraceSelection, filled: tuple[int, int], paged: bool) -> dict[str, Finding]:
-    """Findings where sets of unequal ways were seen to overflow one after the other; none where not."""
+    """Findings if sets of unequal ways were observed to overflow one after another; else none."""
     sets = find_unequal_sets(given.visits, given.footprints, given.unit_bytes)
     if sets is None or not filled[0] or filled[0] != filled[1]:
         return {}
@@ -198,24 +202,26 @@ def _unequal_sets_findings(given: TraceSelection, filled: tuple[int, int], paged
 
     reason = "laps alone do not distinguish LRU from FIFO; missing are random sequences over ways + 2 lines of one set"
     ways: PropertyValue = sets.text if len(set(sets.ways)) > 1 else float(sets.ways[0])
-    tagged = paged or len(sets.ways) > 1  # the next unit is in another set, so it is another line
-    line = "a larger unit may be tagged than is brought in; missing are strides below a line at sizes above the capacity"
-    untold = {
+    tagged = paged or len(sets.ways) > 1  # the next unit is in another set, so it is in another line
+    line = "the tagged unit may be larger than the filled one; missing are strides below a line at sizes above the capacity"
+    undetermined = {
         "line_bytes": undetermined_property("line_bytes", "B", line, given.unit_bytes),
         "ways": undetermined_property("ways", "", line, None, float(max(sets.ways))),
     }
     return {
         "size_bytes": ok("size_bytes", size, "B"),
         "sector_bytes": sector_finding(filled, sets.evidence),
-        **({"line_bytes": ok("line_bytes", float(given.unit_bytes), "B"), "ways": ok("ways", ways)} if tagged else untold),
+        **(
+            {"line_bytes": ok("line_bytes", float(given.unit_bytes), "B"), "ways": ok("ways", ways)} if tagged else undetermined
+        ),
         "sets": ok("sets", count),
         "policy": undetermined_property("policy", "", reason),
     }
 
 
 def _unexplained_findings(given: TraceSelection, filled: tuple[int, int]) -> dict[str, Finding]:
-    """Bounds alone: nothing overflowed, or nothing that is tried explains what did."""
-    # of a lap of which a part was seen again no more than that part surely fits: a prefetcher may have brought it in
+    """Bounds alone: nothing overflowed, or no hypothesis explains the overflow."""
+    # if only part of a lap was visited again, only that part certainly fits: a prefetcher may have filled the rest
     fitting = [int(((foot.visited > 0) & (foot.missed == 0)).sum()) for foot in given.footprints if foot.fits]
     low = float(max(fitting, default=0) * given.unit_bytes) or None
     over = any(not foot.fits for foot in given.footprints)

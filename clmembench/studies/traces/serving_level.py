@@ -12,16 +12,14 @@ from clmembench.model import Accesses, Array
 from clmembench.studies.traces.latency_modes import LatencyMode, assign_modes, find_modes, merged_levels
 
 # Thresholds and limits, each with its reason
-MIN_PAGE_BYTES = 4096  # within it two accesses in a row have the same translation
-MIN_LEVEL_ACCESSES = 5  # accesses within a page: a mode with fewer may be outliers
-MODE_CORE_SIGMAS = 1.5  # standard deviations around a mode's centre: values further off may be another mode's tail
+MIN_PAGE_BYTES = 4096  # two consecutive accesses within it have the same translation
+MIN_LEVEL_ACCESSES = 5  # accesses within a page: fewer may be outliers
+MODE_CORE_SIGMAS = 1.5  # standard deviations around a mode's centre: values beyond may be another mode's tail
 MIN_OUTLIER_RATIO = 4.0  # times the number of outliers that chance predicts
-MIN_RECENT_PAGE_SHARE = (
-    0.02  # of a mode's accesses, to a page that was left just before: of translations that are missing there are none
-)
-MIN_CHANGING_ACCESSES = 200  # of a mode, all of them where pages change: a level with so many would be seen within pages too,
+MIN_RECENT_PAGE_SHARE = 0.02  # share of a mode's accesses that return to the page just left: missing translations have none
+MIN_CHANGING_ACCESSES = 200  # accesses of a mode, all at page changes: a level with this many would occur within pages too,
 MIN_REVISITS_BEYOND = 50  # if so many revisits within a page, at least, were served by a slower level
-MAX_PENALTIES = 3  # and levels that are seen only where pages change
+MAX_PENALTIES = 3  # and levels that occur only at page changes
 MAX_PENALTY_CANDIDATES = 40  # candidates for a penalty: with more their combinations take too long
 MAX_COLD_ACCESSES = 20_000  # of a trace
 COLD_BLOCK_BYTES = 1024  # at least a line
@@ -29,10 +27,10 @@ COLD_BLOCK_BYTES = 1024  # at least a line
 
 @dataclass(frozen=True, slots=True)
 class ServingLevels:
-    """The level and the translation that each access met. `levels` are the modes without a TLB's penalty; `penalties` are
-    added by what missed in TLBs, of the first, the second and so on. Of each trace `served` has the level's number (-1
-    unknown) and `translated` that of TLB levels missed (-1 unknown). `paged`: whether accesses within a page were seen,
-    without which the two are not distinguishable."""
+    """The level and the translation of each access. `levels` are the modes without a TLB's penalty; `penalties` are the added
+    latencies of misses in the first TLB, the second and so on. For each trace `served` has the level's number (-1: unknown) and
+    `translated` the number of TLB levels missed (-1: unknown). `paged`: whether there were accesses within a page, without
+    which the two cannot be distinguished."""
 
     levels: tuple[LatencyMode, ...]
     penalties: tuple[float, ...]
@@ -41,15 +39,14 @@ class ServingLevels:
     translated: tuple[Array, ...]
     paged: bool
     clear: bool  # no mode hides another
-    told: bool  # which modes are levels is known: all others are explained by penalties
+    levels_known: bool  # the modes that are levels are known: penalties explain all others
 
 
 def serving_levels(traces: Sequence[Accesses]) -> ServingLevels:
-    """Modes that are seen within a page are levels of caches and memory: the access before has just had the same translation.
+    """Modes that occur within a page are levels of caches and memory: the previous access had the same translation.
 
-    All others are a level and a penalty of translation: the fewest penalties that explain them all. Where they cannot be
-    explained so (penalties that depend on the level), that translation missed is all that is said of them.
-    """
+    All others are a level plus a penalty of translation: the fewest penalties that explain them all. If none explain them
+    (penalties may depend on the level), they only count as translation misses."""
     found = merged_levels(find_modes(traces), traces, MIN_PAGE_BYTES)
     if not found:
         return ServingLevels((), (), (), (), (), False, False, False)
@@ -88,13 +85,13 @@ def serving_levels(traces: Sequence[Accesses]) -> ServingLevels:
     first = [int(n[0]) for t, n in zip(traces, numbers, strict=True) if t.first_step == 0 and n.size and n[0] >= 0]
     coldest = found[int(np.median(first))] if first else None
     slowest = max((i for i, is_pure in enumerate(pure) if is_pure), default=-1)
-    # what was never accessed before comes from memory, and nothing is slower
+    # first accesses come from memory, which is the slowest
     most = slowest if slowest >= 0 and cold[slowest + 1] >= MIN_LEVEL_ACCESSES else len(found)
     revisits = np.maximum(within[1:] - cold[1:], 0)  # within a page
     beyond = revisits[::-1].cumsum()[::-1] - revisits  # by slower modes
     only_changing = (within[1:] + recent[1:] == 0) & (everywhere[1:] >= MIN_CHANGING_ACCESSES) & (beyond >= MIN_REVISITS_BEYOND)
     unsure = [i for i, is_pure in enumerate(pure) if not is_pure and i < most and not only_changing[i]]
-    pure, penalties, meanings, told = _levels_and_penalties(found, pure, coldest, unsure)
+    pure, penalties, meanings, levels_known = _levels_and_penalties(found, pure, coldest, unsure)
     levels = tuple(m for m, is_pure in zip(found, pure, strict=True) if is_pure)
     others = [m for m, is_pure in zip(found, pure, strict=True) if not is_pure]
     served_of, translated_of = np.full(len(found) + 1, -1, np.int8), np.full(len(found) + 1, -1, np.int8)
@@ -106,19 +103,19 @@ def serving_levels(traces: Sequence[Accesses]) -> ServingLevels:
     errors = tuple(max((m.error for m in others), default=0.0) * 2 for _ in penalties)
     return ServingLevels(
         levels, penalties, errors, tuple(served_of[n + 1] for n in numbers), tuple(translated_of[n + 1] for n in numbers),
-        paged, not any(m.mixed for m in found), told,
+        paged, not any(m.mixed for m in found), levels_known,
     )  # fmt: skip
 
 
 def _expected_outliers(mode: LatencyMode, found: Sequence[LatencyMode], outside: int) -> float:
-    """Outliers to be expected within a mode, of accesses within a page: as many for its width as are beside all modes."""
+    """Outliers to be expected within a mode, of accesses within a page: their density is that outside of all modes."""
     width = found[-1].high - found[0].low
     beside = max(width - sum(m.high - m.low for m in found), 0.1 * width)
     return outside * (mode.high - mode.low) / beside
 
 
 def _first_touch(offsets: Array) -> Array:
-    """Which accesses are the first to a kilobyte."""
+    """Which accesses are the first to their kilobyte."""
     block = offsets // COLD_BLOCK_BYTES
     new = np.zeros(block.size, dtype=bool)
     new[np.unique(block, return_index=True)[1]] = True
@@ -126,7 +123,7 @@ def _first_touch(offsets: Array) -> Array:
 
 
 def _returns_to_recent_page(page: Array) -> Array:
-    """Which accesses go back to the page before the one before, which two ways still hold."""
+    """Which accesses return to the page before the previous one, which a two-way TLB still holds."""
     starts = np.flatnonzero(np.r_[True, page[1:] != page[:-1]][: page.size])
     run = page[starts]
     back = np.zeros(page.size, dtype=bool)
@@ -138,11 +135,10 @@ def _returns_to_recent_page(page: Array) -> Array:
 def _levels_and_penalties(
     found: Sequence[LatencyMode], pure: Sequence[bool], coldest: LatencyMode | None, unsure: Sequence[int]
 ) -> tuple[list[bool], tuple[float, ...], list[tuple[int, int]], bool]:
-    """Which modes are levels, the penalties that explain all others, what each of these means; and whether that is all known.
+    """The modes that are levels, the penalties that explain all others, the meaning of each of these, and whether all is known.
 
-    A level may be seen only where pages change, one of the modes `unsure`. Levels besides those that are seen otherwise and
-    penalties are as few as they can be together; where several such choices explain all modes, nothing is known.
-    """
+    A level may occur only at page changes, as one of the modes `unsure`. The number of such levels and of penalties together is
+    minimal; if several such choices explain all modes, the result is unknown."""
     for total in range(MAX_PENALTIES + 1):
         fits = []
         for extra in range(total + 1):
@@ -164,8 +160,8 @@ def _levels_and_penalties(
 def explain_by_penalties(
     levels: Sequence[LatencyMode], others: Sequence[LatencyMode], coldest: LatencyMode | None, count: int
 ) -> tuple[tuple[float, ...], list[tuple[int, int]]]:
-    """So many penalties, and of each mode the level and the number of the penalty; level -1 where several are possible. None
-    where so many do not explain all."""
+    """This many penalties, and for each mode the level and the number of the penalty; level -1 if several are possible. None if
+    they do not explain all modes."""
     if not others or not levels or count == 0:
         return (), []
     options = sorted({m.centre - level.centre for m in others for level in levels if m.centre > level.centre})
@@ -198,7 +194,7 @@ def _penalty_meanings(m: LatencyMode, levels: Sequence[LatencyMode], penalties: 
 def _common_explanation(
     fits: Sequence[tuple[tuple[float, ...], list[list[tuple[int, int]]]]], count: int
 ) -> tuple[tuple[float, ...], list[tuple[int, int]]]:
-    """Common part of all explanations with as few penalties: penalties that differ are left out, levels that differ are
+    """Common part of all explanations with this few penalties: differing penalties are left out, differing levels are
     unknown."""
     penalties = np.array([chosen for chosen, _ in fits])
     alike = bool((np.ptp(penalties, axis=0) <= 0.02 * penalties.mean(axis=0)).all())

@@ -1,4 +1,4 @@
-"""Which set an address belongs to: the mappings that are tried. Pure."""
+"""Mappings of addresses to cache sets that are tried. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from clmembench.model import Array
 
 # Thresholds and limits, each with its reason
-MAX_INDEX_SHIFT_BITS = 8  # bits between those of the offset in a line and the first that chooses the set
-MAX_GRAIN_BYTES = 4096  # of one set in a row: bits of the page's number alone choose no set, and frames may hide them
+MAX_INDEX_SHIFT_BITS = 8  # bits between the offset in a line and the first bit of the set index
+MAX_GRAIN_BYTES = (
+    4096  # consecutive bytes in one set: bits of the page's number alone are no set index, and frames may hide them
+)
 MAX_INDEX_BITS = 14  # of a set index, that are tried
 ODD_SET_COUNTS = tuple(n for n in range(3, 33) if n & (n - 1)) + tuple(
     m << k for k in range(3, 12) for m in (3, 5, 7, 9, 11, 13, 15)
@@ -23,7 +25,7 @@ class SetMapping:
     line_bytes: int
     grain_bytes: int
     sets: int
-    folded: tuple[int, int] = (0, 0)  # how many bits from which on, above the grain, are XORed into the set's lowest ones
+    folded: tuple[int, int] = (0, 0)  # number and first of the bits above the grain that are XORed into the set's lowest bits
 
     def of(self, addresses: Array) -> Array:
         """The set of each address."""
@@ -36,7 +38,7 @@ class SetMapping:
 
     @property
     def bits(self) -> str:
-        """Address bits of the set index, "7-11", where the set is chosen by plain bits; else nothing."""
+        """Address bits of the set index, "7-11", if it consists of plain bits; else ""."""
         if self.sets & (self.sets - 1) or self.sets == 1 or self.folded[0]:
             return ""
         low = self.grain_bytes.bit_length() - 1
@@ -65,7 +67,8 @@ def plain_mappings(lines: Sequence[int], span: int, paged: bool) -> Iterator[Set
 
 
 def hashed_mappings(lines: Sequence[int], span: int) -> Iterator[SetMapping]:
-    """Plain bits with further ones, in a row, XORed into the lowest: the simplest hashes, where nothing plainer explains."""
+    """Plain bits with further adjacent ones XORed into the lowest: the simplest hashes, tried if plain mappings explain
+    nothing."""
     for line in lines:
         for bits in range(1, MAX_INDEX_BITS):
             for first in range(bits, bits + 4):

@@ -1,4 +1,4 @@
-"""Accesses that one cache or TLB received, from empty on, including those that were not recorded. Pure."""
+"""Accesses that one cache or TLB received since it was empty, unrecorded ones included. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from clmembench.model import Accesses, Array
 from clmembench.studies.traces.latency_modes import MAX_UNASSIGNED_SHARE
 
 # Thresholds and limits, each with its reason
-MAX_UNSEEN_ACCESSES = 400_000  # of accesses before the first that was recorded: whole laps beyond are left out
-MIN_FIRST_MISS_SHARE = 0.9  # of first accesses to what a miss brings in: the others are outliers
+MAX_UNSEEN_ACCESSES = 400_000  # accesses before the first recorded one: whole laps beyond are left out
+MIN_FIRST_MISS_SHARE = 0.9  # share of first accesses to a fill unit: the others are outliers
 MIN_PAYING_HITS = 5  # accesses: fewer may be outliers
 UNKNOWN_LEVEL = -1  # level of an access that was not recorded
 
 
 @dataclass(frozen=True, slots=True)
 class AccessStream:
-    """Addresses in order from an empty cache on, and the level that served each (-1: not seen), of which this is `level`."""
+    """Addresses in order, starting with an empty cache, and the level that served each (-1: not recorded). This cache is
+    `level`."""
 
     id: str
     stride_bytes: int
@@ -30,12 +31,12 @@ class AccessStream:
 
     @property
     def missed(self) -> Array:
-        """1 for a miss in this level, 0 for a hit, -1 where that was not seen; int8."""
+        """1 for a miss in this level, 0 for a hit, -1 if not recorded; int8."""
         flags: Array = np.where(self.served < 0, UNKNOWN_LEVEL, self.served > self.level).astype(np.int8)
         return flags
 
     def visits(self, unit_bytes: int) -> AccessStream:
-        """Without accesses to the unit that the access before went to, which say nothing."""
+        """The stream without repeated accesses to one unit, which carry no information."""
         unit = self.addresses // unit_bytes
         first = np.r_[True, unit[1:] != unit[:-1]][: unit.size]
         return replace(self, addresses=self.addresses[first], served=self.served[first])
@@ -46,7 +47,7 @@ class AccessStream:
 
 
 def lap_length(trace: Accesses) -> int:
-    """After how many accesses the addresses repeat; 0 where they do not, or where too few were recorded to see it."""
+    """Number of accesses after which the addresses repeat; 0 if they do not, or if too few were recorded."""
     offsets = trace.offsets
     again = np.flatnonzero(offsets[1:] == offsets[0]) + 1
     for period in again[:200]:
@@ -59,12 +60,12 @@ def lap_length(trace: Accesses) -> int:
     count = -(-size // stride)
     if np.array_equal(offsets, steps % count * stride):
         return count
-    # a chase goes through every place of its array, one a stride, before it comes to one again
+    # a chase visits every node of its array, one per stride, before it revisits one
     return count if offsets.size == count else 0
 
 
 def unseen_beginning(trace: Accesses) -> tuple[Array, int] | None:
-    """The addresses before the first that was recorded, and the lap; None where they cannot be known."""
+    """The addresses before the first recorded one, and the lap; None if they cannot be known."""
     lap = lap_length(trace)
     if trace.first_step == 0:
         return np.empty(0, dtype=np.int64), lap
@@ -82,8 +83,7 @@ def unseen_beginning(trace: Accesses) -> tuple[Array, int] | None:
 def access_streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple[list[AccessStream], list[str]]:
     """The stream of the first cache, or TLB, of each trace that starts in a known state, and the ids of the others.
 
-    `served`: of each trace the level that served each access, -1 where that was not seen; int8, shape (accesses,).
-    """
+    `served`: for each trace the level that served each access, -1 if unknown; int8, shape (accesses,)."""
     found, left_out = [], []
     for trace, levels in zip(traces, served, strict=True):
         before = unseen_beginning(trace)
@@ -97,29 +97,29 @@ def access_streams(traces: Sequence[Accesses], served: Sequence[Array]) -> tuple
 
 
 def is_attributed(stream: AccessStream) -> bool:
-    """Whether the levels of all but outliers are known: where latencies of misses are those that are not, what is left hits."""
+    """Whether the levels of all but outliers are known: if unknown ones were misses, the remaining accesses would only be
+    hits."""
     begun = int(np.argmax(stream.served >= 0))
     return float((stream.served[begun:] < 0).mean()) <= MAX_UNASSIGNED_SHARE if stream.served.size else False
 
 
 def hits_pay(translated: Sequence[AccessStream], data: Sequence[AccessStream]) -> bool:
-    """Whether hits of the first cache pay for translation too, or none was seen that could: else it is looked up by addresses
-    before translation, and its hits tell nothing of the TLB."""
+    """Whether hits of the first cache include translation too, or none that could was recorded. Otherwise this cache is
+    virtually indexed, and its hits carry no information on the TLB."""
     hits = [(t.served > 0)[d.served == 0] for t, d in zip(translated, data, strict=True)]
     return sum(int(h.sum()) for h in hits) >= MIN_PAYING_HITS or not sum(h.size for h in hits)
 
 
 def passed_to_next_level(first: AccessStream, unit_bytes: int) -> Array:
-    """Which accesses the next level is asked: those that missed in this one; bool, shape (accesses,).
+    """Which accesses reach the next level: those that missed in this one; bool, shape (accesses,).
 
-    Of those that were not seen, an access is taken to have missed where its unit was new or where the same access of the lap
-    missed when it was seen; of a lap's accesses that never were, as outliers, where the one before did.
-    """
+    An unrecorded access counts as a miss if its unit was new, or if the same access of the lap missed when it was recorded. An
+    access of the lap that was never recorded, such as an outlier, counts like the previous one."""
     missed = first.missed
     block = first.addresses // unit_bytes
-    inside = np.zeros(block.size, dtype=bool)  # what was just brought in cannot miss: a latency that says so is an outlier
+    inside = np.zeros(block.size, dtype=bool)  # a unit just filled cannot miss: a latency that suggests it is an outlier
     inside[1:] = block[1:] == block[:-1]
-    asked: Array = (missed == 1) & ~inside
+    misses: Array = (missed == 1) & ~inside
     unseen = missed == UNKNOWN_LEVEL
     if unseen.any():
         new = np.zeros(block.size, dtype=bool)
@@ -127,18 +127,18 @@ def passed_to_next_level(first: AccessStream, unit_bytes: int) -> Array:
         if first.lap:
             phase = np.arange(block.size) % first.lap
             again, seen = np.zeros(first.lap, dtype=bool), np.zeros(first.lap, dtype=bool)
-            again[phase[asked]] = True
+            again[phase[misses]] = True
             seen[phase[~unseen]] = True
             new |= _as_before(again, seen)[phase]
-        else:  # a part of a lap: nothing is known of what came before the first that was seen
+        else:  # part of a lap: the accesses before the first recorded one are unknown
             begun = int(np.argmax(~unseen))
-            new[begun:] |= _as_before(asked[begun:], ~unseen[begun:])
-        asked = np.where(unseen, new, asked)
-    return asked
+            new[begun:] |= _as_before(misses[begun:], ~unseen[begun:])
+        misses = np.where(unseen, new, misses)
+    return misses
 
 
 def _as_before(flags: Array, known: Array) -> Array:
-    """The flags, of those that are not known that of the last known one before, round the end."""
+    """The flags; an unknown one is that of the last known one before it, cyclically."""
     if not known.any():
         return flags
     before = np.maximum.accumulate(np.where(known, np.arange(known.size), -1))
@@ -148,17 +148,16 @@ def _as_before(flags: Array, known: Array) -> Array:
 
 def next_level_stream(first: AccessStream, unit_bytes: int) -> AccessStream:
     """The accesses that reach the next level."""
-    asked = passed_to_next_level(first, unit_bytes)
-    return AccessStream(first.id, first.stride_bytes, first.addresses[asked], first.served[asked], 0, first.level + 1)
+    misses = passed_to_next_level(first, unit_bytes)
+    return AccessStream(first.id, first.stride_bytes, first.addresses[misses], first.served[misses], 0, first.level + 1)
 
 
 def fill_unit_bounds(found: Sequence[AccessStream]) -> tuple[int, int]:
-    """Least and greatest bytes that one miss brings in, as powers of two; 0 where nothing bounds them.
+    """Least and greatest bytes that one miss fills, as powers of two; 0 if unbounded.
 
-    An access is compared with the last miss before it, since which nothing can have been replaced. Where both are within 2^k
-    bytes but not within half of that, and it hits what was never accessed before (or in a trace in which everything misses),
-    at least 2^k are brought in; where it misses, less.
-    """
+    An access is compared with the last miss before it, since which nothing can have been replaced. Let both lie within 2^k
+    bytes but not within half of that. If the access hits data never accessed before (or hits in a trace in which everything
+    misses), a miss fills at least 2^k bytes; if it misses, fewer."""
     hits, misses = np.zeros(64, dtype=np.int64), np.zeros(64, dtype=np.int64)
     for stream in found:
         _count_pairs(stream, hits, misses)
@@ -169,13 +168,13 @@ def fill_unit_bounds(found: Sequence[AccessStream]) -> tuple[int, int]:
     whole = whole[whole < split[0]] if split.size else whole
     low = (1 << int(whole[-1])) if whole.size else 0
     if low and low == high and _first_miss_share(found, low) < MIN_FIRST_MISS_SHARE:
-        return 0, 0  # the array begins within a unit, or the caches were not empty: then nothing tells where units begin
+        return 0, 0  # the array begins within a unit, or the caches were not empty: then the starts of units are unknown
     return low, high
 
 
 def _first_miss_share(found: Sequence[AccessStream], unit_bytes: int) -> float:
-    """How many of the first accesses to a unit missed, one unit after another, as all do if units are so large and begin where
-    the array does, and if the caches were empty; 1 where there are no such accesses."""
+    """Share of first accesses to successive units that missed. All do if units have this size and start with the array, and
+    caches were empty; 1 if there are no such accesses."""
     missed = seen = 0
     for stream in (s for s in found if 0 < s.stride_bytes <= unit_bytes):
         first = np.unique(stream.addresses // unit_bytes, return_index=True)[1]

@@ -1,4 +1,4 @@
-"""Traces of accesses from a CSV file: read strictly, and refused with the row and the remedy."""
+"""Traces of accesses from a CSV file, read strictly; errors name the row and the remedy."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ MORE_CELLS = "it has more cells than the first row has names: write numbers with
 MAX_TRACE_FILE_BYTES = 1 << 30  # 5 million rows are some 200 MB
 MAX_ROWS = 20_000_000
 MAX_TRACES = 100_000
-MAX_EXACT_INTEGER = 2**53  # of a size, an offset and a step: what a number with a fraction still holds exactly
-MAX_FLOAT_DIGITS = 300  # of a whole number: what a float still holds
+MAX_EXACT_INTEGER = 2**53  # maximum of a size, an offset and a step: a double represents it exactly
+MAX_FLOAT_DIGITS = 300  # digits of a whole number that a float can hold
 MAX_LATENCY = 1e15
 MAX_TRACE_ID_LETTERS = 200  # letters of a trace's name
 
 
 class TraceError(ValueError):
-    """What is wrong with a file, in which row, and what to do."""
+    """An error of a file, with its row and the remedy."""
 
 
 def read(path: Path) -> list[Accesses]:
-    """The traces of a file in the order in which they begin. Columns in any order, others ignored. Raises TraceError."""
+    """The traces of a file in the order in which they begin. Columns may be in any order; others are ignored. Raises
+    TraceError."""
     table = _table(path)
     rows = {name: _numbers(path, table, name) for name in COLUMNS[1:]}
     for name in COLUMNS[1:5]:
@@ -63,7 +64,7 @@ def _table(path: Path) -> pd.DataFrame:
                 raise TraceError(f"{path}: {size} bytes are over the limit of {MAX_TRACE_FILE_BYTES}: split the file")
             separator, names = _header(path, file.readline(1 << 16).decode("utf-8-sig"))
             file.seek(0)
-            with warnings.catch_warnings():  # pandas drops cells beyond the header with a warning, which 5,7 are for 5.7
+            with warnings.catch_warnings():  # pandas drops cells beyond the header with a warning, as for 5,7 instead of 5.7
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 table = pd.read_csv(
                     file, sep=separator, header=0, names=names, index_col=False, dtype={"trace_id": str}, encoding="utf-8-sig",
@@ -79,8 +80,8 @@ def _table(path: Path) -> pd.DataFrame:
         more = re.search(r"Expected \d+ fields in line (\d+), saw", str(error))
         if more is not None:
             raise TraceError(f"{path}, row {more[1]}: {MORE_CELLS}") from error
-        said = str(error).strip().splitlines()[-1:] or ["it is no table"]
-        raise TraceError(f"{path}: {said[0][:200]}: write comma-separated text in UTF-8, one row an access") from error
+        problem = str(error).strip().splitlines()[-1:] or ["it is no table"]
+        raise TraceError(f"{path}: {problem[0][:200]}: write comma-separated text in UTF-8, one row an access") from error
     if len(table) and table.iloc[-1].isna().all():  # blank lines at the end
         filled = np.flatnonzero(table.notna().any(axis=1).to_numpy())
         table = table.iloc[: filled[-1] + 1 if filled.size else 0]
@@ -92,7 +93,7 @@ def _table(path: Path) -> pd.DataFrame:
 
 
 def _header(path: Path, first: str) -> tuple[str, list[str]]:
-    """What separates the cells of a file, and the names of its columns, each of them another. Raises TraceError."""
+    """The separator of a file, and the names of its columns, which must be unique. Raises TraceError."""
     rows = {mark: [name.strip().strip('"').lower() for name in first.rstrip("\r\n").split(mark)] for mark in SEPARATORS}
     mark = max(rows, key=lambda mark: len(set(rows[mark]) & set(COLUMNS)))
     names = rows[mark]
@@ -111,24 +112,24 @@ def _numbers(path: Path, table: pd.DataFrame, name: str) -> Any:
 
     column = table[name]
     if column.dtype == object or column.dtype == bool or str(column.dtype) in ("str", "string"):
-        # whole numbers beyond 64 bits come as such, and those beyond a float are an error where other text is none
-        values = pd.to_numeric(column.map(lambda said: math.inf if _is_far(said) else said), errors="coerce")
+        # pandas returns whole numbers beyond 64 bits as Python ints, and raises for those beyond a float
+        values = pd.to_numeric(column.map(lambda cell: math.inf if _is_far(cell) else cell), errors="coerce")
         values = values.where(~column.astype(str).str.strip().str.lower().isin(("true", "false")))
     else:
         values = column
     bad = np.flatnonzero(values.isna().to_numpy())
     if bad.size:
-        said = column.iloc[bad[0]]
-        what = "nothing" if said is None or said != said else repr(str(said)[:40])
+        cell = column.iloc[bad[0]]
+        what = "nothing" if cell is None or cell != cell else repr(str(cell)[:40])
         raise TraceError(f"{path}, row {bad[0] + 2}: {name} is {what}, no number: correct it, or leave the trace out")
     return values.to_numpy()
 
 
-def _is_far(said: object) -> bool:
-    if isinstance(said, str):  # as an older pandas leaves it
-        digits = said.strip().lstrip("+-")
+def _is_far(cell: object) -> bool:
+    if isinstance(cell, str):  # as an older pandas leaves it
+        digits = cell.strip().lstrip("+-")
         return len(digits) > MAX_FLOAT_DIGITS and digits.isdecimal()
-    return isinstance(said, int) and abs(said) >= 10**MAX_FLOAT_DIGITS
+    return isinstance(cell, int) and abs(cell) >= 10**MAX_FLOAT_DIGITS
 
 
 def _check_whole(path: Path, name: str, values: Any) -> None:
@@ -152,9 +153,7 @@ def _trace(path: Path, name: str, own: Any, rows: dict[str, Any]) -> Accesses:
         values = rows[column][own]
         bad = np.flatnonzero(values != values[0])
         if bad.size:
-            raise TraceError(
-                f"{path}, row {own[bad[0]] + 2}: {column} of trace {name} changes: give each array a trace of its own"
-            )
+            raise TraceError(f"{path}, row {own[bad[0]] + 2}: {column} of trace {name} changes: give each array its own trace")
     steps = rows["step"][own].astype(np.int64)
     bad = np.flatnonzero(np.diff(steps) != 1)
     if bad.size:

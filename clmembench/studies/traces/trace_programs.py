@@ -16,7 +16,7 @@ class RecordingLanguage(StrEnum):
     HIP = "hip"
 
 
-# what CUDA and HIP name differently
+# names that differ between CUDA and HIP
 _WORDS = {
     RecordingLanguage.CUDA: {
         "BUILD": "nvcc -O2 -o record record.cu",

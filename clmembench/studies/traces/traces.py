@@ -1,8 +1,7 @@
-"""Caches and TLBs from traces of accesses that anyone took: which missed, and what structure explains that. Pure.
+"""Caches and TLBs from traces of accesses of any program: which accesses missed, and which structure explains it. Pure.
 
-After Mei & Chu 2015, section 4 (fine-grained pointer chase), with reading by eye replaced by simulation of every structure that
-is tried, and an answer only where all that explain the traces agree.
-"""
+After Mei & Chu 2015, section 4 (fine-grained pointer chase), with reading by eye replaced by simulation of candidate
+structures. A property is determined only if all structures that explain the traces agree on it."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ from clmembench.studies.traces.streams import (
 MAX_SECTOR_BYTES = 256  # bytes: longer fetches are prefetches
 MIN_TRACE_STRIDE_BYTES = 4  # bytes: the finest unit at which accesses are distinguished
 SMALLER_THAN_NEARER = (
-    "arrays of up to {} B fit it, and arrays of {} B fit a cache before it: its latency may be that of a nearer cache and a "
+    "arrays of up to {} B fit it, and arrays of {} B fit an earlier cache: its latency may be that of a nearer cache and a "
     "missing translation; missing are strides below a page at more sizes"
 )
 ONLY_FIRST_ACCESSES = (
@@ -57,11 +56,10 @@ LEVEL_UNITS = {**CACHE_UNITS, "latency_cycles": "as recorded", "latency_ns": "ns
 def infer_from_traces(
     traces: Sequence[Accesses], states: list[LevelState] | None = None, last_cache_bytes: int | None = None
 ) -> Hierarchy:
-    """The hierarchy that the traces show. Latencies are in the traces' own unit, under latency_cycles.
+    """The hierarchy inferred from the traces. Latencies are in the traces' own unit, under latency_cycles.
 
-    `states` grows by what is left open of each level. `last_cache_bytes`: the size of the device's last cache, without which no
-    level is called DRAM.
-    """
+    The state of each level is appended to `states`. `last_cache_bytes`: the size of the device's last cache, without which no
+    level is called DRAM."""
     states = [] if states is None else states
     seen = serving_levels(traces)
     if not seen.levels:
@@ -73,7 +71,7 @@ def infer_from_traces(
         some = ", ".join(left_out[:5])
         notes.append(f"{len(left_out)} traces start in an unknown state and repeat no lap, and were left out: {some}")
     known = [n for n, t in enumerate(traces) if t.id not in set(left_out)]
-    if not (seen.clear and seen.told):
+    if not (seen.clear and seen.levels_known):
         notes.append(
             "some latencies may be of a level or of a missing translation, so that TLBs and caches are not distinguishable"
         )
@@ -92,8 +90,8 @@ def infer_from_traces(
 
 
 def _doubted_memory(level: CacheLevel, penalties: Sequence[float]) -> CacheLevel:
-    """Memory, where what looks like a missing translation may be its latency, and what looks like memory a cache that a
-    prefetcher fills."""
+    """Why the slowest level may not be memory: an apparent translation miss may have memory's latency, and the apparent memory
+    may be a cache that a prefetcher fills."""
     own = level.findings["latency_cycles"]
     ends = (own.low, None if own.high is None else own.high + max(penalties, default=0.0))
     doubted = replace(own, **NOTHING_KNOWN, reason=ONLY_FIRST_ACCESSES)
@@ -101,7 +99,7 @@ def _doubted_memory(level: CacheLevel, penalties: Sequence[float]) -> CacheLevel
 
 
 def _streams_of_next_level(stream: AccessStream, seen: Array) -> Array:
-    """The recorded part of a stream, behind the unrecorded one."""
+    """The recorded part of a stream, after the unrecorded one."""
     whole: Array = np.r_[np.full(stream.addresses.size - seen.size, UNKNOWN_LEVEL, np.int8), seen]
     return whole
 
@@ -114,33 +112,33 @@ def _cache_levels(
     states: list[LevelState],
 ) -> list[CacheLevel]:
     levels = []
-    asked = [stream for stream in first if seen.told or is_attributed(stream)]
-    fetched = 0  # bytes that the cache before brings in at once; 0: not known
-    fitting = 0  # bytes of the largest array that fits the caches before
-    doubted = ""  # why what follows may be another level's
+    streams = [stream for stream in first if seen.levels_known or is_attributed(stream)]
+    fetched = 0  # bytes that the previous cache fills at once; 0: unknown
+    fitting = 0  # bytes of the largest array that fits the previous caches
+    doubted = ""  # why the next latency may be another level's
     for number, mode in enumerate(seen.levels):
         evidence = _traces_with_most(traces, seen.served, number)
-        hidden = any(m.mixed for m in seen.levels[: number + 1]) or (number > 0 and not seen.told)
+        hidden = any(m.mixed for m in seen.levels[: number + 1]) or (number > 0 and not seen.levels_known)
         name, numbered = names[number], not any(m.mixed for m in seen.levels[:number])
         if number and number == len(seen.levels) - 1:
             levels.append(CacheLevel(name, "global", with_latency({}, replace(mode, mixed=hidden), evidence, numbered)))
             break
         if not hidden and not doubted:
-            near, given, brought = _cache_hypotheses(asked, fetched)
+            near, given, brought = _cache_hypotheses(streams, fetched)
             largest = largest_fitting_bytes(given)
             doubted = SMALLER_THAN_NEARER.format(largest, fitting) if 0 < largest <= fitting else ""
             fitting = max(fitting, largest)
         if hidden or doubted:
-            told = _hidden_level(doubted)
-            states.append(LevelState(name, (), None, told))
-            whole = with_latency(told, replace(mode, mixed=True), evidence, numbered and not doubted)
+            findings = _hidden_level(doubted)
+            states.append(LevelState(name, (), None, findings))
+            whole = with_latency(findings, replace(mode, mixed=True), evidence, numbered and not doubted)
             levels.append(CacheLevel(name, "global", whole))
             continue
         found = _without_finer_lines(cache_findings(near, given, brought), fetched)
         states.append(LevelState(name, tuple(near), given, found, fetched))
         levels.append(CacheLevel(name, "global", with_latency(found, mode, evidence)))
         fetched = _fetched_bytes(near)
-        asked = [next_level_stream(stream, fetched or given.unit_bytes) for stream in asked]
+        streams = [next_level_stream(stream, fetched or given.unit_bytes) for stream in streams]
     return levels
 
 
@@ -159,76 +157,76 @@ def _fetched_bytes(near: Sequence[CacheHypothesis]) -> int:
 
 
 def _without_finer_lines(found: dict[str, Finding], fetched: int) -> dict[str, Finding]:
-    """A line or sector as small as what the cache before asks for may as well be smaller: nothing finer comes to this one."""
+    """A line or sector as small as the previous cache's requests may be smaller in truth: nothing finer reaches this one."""
     reason = (
-        f"the cache before this one asks for {fetched} B at once, so that a smaller line would give the same misses; "
+        f"the previous cache requests {fetched} B at once, so that a smaller line would give the same misses; "
         "missing are traces that bypass it"
     )
-    told = dict(found)
+    findings = dict(found)
     for name in ("line_bytes", "sector_bytes"):
         if fetched and found[name].status == "ok" and found[name].value == fetched:
-            told[name] = replace(found[name], value=None, low=None, status="undetermined", reason=reason)
+            findings[name] = replace(found[name], value=None, low=None, status="undetermined", reason=reason)
             if name == "line_bytes":
-                told.pop("set_bits", None)
-                told["sets"] = replace(found["sets"], value=None, high=None, status="undetermined", reason=reason)
-    return told
+                findings.pop("set_bits", None)
+                findings["sets"] = replace(found["sets"], value=None, high=None, status="undetermined", reason=reason)
+    return findings
 
 
 def _cache_hypotheses(
-    asked: Sequence[AccessStream], fetched: int
+    streams: Sequence[AccessStream], fetched: int
 ) -> tuple[list[CacheHypothesis], TraceSelection, tuple[int, int]]:
-    """Hypotheses for one cache, of all sectors and lines that what misses bring in leaves possible. `fetched`: what the cache
-    before brings in at once, which this one has to hold whatever its lines are."""
-    asked = [s for s in asked if s.addresses.size]
-    low, high = fill_unit_bounds(asked)
-    if low > MAX_SECTOR_BYTES:  # prefetched: this says nothing about the sector
+    """Hypotheses for one cache, with all sectors and lines that the bytes filled by misses allow. `fetched`: bytes that the
+    previous cache requests at once, which this one has to hold whatever its lines are."""
+    streams = [s for s in streams if s.addresses.size]
+    low, high = fill_unit_bounds(streams)
+    if low > MAX_SECTOR_BYTES:  # prefetched: no information on the sector
         low = 0
     low = max(low, fetched)
     high = max(high, low) if high else high
-    strides = [s.stride_bytes for s in asked if s.stride_bytes > 0]
+    strides = [s.stride_bytes for s in streams if s.stride_bytes > 0]
     finest = 1 << (min(strides, default=64).bit_length() - 1)
     unit = low if fetched or (low and low == high) else max(low, min(finest, high or finest), MIN_SECTOR_BYTES)
     sectors = [1 << k for k in range(4, 10) if max(low, MIN_SECTOR_BYTES) <= 1 << k <= (high or MAX_SECTOR_BYTES)] or [unit]
     lines = [1 << k for k in range(4, 11) if 1 << k >= sectors[0]]
-    given = select_traces(asked, unit)
+    given = select_traces(streams, unit)
     return likely_hypotheses(given, sectors, lines, paged=False), given, (low, high)
 
 
 def _tlb_levels(
-    seen: ServingLevels, asked: Sequence[AccessStream], data: Sequence[AccessStream], states: list[LevelState]
+    seen: ServingLevels, streams: Sequence[AccessStream], data: Sequence[AccessStream], states: list[LevelState]
 ) -> list[TlbLevel]:
-    """TLBs by which accesses paid for translation. They are asked by all accesses, or by those that missed in the first cache:
-    what explains the traces is taken, and where both do, only what they agree on."""
-    if not any((s.served > 0).any() for s in asked):
+    """TLBs, from the accesses that include a translation penalty. Either all accesses look up the TLB, or those that missed in
+    the first cache. The assumption that explains the traces is used; if both do, only their common findings."""
+    if not any((s.served > 0).any() for s in streams):
         return []
     levels: list[TlbLevel] = []
-    whole = asked
+    whole = streams
     behind_l1 = []
-    for stream, of in zip(asked, data, strict=True):
+    for stream, of in zip(streams, data, strict=True):
         kept = passed_to_next_level(of, MIN_TRACE_STRIDE_BYTES)
         behind_l1.append(replace(stream, addresses=stream.addresses[kept], served=stream.served[kept], lap=0))
-    count = max([len(seen.penalties), 1, *(int(s.served.max(initial=0)) for s in asked)])
+    count = max([len(seen.penalties), 1, *(int(s.served.max(initial=0)) for s in streams)])
     least = MIN_PAGE_BYTES
     for number in range(count):
-        found = _tlb_hypotheses(asked, least)
+        found = _tlb_hypotheses(streams, least)
         if number == 0 and (late := _tlb_hypotheses(behind_l1, least)).near:
             exact, late_exact = ([h for h in f.near if h.policy not in STOCHASTIC_POLICIES] for f in (found, late))
             if not found.near or (late_exact and not exact):
-                asked, found = behind_l1, late
+                streams, found = behind_l1, late
             elif bool(exact) == bool(late_exact):
                 found = replace(found, near=[*found.near, *late.near])
-        elif number == 0 and not found.near and not hits_pay(asked, data):
+        elif number == 0 and not found.near and not hits_pay(streams, data):
             found = late
         findings = tlb_findings(found.near, found.given, found.filled)
         states.append(LevelState(f"L{number + 1} TLB", tuple(found.near), found.given, findings))
-        least = found.filled[0] or least  # what is behind a TLB cannot give it less than it keeps
+        least = found.filled[0] or least  # the next level cannot return less than a TLB stores
         paid = _traces_with_most(whole, [s.served for s in whole], number + 1)
         findings |= _penalty_findings(seen, number, paid)
         if number == count - 1 and not found.near and all(foot.fits for foot in found.given.footprints):
             findings = {name: replace(one, **NOTHING_KNOWN, reason=ONLY_FIRST_ACCESSES) for name, one in findings.items()}
         levels.append(TlbLevel(f"L{number + 1} TLB", findings))
         if found.given.unit_bytes:
-            asked = [next_level_stream(stream, found.given.unit_bytes) for stream in asked]
+            streams = [next_level_stream(stream, found.given.unit_bytes) for stream in streams]
     return levels
 
 
@@ -239,19 +237,19 @@ class _TlbHypotheses:
     filled: tuple[int, int]
 
 
-def _tlb_hypotheses(asked: Sequence[AccessStream], least: int) -> _TlbHypotheses:
-    """Hypotheses for one TLB: pages of whatever size the traces leave possible, of at least `least` bytes."""
-    asked = [s for s in asked if s.addresses.size]
-    low, high = fill_unit_bounds(asked)
+def _tlb_hypotheses(streams: Sequence[AccessStream], least: int) -> _TlbHypotheses:
+    """Hypotheses for one TLB, with every page size of at least `least` bytes that the traces allow."""
+    streams = [s for s in streams if s.addresses.size]
+    low, high = fill_unit_bounds(streams)
     low = max(low, least)
     page = high or low
-    given = select_traces(asked, page)
+    given = select_traces(streams, page)
     pages = [p for p in (1 << k for k in range(12, 34)) if low <= p <= page]
     return _TlbHypotheses(likely_hypotheses(given, [page], pages, paged=True), given, (low if low == high else 0, high))
 
 
 def _penalty_findings(seen: ServingLevels, number: int, evidence: tuple[str, ...]) -> dict[str, Finding]:
-    """Latency that a miss in this TLB adds to a miss in the one before; `evidence`: traces with such misses."""
+    """Latency that a miss in this TLB adds to a miss in the previous one; `evidence`: traces with such misses."""
     nanoseconds = undetermined_property("penalty_ns", "ns", "the unit of the latencies is not known to be ns")
     if number >= len(seen.penalties) or not evidence:
         reason = "the cost of translation differs with the level that serves the data, or several explanations fit"
@@ -277,8 +275,8 @@ def _penalty_findings(seen: ServingLevels, number: int, evidence: tuple[str, ...
 def _page_strided_hierarchy(
     seen: ServingLevels, first: Sequence[AccessStream], notes: tuple[str, ...], states: list[LevelState]
 ) -> Hierarchy:
-    """Traces without two accesses in a row within a page: what is slower is translation where whole pages of at least 4 KiB are
-    brought in; else it can be either, and no structure is said."""
+    """The hierarchy from traces without two consecutive accesses within a page: slower accesses are translation misses if a
+    miss fills whole pages of at least 4 KiB; otherwise they can be either, and the structure is undetermined."""
     low, high = fill_unit_bounds([s for s in first if s.addresses.size])
     if low == high and low >= MIN_PAGE_BYTES:
         modes = seen.levels
@@ -291,15 +289,15 @@ def _page_strided_hierarchy(
         "no two accesses in a row were within 4 KiB, so that misses of caches and of TLBs are not distinguishable; missing are "
         "traces with strides below a page"
     )
-    untold = {name: undetermined_property(name, unit, missing) for name, unit in LEVEL_UNITS.items()}
-    states.append(LevelState("L1", (), None, untold))
-    return Hierarchy(levels=(CacheLevel("L1", "global", untold),), notes=(*notes, missing))
+    undetermined = {name: undetermined_property(name, unit, missing) for name, unit in LEVEL_UNITS.items()}
+    states.append(LevelState("L1", (), None, undetermined))
+    return Hierarchy(levels=(CacheLevel("L1", "global", undetermined),), notes=(*notes, missing))
 
 
 def _traces_with_most(
     named: Sequence[Accesses] | Sequence[AccessStream], numbers: Sequence[Array], wanted: int
 ) -> tuple[str, ...]:
-    """Ids of the three traces that have most accesses of a number, without those that have none."""
+    """Ids of the three traces with the most accesses of a number, without those that have none."""
     counts = [int((n == wanted).sum()) for n in numbers]
     best = sorted(range(len(named)), key=lambda i: -counts[i])[:3]
     return tuple(named[i].id for i in best if counts[i])

@@ -1,4 +1,4 @@
-"""Sets of unequal ways: learnt from what misses when a cache overflows by one unit after the other. Pure."""
+"""Sets of unequal ways, from the misses when a cache overflows by one unit after another. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clmembench.studies.traces.streams import AccessStream
 
 @dataclass(frozen=True, slots=True)
 class UnequalSets:
-    """Ways of each set, in the order in which they overflow, and the traces that showed it."""
+    """Ways of each set, in the order in which they overflow, and the traces with the evidence."""
 
     ways: tuple[int, ...]
     evidence: tuple[str, ...]
@@ -34,9 +34,8 @@ def find_unequal_sets(
     """The sets, where laps of one more unit each make one set after the other overflow, until all have.
 
     Every unit of an over-full set misses each time (as under LRU), so that a set with one unit too many shows ways + 1 of them.
-    None unless the ways of all sets seen add up to the units that fit: else sets are missing (Mei & Chu 2015, section 4.4,
-    read 17 and 8 as ways where by this they are ways + 1).
-    """
+    None unless the ways of all observed sets add up to the units that fit: otherwise sets are missing (Mei & Chu 2015, section
+    4.4, read 17 and 8 as ways where by this they are ways + 1)."""
     laps: dict[int, tuple[frozenset[int], str]] = {}
     fitting = 0
     for stream, foot in zip(visits, footprints, strict=True):

@@ -69,7 +69,7 @@ def test_the_drawing_names_levels_and_reasons(tmp_path):
     assert "4 ways" in result.stdout
     result = CliRunner().invoke(app, ["infer", str(written(tmp_path, GOOD, "short.csv"))])
     assert result.exit_code == exit_codes.OK
-    assert "Not known, and why" in result.stdout
+    assert "Undetermined, and why" in result.stdout
 
 
 @pytest.mark.parametrize(

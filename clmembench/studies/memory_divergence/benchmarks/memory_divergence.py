@@ -13,22 +13,23 @@ from clmembench.benchmarks.subgroup import sub_group_width
 from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Read, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
-LINE_BYTES = 128  # the model's block, and a line of all GPUs that it was made for
+LINE_BYTES = 128  # the model's block, and the line of the GPUs that it was made for
 WORD_BYTES = 4
 LINE_WORDS = LINE_BYTES // WORD_BYTES
-MIN_NEAR_BYTES = 16 * MIB  # many times the first cache; GPUs' drivers understate the last one
+MIN_NEAR_BYTES = 16 * MIB  # many times the first cache; drivers of GPUs understate the last one
 MIN_FAR_BYTES = 1024 * MIB  # a cache of 50 MiB holds 5% of it
-STORED_INTERVALS = 32  # a work-item stores this many words in turn: the lines are the last cache's, never the first one's
+STORED_INTERVALS = 32  # a work-item cycles through this many words: stores go to lines of the last cache, never of the first
 MAX_EXACT_SUM = 1 << 24  # of whole numbers in a float
 MAX_WORD = 255  # of the data
-MAX_CHECKED_LINES = 1 << 18  # line numbers that the host computes; of more sub-groups it checks evenly spaced ones
+MAX_CHECKED_LINES = 1 << 18  # line numbers that the host computes; with more sub-groups it checks evenly spaced ones
 MAX_UNIT_REGISTERS, REGISTER_STEP = 1 << 16, 8  # of a compute unit of NVIDIA's since Kepler, and of a work-item's share
 MAX_MISPLACED_SHARE = 0.02  # work-groups that run on another compute unit than planned
 HASH_FACTOR, SCRAMBLE_FACTOR, SEED = 2654435761, 2246822519, 0x27220A95
 INTERVAL = Metric("interval", "ns", "ops", "slope", "lower", cycles=True)
 LINE_RATE = Metric("line_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
-# what a GPU's sub-group executes, counted in the source: the line's number (4 operations, 1 of them wide), the address, the
-# load and its sum; and of an interval the sum, the counter and the loop. Its dependent operations before a load, and after one
+# instructions of a GPU's sub-group, counted in the source. Per load: the line's number (4 operations, 1 of them wide), the
+# address, the load and its sum; per interval: the sum, the counter and the loop. Then the dependent operations before a load,
+# and after one
 LOAD_INSTRUCTIONS, INTERVAL_INSTRUCTIONS, STORE_INSTRUCTIONS = 12, 6, 5
 DEPENDENT_PER_INTERVAL = 14
 NO_SUB_GROUPS = (
@@ -54,8 +55,8 @@ def _floor_power_of_two(nbytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class DivergenceShape:
-    """How sub-groups lie in work-groups and lines in the footprint: work-groups, work-items of each, work-items that share a
-    line, the distance of their words, and lines of each of the `width` / `sharing` regions."""
+    """Layout of sub-groups in work-groups, and of lines in the footprint: work-groups, work-items per group, work-items that
+    share a line, the distance of their words, and lines of each of the `width` / `sharing` regions."""
 
     groups: int
     items: int
@@ -76,7 +77,7 @@ class DivergenceShape:
 
 
 def _resident_sub_groups(info: DeviceInfo) -> tuple[int, ...]:
-    """1, 2, 4 ... 64 sub-groups a compute unit, as many as two work-groups of the largest size have."""
+    """1, 2, 4 ... 64 sub-groups per compute unit, at most those of two work-groups of the largest size."""
     most = 2 * info.max_work_group // sub_group_width(info)
     return tuple(n for n in (1, 2, 4, 8, 16, 32, 64) if n <= max(1, most))
 
@@ -86,7 +87,7 @@ def _resident_sub_groups(info: DeviceInfo) -> tuple[int, ...]:
     LINE_RATE,
     suite="memory",
     source="Wang et al. 2019, section 2 (memory divergence), as kernels of this project",
-    adaptive=True,  # `model validate` plans its points; a grid of all has 2016
+    adaptive=True,  # `model validate` plans its points; the whole grid has 2016
     figure_axis="lines",
     lines=axis_of(lambda info: tuple(n for n in (1, 2, 4, 8, 16, 32) if n <= sub_group_width(info))),
     fmas=axis(0, 16, 64, 256),
@@ -102,11 +103,10 @@ def memory_divergence(
 
     Each compute unit has `sub_groups` resident sub-groups. In an interval each makes `loads` independent loads, each of which
     touches `lines` lines of 128 B at random places of the footprint, then `fmas` dependent multiply-adds, and with `stores` 1 a
-    store of one line; the next interval waits for that. Counted are intervals of a sub-group, all of which run at once, and
-    whole lines. In-kernel cycles of each work-group are stored beside the events where the device has such a clock. What each
-    work-item loaded and stored is verified, of many sub-groups evenly spaced ones. Raises Skip on devices without sub-groups
-    in lockstep, and where work-groups do not lie on compute units as planned.
-    """
+    store of one line; the next interval waits for that. The metrics count intervals of a sub-group, all of which run at once,
+    and whole lines. In-kernel cycles of each work-group are stored beside the events where the device has such a clock. All
+    loads and stores are verified; with many sub-groups, those of evenly spaced ones. Raises Skip on devices without sub-groups
+    in lockstep, and where work-groups are not distributed over compute units as planned."""
     shape = _shape(device.info, lines, sub_groups, footprint_bytes)
     interval_bytes = loads * shape.groups * shape.items // shape.sharing * LINE_BYTES
     return prepare_intervals(device, shape, fmas, loads, stores, interval_bytes)
@@ -132,7 +132,7 @@ def _shape(info: DeviceInfo, lines: int, sub_groups: int, footprint_bytes: int) 
 
 
 def prepare_intervals(device: Device, shape: DivergenceShape, fmas: int, loads: int, stores: int, interval_bytes: int) -> Slope:
-    """The slope over intervals of a shape, which count `interval_bytes` each; its check verifies every word that the checked
+    """The slope over intervals of a shape, each counted as `interval_bytes`; its check verifies every word that the checked
     sub-groups loaded and stored."""
     info = device.info
     ptx = "ptx" in info.features
@@ -200,16 +200,16 @@ def _check(
 
 
 def _check_registers(registers: Value | None, items: int) -> None:
-    """Raises Skip where so many work-items a compute unit are not resident at once: the rest would run after them."""
+    """Raises Skip if that many work-items per compute unit are not resident at once: the rest would run after them."""
     if not isinstance(registers, int):
-        return  # only NVIDIA's compiler says it
+        return  # only NVIDIA's compiler reports it
     held = -(-registers // REGISTER_STEP) * REGISTER_STEP * items
     if held > MAX_UNIT_REGISTERS:
         raise Skip(f"{items} work-items of {registers} registers are not resident at once: {held} of {MAX_UNIT_REGISTERS}")
 
 
 def _check_places(units: Array, compute_units: int) -> None:
-    """Raises Skip where compute units have unequal numbers of work-groups: then no number of resident sub-groups holds."""
+    """Raises Skip if compute units have unequal numbers of work-groups: the number of resident sub-groups is then undefined."""
     if len(units) < compute_units:
         return
     counts = np.bincount(units, minlength=compute_units)

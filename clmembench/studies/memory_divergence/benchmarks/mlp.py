@@ -1,4 +1,4 @@
-"""Misses that a compute unit has in flight at once: time of a round of independent loads over the number of their lines."""
+"""Misses that a compute unit has in flight at once, from the time of a round of independent loads over their lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clmembench.studies.memory_divergence.benchmarks.memory_divergence import (
 )
 
 SECTOR_WORDS = 8  # 32 B, what NVIDIA's caches fill
-MAX_LOADS = 4  # independent loads of a work-item, where there are too few work-items
+MAX_LOADS = 4  # independent loads of a work-item, if work-items alone are too few
 ROUND = Metric("round", "ns", "ops", "slope", "lower", cycles=True)
 LINE_RATE = Metric("sector_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 
@@ -42,10 +42,9 @@ def mlp(device: Device, lines: int, sectors: int, footprint_bytes: int) -> Slope
     """Time of a round of loads from distinct lines by one compute unit, over the number of lines.
 
     One work-group reads `lines` lines of 128 B at random places, `sectors` words of each that lie 32 B apart; the next round
-    waits for all of them. While all are in flight at once a round takes the latency of one; beyond the knee they are served in
-    turn. If 4 sectors a line give as many bytes at most as 1 sector, it is a bandwidth that ends the growth, and the knee is a
-    lower bound. Counted are rounds, and sectors of 32 B. Raises Skip on devices without sub-groups in lockstep.
-    """
+    waits for all of them. While all are in flight at once, a round takes the latency of one load; beyond the knee, further
+    lines wait. If 4 sectors per line reach no more bytes per time than 1 sector, a bandwidth is the limit, and the knee is a
+    lower bound. The metrics count rounds, and sectors of 32 B. Raises Skip on devices without sub-groups in lockstep."""
     info = device.info
     if info.has_cpu_cores:
         raise Skip(NO_SUB_GROUPS)

@@ -1,4 +1,4 @@
-"""What the author of a kernel could change, and what each change would gain by the model: lines, occupancy, footprint. Pure."""
+"""Possible changes of a kernel and their predicted gains by the model: lines, occupancy, footprint. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profi
 from clmembench.studies.memory_divergence.model.equations import Model, ModelOptions
 from clmembench.studies.memory_divergence.model.predict import Prediction, predictions
 
-ADVISING: tuple[Model, ...] = ("MDM", "bound")  # the model, and what no schedule can beat
-MIN_GAIN = 0.005  # of the IPC: less is no change worth a line
+ADVISING: tuple[Model, ...] = ("MDM", "bound")  # the model, and the upper bound of any schedule
+MIN_GAIN = 0.005  # share of the IPC: smaller changes are not listed
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileChange:
-    """A change of a kernel and the IPC after it over the IPC before, by MDM and by the bound. `of` is what is changed: lines,
-    stores, footprint, request or sub_groups."""
+    """A change of a kernel, and the IPC after it over the IPC before, by MDM and by the bound. `of` names the changed quantity:
+    lines, stores, footprint, request or sub_groups."""
 
     of: str
     text: str
@@ -26,8 +26,8 @@ class ProfileChange:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The most sub-groups, and the most lines that one misses an interval, with which no interval is memory-divergent: misses
-    of all resident sub-groups fit the MSHRs. None where the kernel reads nothing that misses."""
+    """The most sub-groups, and the most missing lines per sub-group and interval, with which no interval is memory-divergent:
+    the misses of all resident sub-groups fit the MSHRs. None if no read of the kernel misses."""
 
     sub_groups: int | None
     read_misses: float | None
@@ -41,8 +41,8 @@ def limits(sheet: HardwareSheet, profile: Profile) -> Limit:
 
 
 def changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions | None = None) -> list[ProfileChange]:
-    """Every change that the profile has room for, those that gain most by MDM first. Changes of occupancy need `stall_cycles`:
-    C_i holds for one number of sub-groups only."""
+    """Every change that the profile allows, the largest gain by MDM first. Changes of occupancy need `stall_cycles`: C_i is
+    valid for one number of sub-groups only."""
     options = options or ModelOptions()
     before = predictions(sheet, profile, options, ADVISING)
     found = []
@@ -70,7 +70,7 @@ def _tried(sheet: HardwareSheet, profile: Profile, options: ModelOptions) -> Ite
         near = tuple(replace(one, llc_miss_ratio=0.0) for one in intervals)
         yield "footprint", "a footprint within the last-level cache", replace(profile, interval=near), options
     if options.request == "block" and sheet.quantities.sector_bytes.value < sheet.quantities.block_bytes.value:
-        yield "request", "requests that move a sector in place of a block", profile, replace(options, request="sector")
+        yield "request", "requests of a sector instead of a block", profile, replace(options, request="sector")
     if intervals[0].stall_cycles is not None:
         yield from _occupancies(sheet, profile, options)
 
@@ -82,7 +82,7 @@ def _occupancies(
     limit = limits(sheet, profile).sub_groups
     wanted = {profile.warps // 2: "half", profile.warps * 2: "twice", most: "the most"}
     if limit is not None:
-        wanted[limit] = "the most whose misses fit the MSHRs"
+        wanted[limit] = "the maximum whose misses fit the MSHRs"
     for warps, what in sorted(wanted.items()):
         if 1 <= warps <= most and warps != profile.warps:
             yield "sub_groups", f"{warps} resident sub-groups ({what})", replace(profile, warps=warps), options

@@ -1,9 +1,9 @@
 """Equations 1 to 8 of the memory divergence model, its baselines, a plain bound and our variant, over arrays. Pure.
 
-Source: Wang, Jahre, Adileh, Wang & Eeckhout 2019 (MDM); Huang, Lee, Kim & Lee 2014 (GPUMech). Names of ours stand for the
-paper's: `concurrent_misses` M, `noc_queue_cycles` S^NoC, `dram_queue_cycles` S^DRAM, `memory_cycles` S^Mem, `mshr_cycles`
-S^MSHR, `contention_free_cycles` C. A sub-group is a warp, a compute unit an SM, the NoC what joins first and last cache.
-"""
+Source: Wang, Jahre, Adileh, Wang & Eeckhout 2019 (MDM); Huang, Lee, Kim & Lee 2014 (GPUMech). Our names for the paper's
+symbols: `concurrent_misses` M, `noc_queue_cycles` S^NoC, `dram_queue_cycles` S^DRAM, `memory_cycles` S^Mem, `mshr_cycles`
+S^MSHR, `contention_free_cycles` C. A sub-group is a warp, a compute unit an SM, the NoC the network between first and last
+cache."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MODELS: tuple[Model, ...] = get_args(Model)
 OURS = ("MDM-overlap", "bound")  # not in the paper
 _SATURATED = ("MDM", "MDM-Queue")  # equation 5 as printed: divergent intervals wait for all requests
 _BATCHED = ("MDM", "MDM-MSHR")  # equation 8
-_MISS_DIGITS = 9  # products such as 0.1 x 1280 that should be whole are rounded to so many, since ceil() would count up
+_MISS_DIGITS = 9  # digits to which products such as 0.1 x 1280 are rounded: ceil() would round up a rounding error
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """Readings where the paper's text and its authors' scripts differ; the defaults are the text's.
+    """Choices where the paper's text and its authors' scripts differ; the defaults are those of the text.
 
     latency "printed": equation 6, L_LLC + m L_DRAM; "mixed": (1 - m) L_LLC + m L_DRAM. scheduling "lrr": loose round robin with
     the hardware's issue width (4 schedulers x 2 in table 1); "gto": greedy then oldest, which the scripts run with `issue` 1.
@@ -42,8 +42,8 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The device as equations see it; bandwidths in 10^9 B/s of the whole device, latencies in cycles without contention, of
-    which `dram_latency_cycles` comes on top of `llc_latency_cycles`. Arrays broadcast against those of an Interval."""
+    """The device's parameters in the equations; bandwidths in 10^9 B/s of the whole device, latencies in cycles without
+    contention. `dram_latency_cycles` is added to `llc_latency_cycles`. Arrays broadcast against those of an Interval."""
 
     compute_units: Numbers
     clock_ghz: Numbers
@@ -52,7 +52,7 @@ class Hardware:
     dram_gb_s: Numbers
     llc_latency_cycles: Numbers
     dram_latency_cycles: Numbers
-    issue_width: Numbers  # instructions a cycle and compute unit
+    issue_width: Numbers  # instructions per cycle and compute unit
     request_bytes: Numbers = 128.0
 
 
@@ -71,7 +71,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Everything that the equations compute of an interval, in the order of the paper, with its shape."""
+    """All intermediate results of the equations for an interval, in the order of the paper, with its shape."""
 
     divergent: npt.NDArray[np.bool_]
     concurrent_misses: Numbers
@@ -87,13 +87,13 @@ class Terms:
 
 
 def interval_terms(model: Model, hardware: Hardware, interval: Interval, options: ModelOptions | None = None) -> Terms:
-    """The cycles of intervals by one of the models of the paper, or by MDM-overlap (ours), with every intermediate.
+    """The cycles of intervals by one of the paper's models, or by MDM-overlap (ours), with every intermediate.
 
-    MDM-overlap lets everything of memory overlap that can: batches of misses in flight, and requests of all compute units in
-    both queues. What an interval takes beyond one latency, which C_i has, is the largest of the further batches at the latency
-    without contention, and the time in which NoC or DRAM serve all requests; equation 7 adds all of these for every batch. By
-    Little's law that is the response time of a saturated closed queue. S^Mem is then latency and excess together.
-    """
+    MDM-overlap overlaps all memory activity that can overlap: batches of misses in flight, and requests of all compute units in
+    both queues. Beyond one latency, which C_i contains, an interval takes the largest of three times: the further batches at
+    the latency without contention, and the service of all requests by the NoC or by DRAM. Equation 7 adds all of these for
+    every batch. By Little's law the maximum is the response time of a saturated closed queue. S^Mem is then the sum of latency
+    and excess."""
     options = options or ModelOptions()
     saturated, batched = model in _SATURATED, model in _BATCHED
     reads = np.round(np.multiply(interval.read_misses, interval.warps), _MISS_DIGITS)
@@ -122,7 +122,7 @@ def interval_terms(model: Model, hardware: Hardware, interval: Interval, options
 
 
 def _overlapped(hardware: Hardware, interval: Interval, given: tuple[Any, Any, Any, Any, Any]) -> Terms:
-    """MDM-overlap: the largest of further batches and both queues, charged to what it is."""
+    """MDM-overlap: the largest of further batches and both queues, attributed to its cause."""
     reads, divergent, latency, noc_service, dram_service = given
     misses = reads + np.multiply(interval.write_misses, interval.warps)
     every = hardware.compute_units * misses
@@ -143,8 +143,8 @@ def _overlapped(hardware: Hardware, interval: Interval, given: tuple[Any, Any, A
 def bound_terms(
     hardware: Hardware, interval: Interval, alone_cycles: Numbers, options: ModelOptions | None = None
 ) -> dict[str, Any]:
-    """The least cycles of intervals by each resource alone, as if everything else overlapped perfectly (ours; roofline and
-    Little's law): shape of the interval. `alone_cycles` is the time of one sub-group that runs alone."""
+    """Lower bounds of the cycles of intervals by each resource alone, as if all else overlapped perfectly (ours; roofline and
+    Little's law), with the shape of the interval. `alone_cycles` is the time of one sub-group that runs alone."""
     options = options or ModelOptions()
     reads = np.multiply(interval.read_misses, interval.warps)
     requests = hardware.compute_units * (reads + np.multiply(interval.write_misses, interval.warps))
@@ -161,8 +161,8 @@ def bound_terms(
 def contention_free_cycles(
     instructions: Numbers, stall_cycles: Numbers, repeats: Numbers, warps: Numbers, issue: Numbers, scheduling: str = "lrr"
 ) -> Numbers:
-    """C_i of each interval, by GPUMech's multithreading model: one sub-group's issue and stalls, and instructions of the others
-    that its stalls do not hide. Arrays have shape (..., intervals), `warps` and `issue` (..., 1) or none.
+    """C_i of each interval, by GPUMech's multithreading model: one sub-group's issue and stalls, plus the instructions of
+    others that its stalls do not hide. Arrays have shape (..., intervals), `warps` and `issue` (..., 1) or none.
 
     Source: Huang et al. 2014, section 4, as the scripts of Wang et al. have it.
     """
@@ -197,7 +197,7 @@ def _latency_cycles(hardware: Hardware, interval: Interval, options: ModelOption
 
 def _mean_batches(reads: Any, mshrs: Numbers) -> Any:
     """The mean of ceil(j / MSHRs) over j = 1 to `reads`, in closed form; between whole numbers of reads it interpolates."""
-    mshrs = np.minimum(mshrs, np.maximum(reads, 1.0))  # those beyond the reads are idle, however many
+    mshrs = np.minimum(mshrs, np.maximum(reads, 1.0))  # MSHRs beyond the reads are idle
     full = np.floor(reads / mshrs)
     total = mshrs * full * (full + 1) / 2 + (reads - full * mshrs) * (full + 1)
     return np.where(reads > 0, total / np.where(reads > 0, reads, 1.0), 1.0)
@@ -205,7 +205,7 @@ def _mean_batches(reads: Any, mshrs: Numbers) -> Any:
 
 def _md1_wait(hardware: Hardware, interval: Interval, misses: Any) -> Any:
     """The mean wait of an M/D/1 queue that all compute units' misses of an interval reach within its contention-free cycles;
-    infinite where they are more than it serves. A miss of the last cache is served for f B / BW, and m of all are such."""
+    infinite if they exceed its service rate. A miss of the last cache takes f B / BW, and a share m of all misses are such."""
     service = np.multiply(hardware.clock_ghz, hardware.request_bytes) / hardware.dram_gb_s
     arrivals = hardware.compute_units * misses * interval.llc_miss_ratio
     load = arrivals * service / interval.contention_free_cycles

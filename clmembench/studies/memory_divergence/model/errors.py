@@ -1,4 +1,4 @@
-"""Errors of predictions against measurements: of IPC, of its logarithm, and their bias, a model and a class. Pure."""
+"""Errors of predictions against measurements: of IPC, of its logarithm, and their bias, by model and class. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ KINDS = ("MD", "NMD", "all")  # memory-divergent configurations, others, and bot
 
 @dataclass(frozen=True, slots=True)
 class FrozenPrediction:
-    """The part of a prediction that is held against a measurement: IPC of a compute unit with the range that the inputs leave,
-    and cycles by what takes them."""
+    """The part of a prediction that is compared with a measurement: IPC of a compute unit with the range from uncertain inputs,
+    and cycles by cause."""
 
     ipc_sm: float
     ipc_sm_low: float
@@ -27,8 +27,8 @@ class FrozenPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One configuration: its parameters, whether it is memory-divergent by the inputs, its measured IPC of a compute unit with
-    interval, and every model's prediction."""
+    """One configuration: its parameters, whether it is memory-divergent for these inputs, its measured IPC of a compute unit
+    with interval, and every model's prediction."""
 
     params: Mapping[str, Value]
     divergent: bool
@@ -36,7 +36,7 @@ class Compared:
     predicted: Mapping[Model, FrozenPrediction]
 
     def relative_error(self, model: Model) -> float:
-        """(predicted - measured) / measured IPC, as the paper has it."""
+        """(predicted - measured) / measured IPC, as in the paper."""
         return self.predicted[model].ipc_sm / self.measured.value - 1
 
     def log_ratio(self, model: Model) -> float:
@@ -44,7 +44,7 @@ class Compared:
         return math.log(self.predicted[model].ipc_sm / self.measured.value)
 
     def covered(self, model: Model) -> bool:
-        """Whether the range that the inputs leave meets the measured interval: then the inputs alone explain the error."""
+        """Whether the predicted range overlaps the measured interval: then uncertain inputs alone explain the error."""
         one = self.predicted[model]
         return one.ipc_sm_low <= self.measured.high and self.measured.low <= one.ipc_sm_high
 

@@ -1,9 +1,9 @@
 """Misses that a compute unit keeps in flight: the knee of a round's time over its number of lines, from `mlp`. Pure.
 
-While all lines of a round are in flight at once it takes the latency of one, t0. Beyond the knee N* each further line costs c
-more cycles, and by Little's law N* = t0 / c: a place is free again after the latency, and N* of them serve a line every c.
-The first few lines may take less than t0 where lines lie near and far from the compute unit: a round ends with its farthest.
-"""
+While all lines of a round are in flight at once, it takes the latency of one, t0. Beyond the knee N* each further line costs c
+more cycles, and by Little's law N* = t0 / c: each of N* slots is busy for one latency, so a line is served every c cycles.
+Rounds of few lines may take less than t0 if lines are at different distances from the compute unit, since a round ends with its
+farthest line."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.little import Estimate
 
 BENCHMARK = "mlp"
-MAX_FLAT_RATIO = 1.05  # longest over shortest time of the plateau's rounds, where lines do not wait for each other
-MAX_LOOKUP_CYCLES = 1.1  # of a line beyond the knee: where one a cycle arrives, the first cache's lookups give out first
+MAX_FLAT_RATIO = 1.05  # longest over shortest time of rounds on the plateau, on which lines do not wait for each other
+MAX_LOOKUP_CYCLES = 1.1  # cycles per line beyond the knee: at one line per cycle, lookups in the first cache are the limit
 MIN_POINTS = 3  # on the plateau, and beyond the knee
-MIN_RISE = 1.5  # times the plateau at the largest round: less is no knee
-MIN_SPAN = 1.5  # of the lines of two rounds through which a line is drawn
-MAX_BYTE_RATE_RATIO = 1.15  # of 4 sectors a line over 1: as many bytes either way are a bandwidth, not a count of lines
+MIN_RISE = 1.5  # time of the largest round over the plateau: below it there is no knee
+MIN_SPAN = 1.5  # ratio of the lines of two rounds that define a slope
+MAX_BYTE_RATE_RATIO = (
+    1.15  # bytes per time with 4 sectors per line over 1: if they are equal, the limit is a bandwidth, not a number of lines
+)
 SECTORS = (1, 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Knee:
-    """Lines in flight at the knee with interval; `bound` "lower" where the device was never seen to wait for a free place: the
-    truth may be larger. `reason` says why, or why nothing could be told (then `lines` is None)."""
+    """Lines in flight at the knee with interval. `bound` is "lower" if the device was never observed to wait for a free slot:
+    the true number may be larger. `reason` says why, or why the knee is undetermined (`lines` is then None)."""
 
     lines: Estimate | None
     bound: str
@@ -36,7 +38,7 @@ class Knee:
 
 
 def knee(values: Sequence[Derived]) -> Knee:
-    """The knee of all `mlp` rounds of a run that are ok; time in cycles where all have them, else in ns."""
+    """The knee of all `mlp` rounds of a run that are ok; time in cycles if all have them, else in ns."""
     found = {sectors: _curve(values, sectors) for sectors in SECTORS}
     lines, limit = _fit(found[1])
     evidence = tuple(name for n in SECTORS for v in found[n] for name in v.evidence[:1])
@@ -46,14 +48,22 @@ def knee(values: Sequence[Derived]) -> Knee:
         return Knee(lines, "lower", limit, evidence)
     if all(value.cycles for value in found[1]) and _cycles_a_line(found[1]) <= MAX_LOOKUP_CYCLES:
         return Knee(
-            lines, "lower", "a line arrives in every cycle: lookups in the first cache give out before misses do", evidence
+            lines,
+            "lower",
+            "a line arrives in every cycle: lookups in the first cache are the limit before misses in flight are",
+            evidence,
         )
     whole, reason = _fit(found[4])
     if whole is None or reason:
-        return Knee(lines, "lower", f"rounds of 4 sectors a line do not tell a bandwidth from a count: {reason}", evidence)
+        return Knee(
+            lines,
+            "lower",
+            f"rounds of 4 sectors a line do not distinguish a bandwidth from a number of lines: {reason}",
+            evidence,
+        )
     rates = [_saturated_rate(found[n]) * n for n in SECTORS]
     if rates[1] <= MAX_BYTE_RATE_RATIO * rates[0]:
-        why = "4 sectors a line arrive at the same bytes a cycle as 1: a bandwidth gives out first, so more misses may fit"
+        why = "4 sectors per line arrive at the same bytes per cycle as 1: a bandwidth is the limit, so more misses may fit"
         return Knee(lines, "lower", why, evidence)
     return Knee(lines, "", "", evidence)
 
@@ -84,7 +94,7 @@ def _time(value: Derived) -> Estimate:
 
 
 def _fit(curve: Sequence[Derived]) -> tuple[Estimate | None, str]:
-    """The knee of one curve, and why it is only a lower bound or nothing."""
+    """The knee of one curve, and why it is only a lower bound or undetermined."""
     if len(curve) < 2 * MIN_POINTS:
         return None, f"only {len(curve)} rounds were measured: fewer than {2 * MIN_POINTS}"
     times = [_time(value) for value in curve]
@@ -94,11 +104,11 @@ def _fit(curve: Sequence[Derived]) -> tuple[Estimate | None, str]:
     plateau = _middle([one for _, one in flat])
     if times[-1].value < MIN_RISE * plateau.value:
         most = float(_lines(curve[-1]))
-        return Estimate(most, most, most), f"all of {most:g} lines were in flight at once: no more were tried"
+        return Estimate(most, most, most), f"all of {most:g} lines were in flight at once: larger rounds were not tried"
     beyond = [(_lines(v), one.value) for v, one in zip(curve, times, strict=True) if one.value > MIN_RISE * plateau.value]
     found = sorted(plateau.value / cost for cost in _line_costs(beyond))
     if len(found) < MIN_POINTS:
-        return None, f"only {len(beyond)} rounds lie beyond the knee, or too near each other"
+        return None, f"only {len(beyond)} rounds lie beyond the knee, or too close to each other"
     last = float(flat[-1][0])  # still on the plateau
     spread = (plateau.high - plateau.low) / plateau.value
     middle = max(float(statistics.median(found)), last)
@@ -107,7 +117,7 @@ def _fit(curve: Sequence[Derived]) -> tuple[Estimate | None, str]:
 
 
 def _plateau(curve: Sequence[Derived], times: Sequence[Estimate]) -> list[tuple[int, Estimate]]:
-    """The rounds, with their lines, between which time stays flat over the largest ratio of lines."""
+    """First and last round of the longest plateau, measured by the ratio of their lines."""
     best: list[tuple[int, Estimate]] = []
     for start in range(len(curve)):
         stop = start + 1
@@ -131,7 +141,7 @@ def _cycles_a_line(curve: Sequence[Derived]) -> float:
 
 
 def _line_costs(beyond: Sequence[tuple[int, float]]) -> list[float]:
-    """The time of one more line between each two rounds beyond the knee that lie far enough apart."""
+    """The time of one more line, from each two rounds beyond the knee that are far enough apart."""
     return [
         (later - time) / (m - n)
         for k, (n, time) in enumerate(beyond)

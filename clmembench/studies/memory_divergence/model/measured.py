@@ -1,4 +1,4 @@
-"""Inputs of the memory divergence model from measurements: each with its interval, its source, or why it is not known. Pure."""
+"""Inputs of the memory divergence model from measurements: each with its interval and source, or why it is unknown. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clmembench.studies.memory_divergence.model.measured_memory import (
     value_range,
 )
 
-ASSUMED_SUB_GROUP_ITEMS = 32  # where the driver does not say how wide they are
+ASSUMED_SUB_GROUP_ITEMS = 32  # if the driver does not report their width
 NVIDIA_MAX_SUB_GROUPS = 64  # CUDA C Programming Guide, technical specifications: 64 warps of 32 an SM, CC 8.0 and 9.0
 TURING_SCHEDULERS = 4  # same guide, architecture: 4 warp schedulers an SM, each issues one instruction a cycle, CC 7.x to 9.0
 BLOCK_BYTES, SECTOR_BYTES = 128, 32
@@ -28,7 +28,7 @@ BLOCK_BYTES, SECTOR_BYTES = 128, 32
 
 @dataclass(frozen=True, slots=True)
 class MeasuredInputs:
-    """The inputs that runs of one device give, by name; `missing` says of each other one why it is not known, and how to
+    """The inputs that runs of one device provide, by name; `missing` has, for each other one, why it is unknown and how to
     measure it."""
 
     name: str
@@ -95,9 +95,10 @@ def _mshrs(
 def _mshrs_by_little(
     evidence: Evidence, found: Knee, noc: InputQuantity | str, latency: InputQuantity | str, clock: InputQuantity | str
 ) -> InputQuantity | str:
-    """A lower bound: what must be in flight at the bandwidth that was reached, at a latency that load only makes longer."""
+    """A lower bound: the lines that must be in flight to reach the measured bandwidth at the unloaded latency, which load only
+    increases."""
     if isinstance(noc, str) or isinstance(latency, str) or isinstance(clock, str):
-        return f"{found.reason}; and no bandwidth or latency gives a bound: clmembench model measure -d DEVICE"
+        return f"{found.reason}; and there is no bandwidth and latency for a bound: clmembench model measure -d DEVICE"
     a_line = BLOCK_BYTES * evidence.info.compute_units * clock.value
     lines = noc.value * latency.value / a_line
     source = "a lower bound by Little's law: bandwidth from the L2 x its latency; mlp was not measured, which finds the knee"
@@ -105,17 +106,17 @@ def _mshrs_by_little(
 
 
 def _most_lines(evidence: Evidence) -> float:
-    """Lines that the first cache has room for: no more can be on their way into it."""
+    """Lines that the first cache has room for: no more can be in flight to it."""
     sizes = [float(one.high or 0) for one in level_findings(evidence, "L1", "size_bytes")]
     figure = evidence.sheet.figures.get("l1_bytes") if evidence.sheet is not None else None
     return (max(sizes) if sizes else figure.value if figure is not None else 256 << 10) / BLOCK_BYTES
 
 
 def _issue(evidence: Evidence, clock: InputQuantity | str) -> dict[str, InputQuantity | str]:
-    """Schedulers and residency. Measured multiply-adds a cycle give what the schedulers issue at least."""
+    """Schedulers and residency. Measured multiply-adds per cycle give a lower bound of the issue rate."""
     per = InputQuantity(1, UNITS["issue_per_scheduler"], "counted with the schedulers")
     info = evidence.info
-    most: InputQuantity | str = "the driver does not say how many sub-groups a compute unit can hold"
+    most: InputQuantity | str = "the driver does not report how many sub-groups a compute unit can hold"
     issue: InputQuantity | str = "no rate of multiply-adds in float: run -b arithmetic -a dtype=float"
     if "nvidia" in info.features:
         guide = "CUDA C Programming Guide, technical specifications (compute capability 7.0 and later)"

@@ -1,4 +1,4 @@
-"""What measurements say of memory as the model sees it: bandwidths and latencies of last-level cache and DRAM. Pure."""
+"""Memory inputs of the model from measurements: bandwidths and latencies of last-level cache and DRAM. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from clmembench.studies.memory_divergence.mdm_inputs import UNITS, InputQuantity
 MIB = 1 << 20
 MIN_SHARED_SET_BYTES = 8 * MIB  # of cache_read: loads of smaller sets by several compute units are merged before the L2
 MAX_SHARED_SET_SHARE = 0.7  # of the last-level cache: larger sets miss it
-MIN_MEMORY_TO_CACHE_RATIO = 8  # times the last-level cache: what lies in memory, but for an eighth of random accesses at most
-MAX_MEMORY_SET_BYTES = 1024 * MIB  # what lies in memory whatever is known of the cache
-MIN_LLC_SET_BYTES, LLC_SET_SHARE = 1 * MIB, 0.45  # of pchase: past any first cache, and within one of two partitions
+MIN_MEMORY_TO_CACHE_RATIO = (
+    8  # times the last-level cache: such a set lies in memory, except for at most an eighth of random accesses
+)
+MAX_MEMORY_SET_BYTES = 1024 * MIB  # bytes of a set that lies in memory even if the cache size is unknown
+MIN_LLC_SET_BYTES, LLC_SET_SHARE = 1 * MIB, 0.45  # of pchase: larger than any first cache, and within one of two partitions
 MAX_PLATEAU_RATIO, MIN_MEMORY_RATIO, MIN_CURVE_POINTS = 1.05, 1.5, 6  # of latencies of pchase on one plateau, and of memory
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the runs of one device hold: judged values of all, hierarchies of those that have one, the device, its sheet, and
-    the time of an operation that the next one waits for, as its clock reading has it."""
+    """Data of the runs of one device: all judged values, the inferred hierarchies, the device, its sheet, and the latency of a
+    dependent operation from its clock reading."""
 
     info: DeviceInfo
     values: Sequence[Derived]
@@ -35,7 +37,7 @@ class Evidence:
 
 
 def value_range(name: str, ranges: Iterable[tuple[float, float, float]], source: str) -> InputQuantity | None:
-    """The middle of several values, from the lowest to the highest end of their intervals."""
+    """The middle of several values, with an interval that covers all of theirs."""
     found = sorted(ranges)
     if not found:
         return None
@@ -55,15 +57,18 @@ def usable_values(values: Sequence[Derived], benchmark: str, unit: str = "") -> 
 
 
 def llc_bytes(evidence: Evidence) -> InputQuantity | None:
-    """Bytes that the last-level cache holds: bounds by chases, else by pchase, with the sheet's figure as the value where it
-    lies within; else the sheet's figure. A driver's claim is not taken: those of GPUs understate it up to twelve times."""
+    """Capacity of the last-level cache in bytes: bounds by chases, else by pchase, with the sheet's figure as the value if it
+    lies within; else the sheet's figure. A driver's claim is not used: drivers of GPUs understate it up to twelve times."""
     sheet = evidence.sheet
     figure = next((sheet.figures[n] for n in ("l3_bytes", "l2_bytes") if n in sheet.figures), None) if sheet else None
     levels = [level.findings.get("size_bytes") for h in evidence.hierarchies for level in h.levels if level.name == "L2"]
     ends = [(f.low, f.high) for f in levels if f is not None and f.low and f.high]
     source = "size of the L2 by chase"
     if not ends:
-        ends, source = _pchase_bounds(evidence.values), "from the last size that pchase sees cached to the first in memory"
+        ends, source = (
+            _pchase_bounds(evidence.values),
+            ("from the last size on pchase's plateau before memory to the first with memory's latency"),
+        )
     if ends:
         low, high = min(low for low, _ in ends), max(high for _, high in ends)
         value = figure.value if figure is not None and low <= figure.value <= high else (low * high) ** 0.5
@@ -72,7 +77,7 @@ def llc_bytes(evidence: Evidence) -> InputQuantity | None:
 
 
 def _pchase_bounds(values: Sequence[Derived]) -> list[tuple[float, float]]:
-    """The largest working set on the last plateau before memory, and the smallest from which on all have memory's latency."""
+    """The largest working set on the last plateau before memory, and the smallest beyond which all have memory's latency."""
     curve = sorted((v.params["array_bytes"], v.cycles) for v in _chased_values(values, MIN_LLC_SET_BYTES, math.inf))
     if len(curve) < MIN_CURVE_POINTS:
         return []
@@ -104,7 +109,7 @@ def _ends(v: Derived) -> tuple[float, float, float]:
 
 
 def noc_bandwidth(values: Sequence[Derived], llc: InputQuantity | None) -> InputQuantity | str:
-    """Read bandwidth from the last-level cache, past the first; or why it is not known."""
+    """Read bandwidth from the last-level cache, bypassing the first; or why it is unknown."""
     most = MAX_SHARED_SET_SHARE * (llc.value if llc is not None else 2 * MIN_SHARED_SET_BYTES / MAX_SHARED_SET_SHARE)
     read = _cache_read(values, (MIN_SHARED_SET_BYTES, most))
     source = f"cache_read, {len(read)} shared sets of 8 MiB to {most / MIB:.0f} MiB: from the L2 past L1"
@@ -114,7 +119,7 @@ def noc_bandwidth(values: Sequence[Derived], llc: InputQuantity | None) -> Input
 
 
 def dram_bandwidth(values: Sequence[Derived], llc: InputQuantity | None) -> InputQuantity | str:
-    """Read bandwidth of memory; or why it is not known."""
+    """Read bandwidth of memory; or why it is unknown."""
     least = min(MIN_MEMORY_TO_CACHE_RATIO * (llc.ends[1] if llc is not None else 64 * MIB), MAX_MEMORY_SET_BYTES)
     read = _cache_read(values, (least, float("inf")))
     source = f"cache_read, {len(read)} shared sets of {least / MIB:.0f} MiB and more"
@@ -143,7 +148,7 @@ def _chased_values(values: Sequence[Derived], least: float, most: float) -> list
 
 
 def llc_latency(evidence: Evidence) -> InputQuantity | str:
-    """Latency of a hit in the last-level cache without contention; or why it is not known."""
+    """Latency of a hit in the last-level cache without contention; or why it is unknown."""
     name = "llc_latency_cycles"
     level, far = level_findings(evidence, "L2", "latency_cycles"), level_findings(evidence, "L2", "far_cycles")
     near = level_findings(evidence, "L2", "near_cycles")
@@ -164,7 +169,7 @@ def llc_latency(evidence: Evidence) -> InputQuantity | str:
 
 
 def dram_latency(evidence: Evidence, llc_latency: InputQuantity | str, llc: InputQuantity | None) -> InputQuantity | str:
-    """What memory takes beyond a hit: the difference of two latencies, each within its interval."""
+    """Latency of memory beyond that of a hit: the difference of two latencies with intervals."""
     level = level_findings(evidence, "DRAM", "latency_cycles")
     ranges = [(float(one.value or 0), float(one.low or 0), float(one.high or 0)) for one in level]
     source = "chase of DRAM less that of the L2"
@@ -175,7 +180,7 @@ def dram_latency(evidence: Evidence, llc_latency: InputQuantity | str, llc: Inpu
     if whole is None or isinstance(llc_latency, str):
         return "no latency of memory, or none of the last-level cache: measure them with clmembench topology"
     low, high = whole.ends
-    # a miss passes the same partition as a hit, so the far one's latency is in both and not in the difference
+    # a miss crosses the same partition as a hit, so the far one's latency cancels in the difference
     least = max(0.0, low - min(llc_latency.ends[1], llc_latency.value + (llc_latency.value - llc_latency.ends[0])))
     value = max(0.0, whole.value - llc_latency.value)
     return InputQuantity(value, whole.unit, source, min(least, value), max(high - llc_latency.ends[0], value))

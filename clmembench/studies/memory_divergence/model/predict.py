@@ -1,4 +1,4 @@
-"""Predictions of all models for a hardware and an interval profile, with the interval that uncertain inputs leave. Pure."""
+"""Predictions of all models for a hardware and an interval profile, with the range from uncertain inputs. Pure."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from clmembench.studies.memory_divergence.model.equations import (
     interval_terms,
 )
 
-STALLS = ("mshr", "noc", "dram")  # what comes on top of the contention-free cycles
+STALLS = ("mshr", "noc", "dram")  # terms added to the contention-free cycles
 TRIED_STALLS = 17  # from one end of their interval to the other
-MAX_BREAKS = 64  # steps of ceil() within the interval of the MSHRs that are looked at; beyond, those nearest its ends
+MAX_BREAKS = 64  # steps of ceil() that are tried within the interval of the MSHRs; if there are more, those nearest its ends
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """The performance of a kernel on a compute unit by one model: instructions a cycle of all resident sub-groups, and cycles
-    of one round of them, each with the range that the inputs' intervals leave. `stack` are cycles by what takes them, by name;
-    `terms` what the equations computed of each interval (of the bound: nothing). `dominant` names the largest of `stack`."""
+    of one round of them, each with the range from the inputs' intervals. `stack` has cycles by cause; `terms` the intermediates
+    of each interval (empty for the bound). `dominant` names the largest entry of `stack`."""
 
     model: Model
     ipc_sm: float
@@ -41,7 +41,7 @@ class Prediction:
     cycles: float
     cycles_low: float
     cycles_high: float
-    capped: bool  # the IPC is that of the issue width, which the cycles alone would exceed
+    capped: bool  # true if the IPC is limited to the issue width, which the cycles alone would exceed
     stack: dict[str, float]
     dominant: str
     terms: tuple[Terms, ...] = ()
@@ -74,15 +74,15 @@ def predictions(
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What one prediction is computed from: -1 takes the end of every input's interval that costs fewest cycles, 1 the one
-    that costs most, and 0 its value."""
+    """The inputs of one prediction. End -1 takes from every input's interval the end that costs fewest cycles, 1 the one that
+    costs most, and 0 the value."""
 
     sheet: HardwareSheet
     profile: Profile
     options: ModelOptions
 
     def hardware(self, end: int = 0) -> Hardware:
-        """The hardware; more bandwidth and MSHRs cost fewer cycles, and more of everything else costs more."""
+        """The hardware; more bandwidth and MSHRs cost fewer cycles; more of any other input costs more."""
         q, options = self.sheet.quantities, self.options
 
         def at(name: str, sign: int = 1) -> float:
@@ -108,7 +108,7 @@ class Inputs:
         return np.array([float(one.repeats) for one in self.profile.interval])
 
     def has_stalls(self) -> bool:
-        """Whether C_i is computed from the stalls of one sub-group, so that it is known for other numbers of sub-groups too."""
+        """Whether C_i is computed from the stalls of one sub-group, and so is valid for other numbers of sub-groups too."""
         return self.profile.interval[0].stall_cycles is not None
 
     def contention_free(self, end: int = 0) -> Any:
@@ -123,7 +123,7 @@ class Inputs:
 
         if end == 0:
             return at(self._of("stall_cycles", 0))
-        # longer stalls hide more instructions of others, so C_i need not grow with them: look at several
+        # longer stalls hide more instructions of others, so C_i need not grow with them: try several
         low, high = self._of("stall_cycles", -1), self._of("stall_cycles", 1)
         tried = at(low + np.linspace(0, 1, TRIED_STALLS)[:, None] * (high - low))
         return np.min(tried, axis=0) if end < 0 else np.max(tried, axis=0)
@@ -136,7 +136,7 @@ class Inputs:
         )  # fmt: skip
 
     def alone(self, end: int = 0) -> Any:
-        """Cycles of one sub-group that runs alone; where only C_i is known, C_i, which no interval is shorter than."""
+        """Cycles of one sub-group that runs alone; if only C_i is known, C_i, which is a lower bound of every interval."""
         if not self.has_stalls():
             return self.contention_free(end)
         return self._of("instructions", 0) / self.hardware(end).issue_width + self._of("stall_cycles", end)
@@ -184,15 +184,14 @@ def bound_stack(inputs: Inputs, end: int = 0) -> dict[str, float]:
 def _extreme_cycles(model: Model, inputs: Inputs, ends: Ends, end: int) -> Any:
     """The least (-1) or most (1) cycles of each interval for inputs within their intervals: an outer bound.
 
-    Cycles grow with every input that `Inputs` turns to its end, but not with the number of MSHRs: more of them fill the queues,
-    and at each step of ceil() a batch is saved. So those ends, and both sides of each step, are tried.
-    """
+    Cycles are monotonic in every input except the number of MSHRs: more of them fill the queues, and each step of ceil() saves
+    a batch. So both ends of its interval, and both sides of each step, are tried."""
     (hardware, intervals), (other_hardware, other) = ends[end], ends[-end]
     own, mshrs = intervals.contention_free_cycles, inputs.sheet.quantities.mshrs
     tried = np.array([*_mshr_breaks(intervals, *mshrs.ends), mshrs.value])[:, None]
     found = interval_terms(model, replace(hardware, mshrs=tried), intervals, inputs.options)
     cycles = [found.cycles]
-    if model == "MDM-overlap":  # a longer latency makes batches longer, but it is C_i's, and a queue hides in it
+    if model == "MDM-overlap":  # a longer latency makes batches longer, but it is part of C_i and hides a queue
         hiding = interval_terms(model, other_hardware, other, inputs.options).latency_cycles
         batches = (np.maximum(np.multiply(intervals.read_misses, intervals.warps) / tried, 1.0) - 1) * found.latency_cycles
         service = np.maximum(found.noc_service_cycles, found.dram_service_cycles)
@@ -207,7 +206,7 @@ def _extreme_cycles(model: Model, inputs: Inputs, ends: Ends, end: int) -> Any:
 
 
 def _mshr_breaks(intervals: Interval, low: float, high: float) -> list[float]:
-    """The ends of the interval of the MSHRs, and both sides of the places in it where the number of batches changes."""
+    """The ends of the interval of the MSHRs, and both sides of each step in it where the number of batches changes."""
     found = {low, high}
     for reads in np.unique(np.multiply(intervals.read_misses, intervals.warps)):
         steps = np.arange(max(1, np.ceil(reads / high)), np.floor(reads / low) + 1) if reads > 0 else np.array([])

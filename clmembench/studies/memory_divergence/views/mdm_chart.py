@@ -23,11 +23,11 @@ MIN_ERROR_PERCENT = 1.0  # that a logarithmic axis shows
 
 
 def mdm_chart(found: Validation, label: str, form: str) -> bytes:
-    """The figure in a format of matplotlib's, such as png, svg or pdf. Raises ValueError where nothing was measured, or for no
-    such format."""
+    """The figure in a format of matplotlib's, such as png, svg or pdf. Raises ValueError if nothing was measured, or for an
+    unknown format."""
     compared = found.compared.get("block", ())
     if not compared:
-        raise ValueError("no configuration has a measured time, so there is nothing to draw")
+        raise ValueError("no configuration has a measured time: nothing to draw")
     figure, axes = subplots(2 + len(PLOTTED), height=3.6)
     _stacks(axes[0], compared)
     _errors(axes[1], compared)
@@ -42,7 +42,7 @@ def mdm_chart(found: Validation, label: str, form: str) -> bytes:
 
 
 def _stacks(axis: Axes, compared: Sequence[Compared]) -> None:
-    """Stall cycles of an interval that MDM predicts, by what takes them, over the lines of a load (figure 1)."""
+    """Stall cycles of an interval that MDM predicts, by cause, over the lines of a load (figure 1)."""
     lines = sorted({one.params["lines"] for one in compared}, key=float)
     places, below = list(range(len(lines))), [0.0] * len(lines)
     for number, name in enumerate(STALLS):
@@ -60,20 +60,20 @@ def _stacks(axis: Axes, compared: Sequence[Compared]) -> None:
 
 def _errors(axis: Axes, compared: Sequence[Compared]) -> None:
     """Mean |error| of IPC of each model and class, with the paper's (figure 3)."""
-    told = published_errors().error
+    published = published_errors().error
     for number, kind in enumerate(("MD", "NMD")):
         rows = [row for row in model_errors(compared) if row.kind == kind]
         places = [MODELS.index(row.model) + 0.4 * number - 0.2 for row in rows]
         heights = [max(row.mean_error_percent, MIN_ERROR_PERCENT) for row in rows]
         axis.bar(places, heights, width=0.38, color=colour(3 + number), label=f"{kind}, measured here")
-        paper = [(MODELS.index(e.model), e.error_percent) for e in told if e.kind == kind and e.model in MODELS]
+        paper = [(MODELS.index(e.model), e.error_percent) for e in published if e.kind == kind and e.model in MODELS]
         axis.plot(
             [x + 0.4 * number - 0.2 for x, _ in paper], [y for _, y in paper], MARKERS[number], color="#333333",
             markerfacecolor="white", markersize=6, linestyle="none", label=f"{kind}, in the paper",
         )  # fmt: skip
     axis.set_xticks(range(len(MODELS)), MODELS, rotation=30, ha="right")
     axis.set_ylabel("mean |error| of IPC, %")
-    axis.set_ylim(MIN_ERROR_PERCENT, 1.3 * max(e.error_percent for e in told))
+    axis.set_ylim(MIN_ERROR_PERCENT, 1.3 * max(e.error_percent for e in published))
     log_y(axis)
     axis.set_title("Errors of predicted IPC (the paper's figure 3)", fontsize=9)
 

@@ -1,4 +1,4 @@
-"""Held-out kernels of stored runs: their time as the memory divergence model predicts it, and as it was measured."""
+"""Held-out kernels of stored runs: times predicted by the memory divergence model, and measured times."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class HeldOut:
     dominant: str  # of MDM with sectors
 
     def log_ratio(self, reading: str, model: Model) -> float:
-        """ln(predicted / measured) performance: above 0 the model predicts too much."""
+        """ln(predicted / measured) performance: above 0 the model overpredicts."""
         return math.log(self.measured_us / self.predicted_us[reading, model][0])
 
 
 def hardware_for(run: Run, sheet: SpecSheet | None) -> HardwareSheet:
-    """The inputs by the run itself, or else the shipped ones of this device. Raises ValueError where there are neither."""
+    """The inputs from the run itself, else the shipped ones of this device. Raises ValueError if there are neither."""
     inputs = inputs_of([run], sheet)
     if not inputs.missing:
         return inputs.sheet()
@@ -47,7 +47,7 @@ def hardware_for(run: Run, sheet: SpecSheet | None) -> HardwareSheet:
 
 
 def has_held_out(run: Run) -> bool:
-    """Whether a run of a device that the model is for has a kernel whose profile is declared."""
+    """Whether a run, of a device that the model applies to, has a kernel with a declared profile."""
     if run.header.device.has_cpu_cores:
         return False
     return any(record.benchmark in mdm_held_out.DECLARED and record.status == "ok" for record in run.records)

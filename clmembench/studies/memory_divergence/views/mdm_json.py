@@ -13,8 +13,10 @@ from clmembench.studies.memory_divergence.views.mdm_validation import Validation
 
 
 def validation_object(found: Validation, kernels: Sequence[HeldOut] = ()) -> ValidationObject:
-    """Everything that the tables are made of."""
-    told: dict[tuple[str, str], float] = {(one.model, one.kind): one.error_percent for one in published_errors().error}
+    """The contents of all tables."""
+    published_percent: dict[tuple[str, str], float] = {
+        (one.model, one.kind): one.error_percent for one in published_errors().error
+    }
     errors: list[ModelErrorObject] = [
         {
             "reading": reading,
@@ -22,7 +24,7 @@ def validation_object(found: Validation, kernels: Sequence[HeldOut] = ()) -> Val
             "kind": one.kind,
             "count": one.count,
             "mean_error_percent": one.mean_error_percent,
-            "paper_percent": told.get((one.model, one.kind)),
+            "paper_percent": published_percent.get((one.model, one.kind)),
             "mean_log_ratio": one.mean_log_ratio,
             "bias": one.bias,
             "worst_log_ratio": one.worst_log_ratio,

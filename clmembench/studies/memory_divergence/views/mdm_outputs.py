@@ -18,7 +18,7 @@ INTERVAL_FIELDS = (
 
 
 class IntervalObject(TypedDict):
-    """Every intermediate of the equations for one interval of the profile, in cycles unless it says otherwise."""
+    """Every intermediate of the equations for one interval of the profile, in cycles unless noted otherwise."""
 
     divergent: bool
     concurrent_misses: float
@@ -36,8 +36,8 @@ class IntervalObject(TypedDict):
 class PredictionObject(TypedDict):
     """The prediction of one model: IPC of a compute unit and of the device, and cycles of the profile, with their ranges.
 
-    `ours` says that the model is not the paper's; `stack` are cycles by what takes them, of which `dominant` is the largest;
-    `intervals` is empty for the bound, which has no intermediates but its stack."""
+    `ours` marks models that are not the paper's; `stack` has cycles by cause, of which `dominant` is the largest; `intervals`
+    is empty for the bound, which has no intermediates except its stack."""
 
     model: Model
     ours: bool
@@ -89,7 +89,7 @@ class HeldOutObject(TypedDict):
 
 
 class ValidationObject(TypedDict):
-    """The model held against a run: inputs, the state and hash of the frozen predictions, errors, every configuration, and
+    """The model compared with a run: inputs, the state and hash of the frozen predictions, errors, every configuration, and
     held-out kernels."""
 
     hardware: HardwareSheet
@@ -128,7 +128,7 @@ def prediction_object(found: Prediction, ours: bool) -> PredictionObject:
 
 
 def _number(values: object, n: int) -> float:
-    """The n-th of some values, or the value that all share."""
+    """The n-th of several values, or the value that all share."""
     import numpy as np
 
     flat = np.atleast_1d(np.asarray(values, dtype=float))

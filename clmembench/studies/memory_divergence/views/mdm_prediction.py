@@ -1,4 +1,4 @@
-"""Predictions of the memory divergence model for people: models side by side, MDM's latency stack, and what would change it."""
+"""Predictions of the memory divergence model for people: models side by side, MDM's latency stack, and possible changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TERM_NAMES = {
     "latency": "latency of one sub-group alone",
 }
 BOUND_NAMES = {"mshr": "MSHRs by Little's law", "noc": "bandwidth of the NoC", "dram": "bandwidth of DRAM"}
-MEANING = {  # what the author of a kernel learns from the dominant term
+MEANING = {  # meaning of the dominant term for the author of a kernel
     "contention_free": "instructions and stalls of the sub-groups themselves: memory is not contended",
     "mshr": "misses of the resident sub-groups exceed the MSHRs and are served in batches: fewer lines a load, or fewer "
     "resident sub-groups",
@@ -64,10 +64,10 @@ def _models(found: Sequence[Prediction]) -> Section:
     bound = next((one.cycles for one in found if one.model == "bound"), 0.0)
     beyond = [one.model for one in found if one.cycles < bound * (1 - 1e-9)]
     notes = (
-        "IPC: instructions of sub-groups a cycle and compute unit. A range is what the intervals of the inputs leave; the "
-        "error of the model itself comes on top.",
-        "bound: what no schedule can beat, the largest of issue, latency, MSHRs, NoC and DRAM.",
-        *([f"{' and '.join(beyond)} predict more than the bound allows: too much, whatever the kernel."] if beyond else []),
+        "IPC: instructions of sub-groups a cycle and compute unit. A range covers the intervals of the inputs; it does "
+        "not include the error of the model itself.",
+        "bound: an upper bound for any schedule, from the largest of issue, latency, MSHRs, NoC and DRAM.",
+        *([f"{' and '.join(beyond)} predict more than the bound allows, which no kernel can reach."] if beyond else []),
     )
     return Section("Predicted performance.", columns(header), tuple(rows), notes)
 
@@ -120,15 +120,15 @@ def _changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions) -> S
             f"{limit.sub_groups} sub-groups at these misses."
         )
     if profile.interval[0].stall_cycles is None:
-        notes.append("Occupancy: the profile gives C_i for one number of sub-groups; give stall_cycles to see others.")
+        notes.append("Occupancy: the profile has C_i for one number of sub-groups; give stall_cycles to see others.")
     if not rows:
-        notes.append("No change that was tried gains or costs anything.")
+        notes.append("No change that was tried changes the predicted IPC.")
     header = (
         Column("change", max_cell=WIDE_CELL),
         Column("IPC by MDM", is_number=True),
         Column("by the bound", is_number=True),
     )
-    return Section("What would change it.", columns(header), rows, tuple(notes))
+    return Section("Predicted effect of changes.", columns(header), rows, tuple(notes))
 
 
 def _range(low: float, value: float, high: float) -> str:

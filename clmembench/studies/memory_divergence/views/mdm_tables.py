@@ -1,4 +1,4 @@
-"""Tables of the memory divergence model against a run: errors beside the paper's, what fails where, misses and inputs."""
+"""Tables of the memory divergence model against a run: errors beside the paper's, bias by axis, largest errors, inputs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ AXES = ("lines", "fmas", "loads", "sub_groups", "footprint_bytes", "stores")
 MAX_MISSES = 10  # of the largest errors, shown
 READING_NAMES = {"block": "", "sector": ", sectors of 32 B"}
 FEWEST_MSHRS = (
-    "The number of MSHRs is bounded from below alone: ratios are at that bound, where batches are most, and say little of MDM "
-    "until mlp is measured. Its range covers more MSHRs."
+    "Only a lower bound of the number of MSHRs is known: ratios use that bound, which gives the most batches, and are no "
+    "test of MDM until mlp is measured. Its range covers more MSHRs."
 )
 HELD_OUT_MODELS: tuple[Model, ...] = ("MDM", "GPUMech", "MDM-overlap", "bound")
 STATES = {
-    "frozen": "Predictions were frozen before the measurement: sha256 {}, which its records name, is that of the file beside "
-    "the run.",
-    "remade": "Predictions were frozen before the measurement: made again from the run's inputs, they have the sha256 that its "
-    "records name, {}.",
-    "changed": "These predictions (sha256 {}) were NOT frozen before the measurement: its records name another hash. The file "
-    "of predictions beside the run has those that were.",
+    "frozen": "Predictions were frozen before the measurement: the file beside the run has the sha256 that its records "
+    "name, {}.",
+    "remade": "Predictions were frozen before the measurement: recomputed from the run's inputs, they have the sha256 "
+    "that its records name, {}.",
+    "changed": "These predictions (sha256 {}) were NOT frozen before the measurement: its records name another hash. The "
+    "frozen predictions are in the file beside the run.",
     "none": "These predictions (sha256 {}) were NOT frozen before the measurement: its records name none.",
 }
 
@@ -47,7 +47,7 @@ def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
 
 
 def validation_sections(found: Validation, kernels: Sequence[HeldOut] = ()) -> list[Section]:
-    """Every table of a validation, and of held-out kernels of the same run; where nothing was measured, why."""
+    """Every table of a validation, and of held-out kernels of the same run; if nothing was measured, the reason."""
     held = [held_out_section(kernels, found.hardware)] if kernels else []
     inputs = inputs_section(found.hardware, "Inputs of the model.")
     block = found.compared["block"]
@@ -74,11 +74,11 @@ def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Sec
         *(Column(f"{model}{', sectors' if reading == 'sector' else ''}", is_number=True) for reading, model in pairs),
     )  # fmt: skip
     notes = (
-        "Ratios are predicted over measured performance: above 1 the model predicts too much. MDM: us is the range that the "
-        "intervals of the inputs leave.",
+        "Ratios are predicted over measured performance: above 1 the model overpredicts. MDM: us is the range from the "
+        "intervals of the inputs.",
         "Profiles are declared from the kernels' source. Staging in local memory, bank conflicts and "
-        "the bandwidth of the first cache are not in the models, which miss kernels that depend on them.",
-        "The form of MDM-overlap was chosen when such ratios of an H200 had been seen: they are no evidence for it.",
+        "the bandwidth of the first cache are not modelled, so kernels that depend on them are predicted badly.",
+        "The form of MDM-overlap was chosen after such ratios of an H200 had been seen: they are no evidence for it.",
         *([FEWEST_MSHRS] if hardware.quantities.mshrs.bound else []),
     )
     return Section("Held-out kernels.", columns(header), tuple(rows), notes)
@@ -104,29 +104,29 @@ def _errors(found: Validation) -> Section:
     notes = [
         STATES[found.state].format(found.sha256),
         "MD: misses of the resident sub-groups exceed the MSHRs; NMD: they do not. Bias: geometric mean of predicted over "
-        "measured IPC. Inputs explain: share of configurations whose error the intervals of the inputs cover.",
-        "In the paper: Wang et al. 2019, section 5, averages over 7 MD and 8 NMD programs against a simulator.",
+        "measured IPC. Inputs explain: share of configurations whose error is within the intervals of the inputs.",
+        "In the paper: Wang et al. 2019, section 5, averages over 7 MD and 8 NMD programs, compared with a simulator.",
     ]
     if found.hardware.quantities.mshrs.bound:
-        notes.append("The number of MSHRs is a lower bound: more configurations are called MD than may be.")
+        notes.append("The number of MSHRs is a lower bound: some configurations classified as MD may not be.")
     if found.clock_ratio is not None:
         low, middle, high = found.clock_ratio
         agree = 1 / MAX_CLOCK_RATIO <= middle <= MAX_CLOCK_RATIO
         notes.append(
             f"In-kernel cycles are {middle:.3f} times those of events (points: {low:.2f} to {high:.2f})"
-            + ("." if agree else ": the two clocks disagree, so neither is sure.")
+            + ("." if agree else ": the two clocks disagree, so neither is certain.")
         )
     notes += [f"{count} points have no value: {reason}" for reason, count in found.left.items()]
     return Section("Errors of predicted IPC.", columns(header), tuple(rows), tuple(notes))
 
 
 def _published(one: ModelError) -> str:
-    told = [e.error_percent for e in published_errors().error if (e.model, e.kind) == (one.model, one.kind)]
-    return f"{told[0]:g}%" if told else ""
+    published = [e.error_percent for e in published_errors().error if (e.model, e.kind) == (one.model, one.kind)]
+    return f"{published[0]:g}%" if published else ""
 
 
 def _bias(compared: Sequence[Compared]) -> Section:
-    """Where MDM and its variant go wrong: geometric mean of predicted over measured by each value of each axis."""
+    """Bias of MDM and its variant: geometric mean of predicted over measured for each value of each axis."""
     rows: list[tuple[Cell, ...]] = []
     for axis in AXES:
         for value in sorted({one.params[axis] for one in compared}, key=float):
@@ -134,9 +134,7 @@ def _bias(compared: Sequence[Compared]) -> Section:
             cells = [math.exp(statistics.fmean(one.log_ratio(m) for one in mine)) for m in ("MDM", "MDM-overlap", "bound")]
             rows.append((format_params({axis: value}), len(mine), *(f"{cell:.2f}x" for cell in cells)))
     header = columns(("configurations with", "n", "MDM", "MDM-overlap (ours)", "bound (ours)"))
-    note = (
-        "Above 1: the model predicts too much performance. A factor that grows along an axis names the assumption that fails."
-    )
+    note = "Above 1: the model overpredicts performance. A factor that grows along an axis indicates which assumption fails."
     return Section("Predicted over measured IPC, by axis.", header, tuple(rows), (note,))
 
 
@@ -155,7 +153,7 @@ def _misses(compared: Sequence[Compared]) -> Section:
         Column("configuration", max_cell=100), Column("class"), Column("measured", is_number=True),
         Column("MDM", is_number=True), Column("range"), Column("ratio", is_number=True),
     )  # fmt: skip
-    return Section("The largest misses of MDM, IPC of a compute unit.", columns(header), rows)
+    return Section("The largest errors of MDM, IPC of a compute unit.", columns(header), rows)
 
 
 def inputs_section(hardware: HardwareSheet, title: str) -> Section:

@@ -12,7 +12,7 @@ DIGITS = 6
 
 
 def inputs_toml(inputs: MeasuredInputs) -> str:
-    """The text of a file of hardware; what is missing stands in it as a comment that says why."""
+    """The text of a hardware file; a missing input is a comment with the reason."""
     parts = [f"name = {_text(inputs.name)}\norigin = {_text(inputs.origin)}\n"]
     for name in UNITS:
         if name in inputs.found:
@@ -38,5 +38,5 @@ def _number(value: float) -> float:
 
 
 def _text(text: str) -> str:
-    """A basic string of TOML: JSON's escapes are some of its own."""
+    """A TOML basic string; all JSON escapes are valid in it."""
     return json.dumps(printable(text), ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The memory divergence model held against a stored run: its inputs, its frozen predictions, and what was measured."""
+"""The memory divergence model compared with a stored run: its inputs, frozen predictions, and measurements."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from clmembench.studies.memory_divergence.model.measured import MeasuredInputs, 
 from clmembench.studies.memory_divergence.model.measured_memory import Evidence
 
 INTERVAL_METRIC = "interval"
-MAX_CLOCK_RATIO = 1.05  # of in-kernel cycles to those of events: more, and the two do not measure the same
+MAX_CLOCK_RATIO = 1.05  # allowed deviation of in-kernel cycles from those of events: beyond it the two measure different things
 
 State = Literal["frozen", "remade", "changed", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What `model validate` says of a run: inputs, configurations with measurement and predictions by reading, the hash of the
-    predictions and whether they were frozen before: "frozen" by the file beside the run, "remade" from the run's inputs with
-    the hash that its records name; "changed": another hash; "none": records name no hash. `left` counts points without a value
-    by reason; `clock_ratio` is in-kernel cycles over those of events, the median and the extremes."""
+    """The result of `model validate` for a run: inputs, configurations with measurement and predictions by reading, the hash of
+    the predictions, and their state. States: "frozen": the file beside the run has the hash in its records; "remade":
+    predictions recomputed from the run's inputs have it; "changed": another hash; "none": records name no hash. `left` counts
+    points without a value by reason; `clock_ratio` is in-kernel cycles over those of events, the median and the extremes."""
 
     hardware: HardwareSheet
     compared: Mapping[str, tuple[Compared, ...]]
@@ -47,7 +47,7 @@ class Validation:
 
 
 def inputs_of(runs: Sequence[Run], sheet: SpecSheet | None) -> MeasuredInputs:
-    """The inputs that runs of one device give; records of the kernels that are predicted are not looked at."""
+    """The inputs that runs of one device provide; records of the predicted kernels are not used."""
     values, hierarchies, cycles = [], [], []
     for run in runs:
         own = replace(run, records=tuple(r for r in run.records if r.benchmark != mdm.VALIDATED))
@@ -70,8 +70,8 @@ def has_evidence(run: Run) -> bool:
 
 
 def text_beside(run: Run) -> str | None:
-    """The frozen predictions that a run's records name, from the file beside it; None where there is none. Raises OSError
-    where it cannot be read, and FrozenError where it is not text, or records name several."""
+    """The frozen predictions that a run's records name, from the file beside it; None where there is none. Raises OSError if it
+    cannot be read, and FrozenError if it is not text or records name several."""
     named = _named(run)
     if len(named) > 1:
         raise mdm_frozen.FrozenError(f"{run.path}: its records name {len(named)} sets of frozen predictions: measure again")
@@ -91,9 +91,9 @@ def _named(run: Run) -> set[str]:
 
 
 def validation(run: Run, sheet: SpecSheet | None, text: str | None = None) -> Validation:
-    """The model held against a run. `text` are the predictions that were frozen beside it; without it they are made again from
-    the run's inputs. Raises FrozenError for a text that is damaged or not the one that records name, and ValueError where
-    inputs are missing."""
+    """The model compared with a run. `text` has the predictions frozen beside it; without it they are recomputed from the run's
+    inputs. Raises FrozenError for a text that is damaged or not the one that records name, and ValueError if inputs are
+    missing."""
     named = _named(run)
     state: State = "frozen"
     if text is None:
@@ -117,7 +117,7 @@ def validation(run: Run, sheet: SpecSheet | None, text: str | None = None) -> Va
 
 
 def without_points(hardware: HardwareSheet) -> Validation:
-    """What there is of a run that has none of these kernels: its inputs."""
+    """The validation of a run without these kernels: its inputs alone."""
     return Validation(hardware, dict.fromkeys(mdm_frozen.READINGS, ()), "", "none", {}, None)
 
 
@@ -149,7 +149,7 @@ def _ipc(value: Derived, point: mdm_frozen.FrozenPoint, hardware: HardwareSheet)
 
 
 def _clock_ratio(run: Run) -> tuple[float, float, float] | None:
-    """In-kernel cycles of an interval over those by events and the core's clock: lowest, median and highest of all points."""
+    """In-kernel cycles of an interval over those from events and the core clock: minimum, median and maximum of all points."""
     found = []
     for record in run.records:
         ticks = _ticks_per_interval(record) if record.benchmark == mdm.VALIDATED and record.status == "ok" else None
