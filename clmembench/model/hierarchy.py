@@ -31,7 +31,7 @@ class TlbLevel:
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
     """All that was found. `levels` and `tlb` are of global memory, from the nearest on; `constant` and `image` of those
-    paths; `patterns` are the global latency patterns P1 to P6, `patterns_past` those of loads that pass by the first cache;
+    paths; `patterns` are the global latency patterns P1 to P6, `patterns_past` those of loads that bypass the first cache;
     `sharing` says which paths, local memory and compute units share
     storage; `notes` say what could not be probed and why."""
 

@@ -1,4 +1,4 @@
-"""What a study declares, and the studies there are: folders here, and what installed packages offer as `clmembench.studies`."""
+"""Declaration of a study, and all studies: folders here, and entry points `clmembench.studies` of installed packages."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NO_FIGURE = "none"
 
 
 class StudyError(ValueError):
-    """A study of another package fails; the message names both."""
+    """A study of another package failed; the message names both."""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonOutput:
-    """What commands print under --json: its type, or that of each item of a list; `further`: objects that may have further
-    properties, and the type of these."""
+    """Output of commands under --json: its type, or that of each item of a list; `further`: objects that may have further
+    properties, and their type."""
 
     commands: tuple[str, ...]
     type: str
@@ -31,23 +31,21 @@ class JsonOutput:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A question and everything that answers it, in the folder of the module that defines it as STUDY.
+    """A question and everything needed to answer it, in the folder of the module that defines it as STUDY.
 
-    Each reference is "module:object", the module as seen from the study's package (`package`), and is imported when it is used:
-    a command that prints text imports no figures. A study leaves out what it does not need.
+    Each reference is "module:object", the module relative to the study's package (`package`), and is imported on use: a command
+    that prints text imports no figures. All but the first three fields are optional.
 
-    `commands`: the word of a command, and its function or the typer.Typer of a group; `group` is the heading of these commands
-    in `clmembench --help`. `replaces`: commands of the core, and the class of typer's commands that takes their place.
-    `after_summary`: (Run) prints what the study has to say after the summary of a run, if anything.
-    `measures`: benchmarks that `part`, (Selection, known records, Deadline | None) -> Measurement, measures in a run of suite
-    everything, by a plan of its own.
-    `tables`: benchmark -> (Run, rows) -> list of Sections in place of the general table; `figures`: benchmark ->
-    (Card, devices) -> SVG, NO_FIGURE for none. `summary`: (Run, rows) -> Section | None at the end of a run's summary.
-    `findings`: (runs) -> (runs, findings of each or None); they are under the study's name in `Part.findings`, from which
-    `headlines`: (parts) -> lines of the comparison of devices; `markdown`: (part) -> text; `device_page`: (id, part) -> HTML
-    and `page`: (parts) -> HTML of all devices make parts of a report, the last under `page_title`.
-    `json`: the name of a JSON Schema, and what it is of.
-    """
+    `commands`: name of a command -> its function, or the typer.Typer of a group; `group` is the heading of these commands in
+    `clmembench --help`. `replaces`: command of the core -> class of typer commands that replaces it. `after_summary`: (Run)
+    prints the study's output after the summary of a run, if any. `measures`: benchmarks that `part`, (Selection, known records,
+    Deadline | None) -> Measurement, measures by its own plan in a run of suite everything. `tables`: benchmark -> (Run, rows)
+    -> list of Sections in place of the general table; `figures`: benchmark -> (Card, devices) -> SVG, NO_FIGURE for none.
+    `summary`: (Run, rows) -> Section | None at the end of a run's summary. `findings`: (runs) -> (runs, findings of each or
+    None); they are stored under the study's name in `LabelledRun.findings`, from which `headlines`: (parts) -> lines of the
+    comparison of devices; `markdown`: (part) -> text; `device_page`: (id, part) -> HTML and `page`: (parts) -> HTML of all
+    devices render sections of a report, the last under `page_title`. `json`: name of a JSON Schema -> the output that it
+    describes."""
 
     name: str
     title: str
@@ -72,8 +70,8 @@ class Study:
     origin: str = ""  # the package that brings it, "" for this one
 
     def load(self, reference: str) -> Any:
-        """The object of a reference. Raises ImportError, AttributeError and ValueError where there is none, and StudyError
-        where another package's module cannot be imported."""
+        """The object of a reference. Raises ImportError, AttributeError or ValueError if there is none, and StudyError if
+        another package's module cannot be imported."""
         try:
             return pkgutil.resolve_name(f"{self.package}.{reference}")
         except (Exception, SystemExit) as error:
@@ -82,7 +80,7 @@ class Study:
             raise StudyError(f"{self.origin}: study {self.name}: {reference}: {type(error).__name__}: {error}") from error
 
     def call(self, reference: str, *args: Any) -> Any:
-        """What the function of a reference returns, of a generator all it yields. Raises StudyError where that of another
+        """The result of the function of a reference, as a list if it is a generator. Raises StudyError if a function of another
         package raises anything."""
         function = self.load(reference)
         try:
@@ -109,7 +107,7 @@ def packaged() -> tuple[Study, ...]:
 
 
 def problems_of_packages() -> tuple[str, ...]:
-    """Why studies that installed packages offer are left out, a line each."""
+    """Why studies of installed packages are left out, one line each."""
     return _installed()[1]
 
 
@@ -120,12 +118,12 @@ def _installed() -> tuple[tuple[Study, ...], tuple[str, ...]]:
     taken = {study.name for study in packaged()} | {word for study in packaged() for word in study.commands}
     try:
         entries = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
-    except Exception:  # damaged metadata of any package on the path, whichever
+    except Exception:  # damaged metadata of any package on the path
         return (), ()
     for entry in entries:
         try:
             study = entry.load()
-        except (Exception, SystemExit) as error:  # foreign code, which raises anything
+        except (Exception, SystemExit) as error:  # foreign code may raise anything
             problems.append(f"study {entry.name} ({entry.value}) cannot be imported: {type(error).__name__}: {error}")
             continue
         words = {study.name, *study.commands} if isinstance(study, Study) else set()

@@ -821,7 +821,7 @@ def test_a_page_draws_the_hierarchy_of_each_device():
 
 def test_a_page_draws_paths_of_other_spaces_as_trees_of_their_own():
     source = dissected_page(HierarchyFindings(hierarchies.gpu_with_other_spaces()))
-    path, others = source.split("Other paths, each of which begins at the compute unit")
+    path, others = source.split("Other paths, each from the compute unit")
     path = path[path.index('<div class="path">') :]
     assert "<b>DRAM</b>" in path and "readonly" not in path and "private" not in path
     trees = others.split('<div class="branch">')[1:]

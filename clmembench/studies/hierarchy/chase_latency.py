@@ -1,4 +1,4 @@
-"""From records of `chase` to answers: the latency of an access with its interval, and those of single accesses. Pure."""
+"""Answers from records of `chase`: the latency of an access with its interval, and those of single accesses. Pure."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ from clmembench.analysis.stats import Summary
 from clmembench.model import Answer, Array, ClockReading, Metric, Probe, Record, Series
 
 LATENCY = Metric("latency", "ns", "ops", "slope", "lower")
-MAX_BRACKET_RATIO = 3.0  # an empty bracket of over that many medians was interrupted
+MAX_BRACKET_RATIO = 3.0  # an empty bracket longer than this many medians was interrupted
 
-QUARTERS = 4  # of the samples, each looked at by itself
-MAX_UNDISTURBED_SPREAD = 0.005  # relative: what samples that nothing disturbed differ by
-FEW, LEAST_FEW = 10, 3  # one of so many samples, and no fewer than so many, that agree are undisturbed
+QUARTERS = 4  # parts of the samples, each evaluated by itself
+MAX_UNDISTURBED_SPREAD = 0.005  # relative: variation of undisturbed samples
+FEW, LEAST_FEW = 10, 3  # samples are undisturbed if one in FEW of them, and at least LEAST_FEW, agree
 MAX_CLOCK_CHANGE = 0.03  # relative
-DISTURBED_GATES = ("drift", "cores")  # gates that say nothing against the samples that were left alone
-SLOPE_ONLY_GATES = (*DISTURBED_GATES, "grows")  # gates that say nothing against windows
+DISTURBED_GATES = ("drift", "cores")  # gates that do not invalidate undisturbed samples
+SLOPE_ONLY_GATES = (*DISTURBED_GATES, "grows")  # gates that do not invalidate windows
 
 
 def answer(record: Record, probe: Probe) -> Answer:
     """Answer of a record of `chase` to a probe: in cycles where the core's clock is known, else in ns.
 
-    The interval is the 95% one of the samples, widened by half of what the core's clock moved by. Of a trace the value is the
-    median of the samples' means over its accesses, and `latencies` are ticks less what a bracket without an access takes; where
-    the counter's steps are coarse, one may be below 0. A mean that is not distinguishable from 0 is no latency. A record that
-    is not ok has no value, and its reason.
-    """
+    The interval is the 95% interval of the samples, widened by half of the drift of the core clock. For a trace, the value is
+    the median of the samples' means over its accesses, and `latencies` are ticks less the cost of a bracket without an access;
+    with a coarse counter, one may be below 0. A mean that is not distinguishable from 0 is no latency. The answer of a record
+    that is not ok has no value, and the record's reason."""
     evidence = f"{record.benchmark}:{record.index}" + (f"/{record.process}" if record.process else "")
     clock = record.core_clock
     nothing = Answer(probe, unit="cycles" if clock is not None and clock.ghz else "ns", evidence=(evidence,))
@@ -55,8 +54,8 @@ def _trace(record: Record, nothing: Answer) -> Answer:
 
 
 def _latencies_ns(series: Series, clock: ClockReading) -> Array:
-    """Of each access of each sample, (samples, record), in ns. The chain of operations that the trace timed by its counter says
-    what a tick is, since the clock's reading beside it says what an operation takes."""
+    """Latencies of each access of each sample, shape (samples, record), in ns. The length of a tick follows from the chain of
+    operations that the trace timed by its counter, since the clock reading gives the time of an operation."""
     costs = series.reads["cost"].unpack().astype(np.float64)
     cost = float(costs[costs <= MAX_BRACKET_RATIO * np.median(costs)].mean())
     chain = series.reads["chain"].unpack().astype(np.float64)
@@ -70,7 +69,7 @@ def _answered(nothing: Answer, clock: ClockReading | None, ns: Summary) -> Answe
     """A summary in ns, in the answer's unit."""
     if ns.low <= 0:
         span = f"{ns.low:.2g} and {ns.high:.2g} ns"
-        return replace(nothing, reason=f"not distinguishable from 0: it lies between {span}")
+        return replace(nothing, reason=f"not distinguishable from 0: between {span}")
     factor = clock.ghz or 1.0 if clock is not None else 1.0
     moved = clock.moved / 2 if clock is not None else 0.0
     low, high = factor * ns.low * max(0.0, 1 - moved), factor * ns.high * (1 + moved)
@@ -78,18 +77,16 @@ def _answered(nothing: Answer, clock: ClockReading | None, ns: Summary) -> Answe
 
 
 def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
-    """As `answer`, but of a lap from the least times that some samples agree on, at both ends: for telling structure.
+    """As `answer`, but for a lap from the least times that several samples agree on, at both ends: used to infer structure.
 
-    What interrupts a chase or evicts its lines for a while adds to some samples, even to most; those left alone agree closely,
-    and it is they that count. Where none do, as beyond the private caches of a busy host, some are faster than the rest since
-    part of the lap still lay in a shared cache: there it is the median.
-    Where launches were timed in windows, each of a lap or more, it is the windows that were left alone: of lines too many at
-    least one misses in every window, so that a few fast ones are enough.
-    In cycles of `ghz`, the clock of the whole run, unless the record's own says that the core ran at another (by over 3%, with
-    readings that agree); readings of a chain are noisier than what they are held against. The interval spans what quarters of
-    the samples say by themselves. A record that is suspect for its clock's readings alone is used, or because its thread
-    had no CPU for a while, and one whose ends did not meet the same where it has windows.
-    """
+    Interruptions and evictions by other programs lengthen some samples, even most; undisturbed ones agree closely, and only
+    they count. Where none agree, as beyond the private caches of a busy host, some are faster than the rest because part of the
+    lap was still in a shared cache: the median is used there. If launches were timed in windows of a lap or more, undisturbed
+    windows are used: if lines overflow, at least one misses in every window, so a few fast windows suffice. In cycles of `ghz`,
+    the clock of the whole run, unless the record's own readings agree on a clock that differs by over 3%: single readings are
+    noisier than that of the run. The interval covers the values of each quarter of the samples. Suspect records are used if the
+    reason is the clock's readings or a descheduled thread, and, for records with windows, if conditions differed between both
+    ends."""
     found = answer(record, probe)
     if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate in SLOPE_ONLY_GATES):
         return found
@@ -127,7 +124,7 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
 
 
 def _agreed(times: Sequence[float]) -> float:
-    """The least time that others confirm, else the median."""
+    """The least time that other samples confirm, else the median."""
     ordered = sorted(times)
     few = max(LEAST_FEW, len(ordered) // FEW)
     for first, last in zip(ordered, ordered[few - 1 :], strict=False):
@@ -137,7 +134,7 @@ def _agreed(times: Sequence[float]) -> float:
 
 
 def clock_of(records: Sequence[Record]) -> float | None:
-    """The core's clock in cycles a ns, the median of the records that know it."""
+    """The core clock in cycles per ns, the median over the records that have it."""
     known = sorted(ghz for record in records if (ghz := _ghz(record)))
     return known[len(known) // 2] if known else None
 

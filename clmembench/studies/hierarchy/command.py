@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NO_EVIDENCE = "holds no records of chase, from which a hierarchy is inferred: measure them with clmembench topology -d DEVICE"
 MIN_COLUMNS, MAX_COLUMNS = 60, 110  # of a drawing on a terminal
-FILE_COLUMNS = 100  # of a drawing that goes elsewhere
+FILE_COLUMNS = 100  # of a drawing that is redirected
 
 
 def topology(
@@ -45,7 +45,7 @@ def topology(
         typer.Option(
             "--classic",
             help="Measure by the classic methods too (Saavedra 1992, Wong 2010), on global memory or on those of --spaces, and "
-            "show where they contradict each other. A stored run shows them where it has them.",
+            "show where they contradict each other. A stored run shows them if it has them.",
         ),
     ] = False,
     budget: options.Budget = None,
@@ -68,7 +68,7 @@ def topology(
 
 
 def _measurement(given: MeasureOptions, spaces: str | None, classic: bool) -> Measurement:
-    """Raises ValueError for what is no memory space, too."""
+    """Also raises ValueError for an unknown memory space."""
     from clmembench.model import CHASE_BENCHMARK
     from clmembench.studies.hierarchy.plan import hierarchy_estimate
 
@@ -78,7 +78,7 @@ def _measurement(given: MeasureOptions, spaces: str | None, classic: bool) -> Me
 
 
 def part_of_run(selection: Selection, known: Sequence[Record], deadline: Deadline | None) -> Measurement:
-    """The hierarchy as a part of a run of suite everything: what `known` records lack, until the deadline."""
+    """The hierarchy as a part of a run of suite everything: measures what the `known` records lack, until the deadline."""
     from clmembench.studies.hierarchy.plan import hierarchy_estimate
 
     records = partial(hierarchy_records, selection=selection, known=known, deadline=deadline)
@@ -95,9 +95,9 @@ def hierarchy_records(
     known: Sequence[Record] = (),
     deadline: Deadline | None = None,
 ) -> Iterator[Record]:
-    """Every record of an inquiry into the hierarchy, as it is measured: adaptive, in these memory spaces (empty: all), until
-    the deadline or within the limits of the selection; then those of the classic methods, if asked for, of what shares storage,
-    if all spaces are, and of the last cache's map. `known` are the records of an interrupted run."""
+    """Yields every record of the hierarchy's experiments as it is measured: first the adaptive chases in these memory spaces
+    (empty: all), until the deadline or within the limits of the selection; then the classic methods if requested, shared
+    storage if all spaces are measured, and the map of the last cache. `known` are the records of an interrupted run."""
     from clmembench.benchmarks import discovered
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner

@@ -1,4 +1,4 @@
-"""Gate between commands: what topology, pchase and cache_read say of one device must be possible together. Pure."""
+"""Gate between commands: results of topology, pchase and cache_read on one device must not contradict each other. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KIB = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Findings of a level of a hierarchy, by the level's number and the findings' names, that cannot be right together with
-    the records of another command; `reason` names both."""
+    """Findings of a level of a hierarchy, by the level's number and the findings' names, that contradict the records of another
+    command; `reason` names both."""
 
     level: int
     names: tuple[str, ...]
@@ -30,8 +30,9 @@ class Contradiction:
 
 
 def across(runs: Sequence[Run], hierarchies: Sequence[Hierarchy | None]) -> tuple[list[Run], list[Hierarchy | None]]:
-    """Runs and what was inferred from them (None: nothing), each held against all others of the same device and itself: what
-    cannot be right together is `suspect` in the runs and `inconsistent` in the hierarchies. Runs are judged before."""
+    """Runs and the hierarchies inferred from them (None: nothing), each checked against itself and all others of the same
+    device. Contradicting values become `suspect` in the runs and `inconsistent` in the hierarchies. Runs have passed the other
+    gates before."""
     found, suspects = list(hierarchies), [dict[str, str]() for _ in runs]
     for number, hierarchy in enumerate(hierarchies):
         for other, run in enumerate(runs):
@@ -51,14 +52,14 @@ def same_device(first: DeviceInfo, second: DeviceInfo) -> bool:
 
 
 def conflicts(hierarchy: Hierarchy, curve: Sequence[CurvePoint], reads: Sequence[Derived] = ()) -> list[Contradiction]:
-    """Where a hierarchy's levels and a latency curve (of random chases, which include translation) or bandwidths of cache_read
-    exclude each other."""
+    """Contradictions between a hierarchy's levels and a latency curve (of random chases, which include translation) or
+    bandwidths of cache_read."""
     levels = [(n, level) for n, level in enumerate(hierarchy.levels) if level.space.startswith("global")]
     return [*_too_fast(levels, curve), *_too_slow(levels, hierarchy, curve), *_falls(levels, reads)]
 
 
 def inconsistent(hierarchy: Hierarchy, found: Sequence[Contradiction]) -> Hierarchy:
-    """The hierarchy with the findings that conflict marked so."""
+    """The hierarchy with the contradicting findings marked `inconsistent`."""
     levels = list(hierarchy.levels)
     for conflict in found:
         level = levels[conflict.level]
@@ -75,7 +76,7 @@ def _marked(finding: Finding, conflict: Contradiction) -> Finding:
 
 
 def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[CurvePoint]) -> Iterator[Contradiction]:
-    """Sets several times what a level holds at most: most of their accesses take what the next level takes, at least."""
+    """For sets several times the maximum size of a level, most accesses take at least the latency of the next level."""
     for (number, level), (after, further) in pairwise(levels):
         size, near, far = level.findings.get("size_bytes"), _latency(level), _latency(further)
         if size is None or size.high is None or near is None or far is None or size.status != "ok":
@@ -95,7 +96,7 @@ def _too_fast(levels: Sequence[tuple[int, CacheLevel]], curve: Sequence[CurvePoi
 def _too_slow(
     levels: Sequence[tuple[int, CacheLevel]], hierarchy: Hierarchy, curve: Sequence[CurvePoint]
 ) -> Iterator[Contradiction]:
-    """Sets that a level holds: an access takes what the level takes and its translation, no more."""
+    """For sets that fit a level, an access takes at most the latency of the level and of its translation."""
     for s in curve:
         held = next((found for found in levels if _holds(found[1], s.array_bytes)), None)
         most = _most(held[1], hierarchy, s.array_bytes) if held is not None else None
@@ -118,7 +119,7 @@ def _holds(level: CacheLevel, array_bytes: int) -> bool:
 
 
 def _most(level: CacheLevel, hierarchy: Hierarchy, array_bytes: int) -> float | None:
-    """Upper bound of an access in ns by the topology, a quarter for noise included; None where it has none."""
+    """Upper bound of an access in ns by the topology, including a quarter for noise; None if unknown."""
     own = _latency(level)
     if own is None or own.high is None:
         return None
@@ -130,12 +131,12 @@ def _most(level: CacheLevel, hierarchy: Hierarchy, array_bytes: int) -> float | 
     if level.name == "DRAM":
         seen = walk.high if walk is not None and walk.status == "ok" and walk.high is not None else 0.0
         return max(COMMANDS.max_walks * (own.high + sum(known)), RUN.max_smaller_over_larger * seen)
-    # a TLB whose cost is not known, or none that was found, says nothing of what translation adds
+    # without a TLB of known cost there is no bound on what translation adds
     return RUN.max_smaller_over_larger * (own.high + sum(known)) if penalties and len(known) == len(penalties) else None
 
 
 def _falls(levels: Sequence[tuple[int, CacheLevel]], reads: Sequence[Derived]) -> Iterator[Contradiction]:
-    """Bandwidth of two sets, each compute unit's own, that the first level holds both: more of it is no slower."""
+    """Of two sets per compute unit that both fit the first level, the larger one must not have less bandwidth."""
     sizes = [level.findings.get("near_bytes", level.findings.get("size_bytes")) for _, level in levels]
     if not sizes or sizes[0] is None or sizes[0].low is None or sizes[0].status != "ok":
         return

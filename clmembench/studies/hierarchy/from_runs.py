@@ -1,4 +1,4 @@
-"""The memory hierarchy of stored runs: which runs have evidence of one, and what several runs of one device say together."""
+"""The memory hierarchy of stored runs: runs with evidence of one, and checks between several runs of one device."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
 def has_chases(run: Run) -> bool:
-    """Whether a run holds records that a hierarchy is inferred from."""
+    """Whether a run has records from which a hierarchy is inferred."""
     return any(record.benchmark == CHASE_BENCHMARK for record in run.records)
 
 
 def infer_hierarchy(run: Run) -> Hierarchy:
-    """The hierarchy that a run's chases show, checked against what else the run measured."""
+    """The hierarchy inferred from a run's chases, checked against the run's other measurements."""
     (found,) = consistency.across([run], [hierarchy.infer_stored(run).hierarchy])[1]
     assert found is not None
     return found
 
 
 def hierarchy_of(run: Run) -> HierarchyFindings | None:
-    """What a report shows of a run's memory hierarchy; None for a run without chases."""
+    """The findings on a run's memory hierarchy for a report; None for a run without chases."""
     if not has_chases(run):
         return None
     found = hierarchy.infer_stored(run)
@@ -36,8 +36,8 @@ def hierarchy_of(run: Run) -> HierarchyFindings | None:
 def check_together(
     runs: Sequence[Run], found: Sequence[HierarchyFindings | None]
 ) -> tuple[list[Run], list[HierarchyFindings | None]]:
-    """Runs and their hierarchies, with the runs of one device checked against each other. Raises SpecError where two spec
-    sheets match a device, or one is damaged."""
+    """Runs and their hierarchies, with the runs of one device checked against each other. Raises SpecError if two spec sheets
+    match a device, or one is damaged."""
     if not any(found):
         return list(runs), list(found)
     judged = [whole.judged_run(run, rows.sheet_of(run)) for run in runs]
@@ -47,5 +47,6 @@ def check_together(
 
 
 def findings(runs: Sequence[Run]) -> tuple[list[Run], list[HierarchyFindings | None]]:
-    """What a report shows of the hierarchies of runs, None for one without chases, and the runs as these judge them."""
+    """The findings on the hierarchies of runs for a report, None for one without chases, and the runs with contradicting values
+    marked."""
     return check_together(runs, list(map(hierarchy_of, runs)))

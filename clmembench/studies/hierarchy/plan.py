@@ -1,4 +1,4 @@
-"""Inquiries into a memory hierarchy as plans: their probes become points of `chase`, or a stored run's records answer them."""
+"""Experiments on a memory hierarchy as plans: their probes become points of `chase`, or a stored run answers them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Result = TypeVar("Result")
 L2_MAP = "l2_map"
 MAX_MAPPED_CORES = 4  # cores of a CPU whose last cache is mapped
 GIB = 1 << 30
-SPACES_OF_CPUS: tuple[Space, ...] = ("global", "readonly", "local", "private")  # that are looked at unless others are named
-HIERARCHY_POINTS = 650  # of an inquiry into the memory hierarchy
+SPACES_OF_CPUS: tuple[Space, ...] = ("global", "readonly", "local", "private")  # spaces that are measured by default
+HIERARCHY_POINTS = 650  # of the experiments on the memory hierarchy
 HIERARCHY_POINT_S = {"cpu": 0.25, "gpu": 0.11}
 GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a GPU, and seconds of one
 SHARING_S = 10.0  # of a GPU's points of cache_sharing, most of which build a program
@@ -49,31 +49,31 @@ def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
     most = min(info.max_alloc_bytes // 2, GIB if info.has_cpu_cores else 16 * GIB)
     if info.kind == "cpu":
         most = min(most, info.host_mem_bytes // 8)
-    # on CPUs constants and images are memory as any other: the read-only path is looked at as the one of their kind
+    # on CPUs constants and images are ordinary memory: of these paths only the read-only one is measured
     spaces = spaces or [s for s in get_args(Space) if not info.has_cpu_cores or s in SPACES_OF_CPUS]
     usable = [s for s in get_args(Space) if FEATURE_BY_SPACE.get(s, "") in ("", *info.features) and s in spaces]
     return ProbeLimits(most, plateaus.memory_floor_bytes(info), frozenset(usable), max(64, info.line_bytes), info.has_cpu_cores)
 
 
 def hierarchy_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
-    """The points of the inquiry, chosen as records come in."""
+    """The points of the experiments, chosen as records come in."""
     return inquiry_plan(infer_hierarchy(probe_limits(info, spaces)))
 
 
 def classic_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
-    """The points of the classic methods on these memory spaces (empty: global memory), as far as the device has them."""
+    """The points of the classic methods on those of these memory spaces (empty: global memory) that the device has."""
     for space in sorted(probe_limits(info, spaces or ["global"]).spaces):
         yield from inquiry_plan(classic_inquiry(space))
 
 
 def inquiry_plan(inquiry: Inquiry[object]) -> Plan:
-    """The points that an inquiry's probes are."""
+    """The points of an inquiry's probes."""
     ghz = None
     try:
         probes = next(inquiry)
         while True:
             records = yield [Point(CHASE_BENCHMARK, probe.params()) for probe in probes]
-            ghz = ghz or clock_of(records)  # of the first that were asked, as a reader of the file finds it too
+            ghz = ghz or clock_of(records)  # of the first probes, as a reader of the file determines it too
             kept = {_record_key(record): record for record in records}  # whatever order they came in
             probes = inquiry.send([usual(kept[_probe_key(probe)], probe, ghz) for probe in probes])
     except StopIteration:
@@ -81,7 +81,7 @@ def inquiry_plan(inquiry: Inquiry[object]) -> Plan:
 
 
 def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
-    """The points of the last cache's map: on CPUs one a core, as far as they can be held to it."""
+    """The points of the last cache's map: on CPUs one per core, if processes can be pinned to it."""
     if info.kind == "cpu":
         places = [Placement(1, (cpu,), "compact", 1) for cpu in cpus[:MAX_MAPPED_CORES]]
         yield [Point(L2_MAP, {"access": "load"}, place) for place in places]
@@ -90,8 +90,8 @@ def l2_map_plan(info: DeviceInfo, cpus: Sequence[int]) -> Plan:
 
 
 def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
-    """What an inquiry into the memory hierarchy takes, whose every question depends on earlier answers, by those of
-    reports/."""
+    """Estimate for the experiments on the memory hierarchy, from the runs in reports/: each probe depends on earlier
+    answers."""
 
     def part(name: str, count: int, seconds: float, processes: int = 1) -> BenchmarkEstimate:
         return BenchmarkEstimate(name, count, {"first": Amount(count, seconds)}, processes=processes, is_open=True)
@@ -109,9 +109,9 @@ def hierarchy_estimate(info: DeviceInfo) -> RunEstimate:
 
 
 def infer_stored(run: Run) -> PlacedHierarchy:
-    """The hierarchy of a stored run: the same inquiry, answered by its records, what shares storage, and the map of its last
-    cache. A probe that the
-    run lacks, such as one in a memory space that was left out, gets an answer that says so."""
+    """The hierarchy of a stored run: the same experiments answered by its records, shared storage, and the map of its last
+    cache. A probe that the run lacks, such as one in a memory space that was left out, gets an answer without a value, with
+    this reason."""
     kept = _stored_chases(run)
     inquiry = infer_hierarchy(probe_limits(run.header.device, _chased_spaces(kept)))
     found = replay(inquiry, _stored_answers(kept))
@@ -120,16 +120,16 @@ def infer_stored(run: Run) -> PlacedHierarchy:
 
 
 def stored_classic(run: Run) -> tuple[ClassicReadings, ...]:
-    """What the classic methods read from a stored run, a memory space each: of those in which it has every first chase of
-    Saavedra's figure."""
+    """Readings of the classic methods from a stored run, for each memory space in which it has every first chase of Saavedra's
+    figure."""
     kept = _stored_chases(run)
     spaces = sorted(probe_limits(run.header.device, _chased_spaces(kept)).spaces)
-    asked = [s for s in spaces if all(_probe_key(probe) in kept for probe in next(classic_inquiry(s)))]
-    return tuple(replay(classic_inquiry(space), _stored_answers(kept)) for space in asked)
+    complete = [s for s in spaces if all(_probe_key(probe) in kept for probe in next(classic_inquiry(s)))]
+    return tuple(replay(classic_inquiry(space), _stored_answers(kept)) for space in complete)
 
 
 def _stored_chases(run: Run) -> dict[ProbeKey, Record]:
-    """The records of chases by what they answer, the last one of each."""
+    """The records of chases by the probe that they answer, the last one of each."""
     return {_record_key(record): record for record in run.records if record.benchmark == CHASE_BENCHMARK}
 
 
@@ -138,28 +138,28 @@ def _chased_spaces(kept: Mapping[ProbeKey, Record]) -> list[str]:
 
 
 def _stored_answers(kept: Mapping[ProbeKey, Record]) -> Callable[[Sequence[Probe]], list[Answer]]:
-    """A function from probes to the answers that records have, in cycles of the first asked one's clock."""
+    """A function from probes to the answers of the records, in cycles of the first record's clock."""
     ghz: list[float | None] = []
 
-    def said(probes: Sequence[Probe]) -> list[Answer]:
+    def answers_of(probes: Sequence[Probe]) -> list[Answer]:
         records = [kept.get(_probe_key(probe)) for probe in probes]
         if not any(ghz):
             ghz[:] = [clock_of([record for record in records if record is not None])]
-        nothing = "this run has no answer to it"
+        nothing = "this run has no answer to this probe"
         return [
             Answer(probe, reason=nothing) if record is None else usual(record, probe, ghz[0])
             for probe, record in zip(probes, records, strict=True)
         ]
 
-    return said
+    return answers_of
 
 
-def replay(inquiry: Inquiry[Result], said: Callable[[Sequence[Probe]], list[Answer]]) -> Result:
-    """The result of an inquiry whose probes `said`, a function from probes to their answers, answers."""
+def replay(inquiry: Inquiry[Result], answers: Callable[[Sequence[Probe]], list[Answer]]) -> Result:
+    """The result of an inquiry; `answers` is a function from a probe to its answer."""
     try:
         probes = next(inquiry)
         while True:
-            probes = inquiry.send(said(probes))
+            probes = inquiry.send(answers(probes))
     except StopIteration as found:
         result: Result = found.value
         return result

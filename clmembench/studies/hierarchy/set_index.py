@@ -10,9 +10,8 @@ SetIndexBits = tuple[tuple[int, ...], ...]  # for each bit of a set's number the
 def difference_basis(numbers: Sequence[int]) -> list[int]:
     """A basis over GF(2) of all differences (exclusive or) between numbers, in reduced form, highest bit first.
 
-    Where sets are chosen by parities of address bits, two lines are in one set exactly where their difference has parity 0 in
-    each; so what misses together spans (a part of) the differences that do not change the set.
-    """
+    Where sets are chosen by parities of address bits, two lines are in one set exactly if their difference has parity 0 in
+    each; so lines that miss together span (part of) the differences that do not change the set."""
     basis: list[int] = []
     for number in numbers:
         difference = number ^ numbers[0]
@@ -25,11 +24,9 @@ def difference_basis(numbers: Sequence[int]) -> list[int]:
 
 
 def free_parities(basis: Sequence[int], width: int) -> SetIndexBits:
-    """The bits of numbers below 2^width, each alone or with others whose parity counts, that a basis of `difference_basis`
-    leaves free.
+    """The bits of numbers below 2^width, alone or combined into parities, that a basis of `difference_basis` leaves free.
 
-    One tuple of bit numbers for each bit of the set's number: 2^(how many) sets at most.
-    """
+    One tuple of bit numbers for each bit of the set's number: n tuples give at most 2^n sets."""
     tops = [row.bit_length() - 1 for row in basis]
     free = [bit for bit in range(width) if bit not in tops]
     return tuple((bit, *sorted(top for top, row in zip(tops, basis, strict=True) if row >> bit & 1)) for bit in free)

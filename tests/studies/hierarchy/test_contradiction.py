@@ -49,7 +49,7 @@ def test_the_papers_contradiction_and_what_resolves_it():
     found = resolve_contradictions(by_stride, by_size, fine)
     assert values(found) == {"size_bytes": 12 * KIB, "line_bytes": 32, "sets": 4, "ways": 96}
     assert {f.status for f in found.values()} == {"ok"}
-    assert "Saavedra 1992 tells 32 B, Wong 2010 tells 128 B" in found["line_bytes"].reason
+    assert "Saavedra 1992 gives 32 B, Wong 2010 gives 128 B" in found["line_bytes"].reason
     assert "128 consecutive bytes, 4 lines, lie in one set" in found["line_bytes"].reason
 
 
@@ -61,7 +61,7 @@ def test_without_a_trace_the_contradiction_stays():
     }  # fmt: skip
     line = found["line_bytes"]
     assert (line.value, line.low, line.high) == (None, 32, 128)
-    assert "Saavedra 1992 tells 32 B, Wong 2010 tells 128 B" in line.reason
+    assert "Saavedra 1992 gives 32 B, Wong 2010 gives 128 B" in line.reason
 
 
 @pytest.mark.parametrize("one", PLAIN, ids=lambda one: f"{one.size_bytes}")
@@ -118,7 +118,7 @@ def test_what_one_method_alone_tells_is_not_taken_for_sure():
     assert by_stride["line_bytes"].value == 32
     found = resolve_contradictions(by_stride, {}, {})
     assert {f.status for f in found.values()} == {"undetermined"}
-    assert "Saavedra 1992 alone tells 32 B" in found["line_bytes"].reason
+    assert "Saavedra 1992 alone gives 32 B" in found["line_bytes"].reason
     assert resolve_contradictions(by_stride, by_size, {})["line_bytes"].status != "ok"
 
 
@@ -132,7 +132,7 @@ def test_side_by_side_shows_each_methods_numbers_and_the_reason():
     rows = {row[0]: row[1:] for row in section.rows}
     assert rows["line"] == ("32 B", "128 B", "32 B") and rows["set bits"] == ("", "", "7-8")
     assert sum("4 lines, lie in one set" in note for note in section.notes) == 1
-    assert "line 32 B: Saavedra 1992 tells 32 B, Wong 2010 tells 128 B, fine-grained trace tells 32 B" in section.notes
+    assert "line 32 B: Saavedra 1992 gives 32 B, Wong 2010 gives 128 B, fine-grained trace gives 32 B" in section.notes
 
 
 def test_misses_are_what_lies_above_the_first_gap():

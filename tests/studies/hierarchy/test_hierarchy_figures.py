@@ -56,7 +56,7 @@ def test_patterns_of_devices_stand_side_by_side_with_their_values():
     other = {"P1": known("p", 351.0, 340, 362, unit="cycles"), "P3": known("p", 462.0, unit="cycles")}
     shown = words(patterns([("A", one), ("B", {**other, "P6": unknown("p", "none")})]))
     assert {"A", "B", "82.0", "351", "462", "latency (cycles)", "P1: cache hit, L1 TLB hit"} <= set(shown)
-    assert (shown.count("undetermined"), shown.count("not looked at")) == (2, 1)
+    assert (shown.count("undetermined"), shown.count("not measured")) == (2, 1)
 
 
 def test_patterns_in_another_unit_have_a_plot_of_their_own():
@@ -92,8 +92,8 @@ def test_both_methods_stand_side_by_side_with_what_each_reads_off():
 
 def test_methods_contradict_each_other_where_no_number_fits_both():
     assert disagreements(texture()) == [
-        "line: Saavedra 1992, 32 B; Wong 2010, 128 B; Every access on its own, 32 B",
-        "ways: Wong 2010, 24; Every access on its own, 96",
+        "line: Saavedra 1992, 32 B; Wong 2010, 128 B; Single accesses, 32 B",
+        "ways: Wong 2010, 24; Single accesses, 96",
     ]
     assert len(disagreements(texture(fine=False))) == 1
 

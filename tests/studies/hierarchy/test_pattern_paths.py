@@ -169,7 +169,7 @@ def test_text_json_and_table_have_both_paths_and_where_translation_sits():
     assert whole["tlb"][0][NAME]["value"] == "behind L1"
     assert whole["patterns"]["P2"]["value"] is None and whole["patterns_past"]["P2"]["value"] == pytest.approx(225, rel=0.02)
     text = tree.draw_tree(told)
-    assert "translation behind L1" in text and "patterns of loads that pass by the first cache" in text
+    assert "translation behind L1" in text and "patterns of loads that bypass the first cache" in text
     rows = [(e.space, e.name) for e in finding_tables.entries(told) if e.level == "patterns"]
     assert ("global_cg", "P2") in rows and ("global", "P2") in rows
     assert "behind L1" in render.csv_text(finding_tables.finding_fields(told))

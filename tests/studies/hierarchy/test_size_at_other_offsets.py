@@ -24,7 +24,7 @@ class Level:
         place = int(probe.pattern.segments.split(":")[0]) // SIZE
         self.places.add(int(probe.pattern.segments.split(":")[0]))
         if self.silent:
-            return Answer(probe, reason="this run has no answer to it")
+            return Answer(probe, reason="this run has no answer to this probe")
         self.slow -= 1
         over = probe.pattern.count * UNIT > self.begins[min(place, len(self.begins) - 1)]
         value = 60.0 if over else 25.0 if self.slow >= 0 else 20.0

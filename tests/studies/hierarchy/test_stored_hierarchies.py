@@ -108,7 +108,10 @@ def test_a_run_without_a_kind_of_points_says_nothing_wrong_and_keeps_its_latenci
 
     def stored(probes):
         kept = [None if LACKING[lacking](probe) else said.get(probe) for probe in probes]
-        return [Answer(p, reason="this run has no answer to it") if a is None else a for p, a in zip(probes, kept, strict=True)]
+        return [
+            Answer(p, reason="this run has no answer to this probe") if a is None else a
+            for p, a in zip(probes, kept, strict=True)
+        ]
 
     found = replay(infer_hierarchy(limits), stored)
     rows = judge_hierarchy("test", machine, found)

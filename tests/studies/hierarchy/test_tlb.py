@@ -191,7 +191,9 @@ def tlb_levels(sets, seed, *, nearer, policy="LRU", noise=0.002, page=2 * MIB, n
         return levels
 
     def answers(probes):
-        return [Answer(one, reason="this run has no answer to it") if lacks(one) else machine.answer(one) for one in probes]
+        return [
+            Answer(one, reason="this run has no answer to this probe") if lacks(one) else machine.answer(one) for one in probes
+        ]
 
     return [level.findings for level in replay(ask(), answers)]
 

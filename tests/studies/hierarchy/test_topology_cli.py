@@ -227,7 +227,7 @@ def test_the_classic_methods_as_json(classic_file, inferred, capsys):
 def test_a_report_draws_the_classic_methods_of_a_run(classic_file, inferred, tmp_path, capsys):
     assert command(capsys, "report", classic_file[0], "-o", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
-    assert "The two classic methods through global memory" in page and "They contradict each other" in page
+    assert "The two classic methods through global memory" in page and "Contradictions" in page
 
 
 def test_a_run_without_the_classic_methods_shows_none(stored, inferred, capsys):

@@ -58,7 +58,7 @@ def titles_below(text, heading):
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_paths_of_other_spaces_are_trees_of_their_own_and_nothing_stands_below_memory(width):
     text = draw_tree(hierarchies.gpu_with_other_spaces(), GPU[1], GPU[2], width)
-    main, others = text.split("Other paths, each of which begins at the compute unit")
+    main, others = text.split("Other paths, each from the compute unit")
     titles = [title for title in re.findall(r"┌[─┴]+ (.*?) ─", main) if "TLB" not in title]
     assert titles[-1] == "DRAM" and "readonly" not in main and "private" not in main
     for heading, levels in {
@@ -124,11 +124,11 @@ def test_what_is_not_known_has_its_reason_once():
     assert text.count(hierarchies.HASHED[:40]) == 1
     assert "[1] L1 ways, sets, policy; L2 near ways, sets, policy: " in text
     assert text.count("ways, sets, policy ? [1]") == 2
-    assert "Not looked at\n  private: the compiler" in text
+    assert "Not measured\n  private: the compiler" in text
 
 
 def test_a_reason_that_is_missing_is_said_to_be():
-    assert "[1] L1 ways: nothing that was done could tell" in draw_tree(of(unknown("ways", "")))
+    assert "[1] L1 ways: no measurement determined it" in draw_tree(of(unknown("ways", "")))
 
 
 def test_claims_stand_beside_what_was_found_and_contradictions_are_told():

@@ -1,1 +1,1 @@
-"""Benchmarks of the hierarchy: laps over chosen addresses, shared storage, the last cache seen from each compute unit."""
+"""Benchmarks of the hierarchy: laps over chosen addresses, shared storage, the map of the last cache by compute unit."""

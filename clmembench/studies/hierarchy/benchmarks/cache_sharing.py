@@ -22,10 +22,10 @@ from clmembench.studies.hierarchy.benchmarks.sharing_memory import (
 from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, constant_room
 from clmembench.studies.hierarchy.benchmarks.sharing_units import prepare_units
 
-GPU_FIT_BYTES = tuple(n * KIB for n in (2, 4, 8, 12, *range(16, 289, 16)))  # past the largest first cache there is, 256 KiB
-CPU_FIT_BYTES = tuple(n * KIB for n in (4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192))  # past any core's L1
+GPU_FIT_BYTES = tuple(n * KIB for n in (2, 4, 8, 12, *range(16, 289, 16)))  # larger than any known first cache, 256 KiB
+CPU_FIT_BYTES = tuple(n * KIB for n in (4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192))  # larger than any core's L1
 CONSTANT_FIT_BYTES = tuple(n * KIB for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48))
-RESERVED_LOCAL_BYTES = KIB  # of a work-group's local memory, by drivers
+RESERVED_LOCAL_BYTES = KIB  # of a work-group's local memory, used by drivers
 MAX_IDLE_ROUNDS = 1 << 20  # of a wait: 32 operations each
 
 PASS_TIME = Metric("pass_time", "ns", "ops", "cost", "lower")
@@ -52,17 +52,16 @@ def cache_sharing(
     array_bytes: int = 0,
     other_bytes: int = 0,
 ) -> Work:
-    """What shares storage: the paths of a compute unit, its local memory and first cache, and compute units among each other.
+    """Shared storage: between the paths of a compute unit, its local memory and first cache, and between compute units.
 
     One work-item makes dependent loads and times whole laps by the in-kernel counter; all numbers are stored as ticks, and the
     metric is only the time of a pass. question fit: laps over each of several sets, of `bytes`, on the path `owner`, while the
     work-group takes `local_bytes` of local memory. question paths: laps over a set of `array_bytes` on the path `owner`, after
     other addresses of about `other_bytes` were visited on the same path (the control), after as many bytes on the path `other`,
     and after an idle wait of that length. `ticks` and `steps` are of the walks that model/sharing.py lists. question units
-    (NVIDIA): see sharing_units. Raises Skip where no counter can be read, or where the device lacks a path.
-    """
+    (NVIDIA): see sharing_units. Raises Skip if no counter can be read, or if the device lacks a path."""
     if not counter_code(device.info):
-        raise Skip("no counter that a kernel can read was seen to work here, so single laps have no time")
+        raise Skip("no in-kernel counter works here, so single laps cannot be timed")
     if question == "units":
         return prepare_units(device)
     if question == "fit":
@@ -71,7 +70,7 @@ def cache_sharing(
 
 
 def fit_sizes(info: DeviceInfo, path: str) -> tuple[int, ...]:
-    """Bytes of the sets that are tried on a path."""
+    """Sizes in bytes of the sets that are tried on a path."""
     if path in CONSTANT_PATHS:
         return CONSTANT_FIT_BYTES
     return CPU_FIT_BYTES if info.has_cpu_cores else GPU_FIT_BYTES
@@ -80,7 +79,7 @@ def fit_sizes(info: DeviceInfo, path: str) -> tuple[int, ...]:
 def _prepare_fit(device: Device, path: str, local_bytes: int) -> Work:
     info = device.info
     if local_bytes and info.has_cpu_cores:
-        raise Skip("local memory is ordinary memory here, cached as any other: it takes from no cache in particular")
+        raise Skip("local memory is ordinary memory here: it takes its space from no particular cache")
     if local_bytes > info.local_mem_bytes - RESERVED_LOCAL_BYTES:
         raise Skip(f"{local_bytes} B of local memory, of which there are {info.local_mem_bytes} B and some are the driver's")
     sizes = fit_sizes(info, path)
@@ -95,7 +94,7 @@ def _prepare_fit(device: Device, path: str, local_bytes: int) -> Work:
 
 def _prepare_paths(device: Device, owner: str, other: str, array_bytes: int, other_bytes: int) -> Work:
     if other not in PATH_CODES or other == owner:
-        raise Skip(f"the other path must be another one than {owner}")
+        raise Skip(f"the other path must differ from {owner}")
     if min(array_bytes, other_bytes) < SLICE_BYTES:
         raise Skip(f"sets of at least {SLICE_BYTES} B are needed")
     room = constant_room(device.info)
@@ -106,7 +105,7 @@ def _prepare_paths(device: Device, owner: str, other: str, array_bytes: int, oth
     if owner in CONSTANT_PATHS:
         own_bytes = min(room - held, other_bytes) // SLICE_BYTES * SLICE_BYTES
         if own_bytes < SLICE_BYTES:
-            raise Skip(f"{array_bytes} B leave nothing of the {room} B of constants to evict them with")
+            raise Skip(f"{array_bytes} B leave nothing of the {room} B of constants for evicting them")
     memory = path_memory(device, (owner, other), (array_bytes, own_bytes, other_bytes))
     if owner in CONSTANT_PATHS:
         mine, own = memory.constants(0, held), memory.constants(held, own_bytes)
@@ -130,7 +129,7 @@ def _prepare_paths(device: Device, owner: str, other: str, array_bytes: int, oth
 def _work(
     device: Device, memory: PathMemory, walks: Sequence[tuple[str, NodeSet]], local_bytes: int, sizes: Sequence[int]
 ) -> Work:
-    """The pass that makes these walks, and what is kept of it."""
+    """The pass that makes these walks, and the data read from it."""
     count, codes = len(walks), {**PATH_CODES, "idle": IDLE_CODE}
     schedule = device.alloc(16 * count)
     device.upload(schedule, schedule_words([(codes[path], visited.first, visited.steps) for path, visited in walks]))

@@ -1,4 +1,4 @@
-"""Probes of what other lines evict, as one Work: one line after a growing crowd, or lines of a scan after those that follow."""
+"""Eviction probes as one Work: one line after a growing number of others, or lines of a scan after later ones."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from clmembench.model.address_patterns import (
 MAX_RECORDED = 256  # numbers of lines in one probe
 MAX_LOOKS = 1 << 14  # lines of a scan that are timed
 ITEMS = 1024  # of the work-group that loads the lines, on GPUs
-MAX_CROWD_BYTES = 1 << 33  # words are numbered by 32 bits; a quarter of what they reach
+MAX_CROWD_BYTES = 1 << 33  # words have 32-bit numbers; a quarter of their range
 
 
 def prepare_evict(device: Device, probe: Probe, empty_brackets: int, chain_ops: int, **defines: Value) -> Work:
-    """The Work of a probe in mode evict. Raises Skip where there is no counter, and for a probe that is none."""
+    """The Work of a probe in mode evict. Raises Skip if there is no counter, and for an invalid probe."""
     _require_counter(probe, defines)
     record, crowd, apart = probe.record, probe.crowd, probe.crowd_bytes
     if not 0 < record <= MAX_RECORDED or not 0 <= probe.skip <= probe.until <= crowd or crowd & (crowd - 1) or probe.rounds < 1:
-        raise Skip(f"an eviction records up to {MAX_RECORDED} numbers of lines, of a crowd of a power of two")
+        raise Skip(f"an eviction probe records up to {MAX_RECORDED} numbers of lines, from a power of two of lines")
     chain = _chain_in_filled_arena(device, probe, defines)
     numbers = (
         *(probe.skip, probe.until, record, crowd, apart // NODE_BYTES),
@@ -43,12 +43,12 @@ def prepare_evict(device: Device, probe: Probe, empty_brackets: int, chain_ops: 
 
 
 def prepare_residence(device: Device, probe: Probe, empty_brackets: int, chain_ops: int, **defines: Value) -> Work:
-    """The Work of a probe in mode residence. Raises Skip where there is no counter, and for a probe that is none."""
+    """The Work of a probe in mode residence. Raises Skip if there is no counter, and for an invalid probe."""
     _require_counter(probe, defines)
     record, window, apart = probe.record, probe.crowd, probe.crowd_bytes
     first = probe.skip + probe.also_until + 1
     if not 0 < record <= MAX_LOOKS or probe.also_from > probe.also_until or first > probe.until or probe.rounds < 1:
-        raise Skip(f"a scan times up to {MAX_LOOKS} lines, each one of those that were loaded before")
+        raise Skip(f"a scan times up to {MAX_LOOKS} lines, each loaded before")
     if window < 1 or window & (window - 1) or window * apart % MIN_PAGE_BYTES or probe.turns < 1:
         raise Skip(f"a window of {window} lines {apart} B apart is no power of two of lines, or no whole pages")
     chain = _chain_in_filled_arena(device, probe, defines)
@@ -61,7 +61,7 @@ def prepare_residence(device: Device, probe: Probe, empty_brackets: int, chain_o
     device.upload(turn, np.array([probe.skip % probe.turns], np.uint32))
 
     def reached() -> Array:
-        """Where the last launch's timed loads led."""
+        """Nodes that the last launch's timed loads led to."""
         last = int(device.download(turn, np.uint32, 1)[0]) - 1
         return scan_offsets(probe, timed + last % probe.turns * span)
 
@@ -75,16 +75,16 @@ PREPARE_CROWD: dict[str, Callable[..., Work]] = {"evict": prepare_evict, "reside
 
 def _require_counter(probe: Probe, defines: dict[str, Value]) -> None:
     if not defines["TICKS"]:
-        raise Skip("no counter that a kernel can read was seen to work here: no single access can be timed")
+        raise Skip("no in-kernel counter works here: no single access can be timed")
     if probe.space not in ("global", "global_cg"):
-        raise Skip("lines are evicted in global memory alone")
+        raise Skip("eviction probes exist for global memory only")
 
 
 def _chain_in_filled_arena(device: Device, probe: Probe, defines: dict[str, Value]) -> Chain:
     """The chain of the pattern, in a buffer that holds all lines, each of which was written once."""
     nbytes = probe_bytes(probe)
     if probe.crowd_bytes < NODE_BYTES or probe.crowd_bytes % NODE_BYTES or nbytes > MAX_CROWD_BYTES:
-        raise Skip(f"lines {probe.crowd_bytes} B apart, {nbytes} B in all, cannot be had")
+        raise Skip(f"lines {probe.crowd_bytes} B apart, {nbytes} B in all, are not possible")
     if nbytes + BASE_ALIGNMENT_BYTES > device.info.max_alloc_bytes:
         raise Skip(f"{nbytes} B do not fit into one buffer")
     arena = device.kept("chase arena", nbytes + BASE_ALIGNMENT_BYTES)
@@ -101,9 +101,8 @@ def _crowd_work(
     ops: int,
     costs_and_chain: tuple[int, int],
 ) -> Work:
-    """The Work of one of the kernels that time lines after others: its own arguments, the offsets that the last launch's
-    timed loads led to, the loads it makes, and the brackets without an access and dependent operations that calibrate its
-    clock."""
+    """The Work of a kernel that times lines after others: its own arguments, the offsets that the last launch's timed loads led
+    to, the number of its loads, and the empty brackets and dependent operations that calibrate its clock."""
     (empty_brackets, chain_ops), record = costs_and_chain, len(reached())
     items = min(device.info.max_work_group, ITEMS) if device.info.kind == "gpu" else 1
     ticks, visited = device.kept("chase ticks", 4 * record), device.kept("chase visited", 4 * record)
@@ -117,7 +116,7 @@ def _crowd_work(
     )
 
     def check() -> None:
-        """Every timed access led where it should."""
+        """Verifies that every timed access led to the expected node."""
         found = device.download(visited, np.uint32, record)
         wrong = found != reached().astype(np.uint32)
         assert not wrong.any(), f"{int(wrong.sum())} of {record} accesses did not lead to the node that follows"

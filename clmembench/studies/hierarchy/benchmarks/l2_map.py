@@ -12,15 +12,16 @@ from clmembench.resources import kernel_source
 LINES = 256
 SPREAD_BYTES = 16 * MIB  # eight pages of 2 MiB: within any TLB
 NODE_SPACING_BYTES = 128  # no two nodes in one line
-# Accesses to a line. No number of them on a ring of four shows all that can be left out, but the ends of the slope together do:
-# the near one if every second to eighth is left out, the far one, 3 over a multiple of 32, if only these are made.
+# Accesses to a line. On a ring of four nodes no single number of accesses reveals every kind of omission, but both ends of the
+# slope together do: the near one reveals that every second to eighth is left out, the far one, 3 over a multiple of 32, that
+# only these are made.
 NEAR_END_STEPS = 21
 FAR_MULTIPLE, FAR_REST = 32, 3
 MAX_STEPS = 1 << 16  # a unit's row is one launch, which must not block the device for seconds
 MAX_POLLS = 20_000
 GROUPS_PER_UNIT = 8  # enough that each unit gets one, few enough that all run at once
-UNMEASURED_UNIT = 0xFF  # fills the unit of a row that no work-group measured
-MIN_CPU_CACHE_BYTES = 4 * MIB  # less is the size of a core's own cache
+UNMEASURED_UNIT = 0xFF  # marks a row that no work-group measured
+MIN_CPU_CACHE_BYTES = 4 * MIB  # a smaller one may be a core's own cache
 MAX_CPU_SET_BYTES = 16 * MIB  # beyond a core's own caches, without laps of seconds
 SEED = 20170101
 
@@ -58,12 +59,12 @@ def l2_map(device: Device, access: str) -> Slope:
     if device.info.kind == "cpu":
         return _prepare_cpu_core(device)
     if "ptx" not in device.info.features:
-        raise Skip("no inline PTX: OpenCL C does not say on which compute unit a work-item runs, nor what time it is there")
+        raise Skip("no inline PTX: OpenCL C has no builtin for the compute unit of a work-item, nor for its time")
     return prepare_gpu_map(device, access)
 
 
 def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
-    """The map of a device whose compute units have readable numbers; with `ptx` 0, in tests, work-groups stand for units."""
+    """The map of a device with readable compute unit numbers; with `ptx` 0, in tests, work-groups stand for units."""
     kernels = device.build(kernel_source("l2_map"), **_defines(access, ptx))
     groups = GROUPS_PER_UNIT * device.info.compute_units
     targets = np.unique(_units_of_groups(device, groups, kernels["units"]))
@@ -78,11 +79,11 @@ def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
     reset: tuple[Command, ...] = (Fill(unit, 4 * rows, UNMEASURED_UNIT), Fill(arrived, 4 * rows), Fill(claimed, 4 * rows))
 
     def check() -> None:
-        """Rows that no work-group measured are left out by who reads them; not most of them."""
+        """Verifies the loads; readers ignore rows that no work-group measured, but most must be there."""
         ran = device.download(unit, np.uint32, rows)
         lost = device.download(wrong, np.uint32, rows)
         measured = ran == targets
-        assert measured.mean() > 0.5, f"only {measured.sum()} of {rows} compute units were met again"
+        assert measured.mean() > 0.5, f"only {measured.sum()} of {rows} compute units were measured"
         assert not lost[measured].any(), f"{lost[measured].sum()} lines had fewer accesses, or one that led elsewhere"
 
     def work(least: int) -> Work:
@@ -116,12 +117,12 @@ def _prepare_cpu_core(device: Device) -> Slope:
     info = device.info
     if info.array_bytes is None and info.cache_bytes < MIN_CPU_CACHE_BYTES:
         size = f"{info.cache_bytes} B"
-        raise Skip(f"the last cache is said to have {size}, which may be a core's own: run -b l2_map with --size half of it")
+        raise Skip(f"the reported last cache has {size}, which may be a core's own cache: run -b l2_map with --size half of it")
     spacing = line_bytes(info)
     nodes = max(STEPS_PER_BLOCK, (info.array_bytes or min(info.cache_bytes // 2, MAX_CPU_SET_BYTES)) // spacing)
     chase = Chase.built(device, nodes, spacing, SEED + device.seed)
     lap_blocks = -(-nodes // STEPS_PER_BLOCK)
-    held = () if info.compute_units == 1 else ("held to no core: the latency of whichever core it ran on",)
+    held = () if info.compute_units == 1 else ("not pinned to a core: the latency of whichever core it ran on",)
     notes = (f"over {nodes * spacing} B in lines of {spacing} B", *held)
 
     def work(laps: int) -> Work:

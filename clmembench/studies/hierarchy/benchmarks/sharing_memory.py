@@ -16,15 +16,15 @@ from clmembench.studies.hierarchy.benchmarks.chase import COUNTER_CODES
 from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain, constant_text
 
 KIB = 1 << 10
-CONSTANT_PATHS = ("constant", "constant_array")  # of little memory: sets are parts of one array
-REGION_ALIGNMENT_BYTES = 64 * KIB  # sets begin alike in any first cache that indexes by address
+CONSTANT_PATHS = ("constant", "constant_array")  # paths with little memory: sets are parts of one array
+REGION_ALIGNMENT_BYTES = 64 * KIB  # all sets start at the same index of any first cache that is indexed by address
 KEPT_BYTES = 8  # local memory that the kernel itself needs
 SEED = 20260101
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSet:
-    """Nodes that walks visit: where they begin, how many bytes they take, the steps of a lap, and the node that it ends at."""
+    """Nodes that walks visit: first node, bytes, steps of a lap, and the node at its end."""
 
     first: int
     nbytes: int
@@ -34,8 +34,8 @@ class NodeSet:
 
 @dataclass(frozen=True, slots=True)
 class PathMemory:
-    """The kernel, its first arguments, and where sets lie on paths to global memory and images: offset, bytes and
-    second node of each."""
+    """The kernel, its first arguments, and the location of sets on paths to global memory and images: offset, bytes and second
+    node of each."""
 
     kernel: Kernel
     args: tuple[Any, ...]
@@ -44,8 +44,8 @@ class PathMemory:
     constant_bytes: int
 
     def region(self, number: int) -> NodeSet:
-        """The set of a region, on paths to global memory and images: a lap and one step more, since a lap ends where it begins,
-        whether it was walked or not."""
+        """The set of a region, on paths to global memory and images: a lap plus one step, since a lap ends where it begins and
+        would verify nothing."""
         first, nbytes, second = self.regions[number]
         return NodeSet(first, nbytes, nbytes // self.stride_bytes + 1, second)
 
@@ -65,8 +65,8 @@ def counter_code(info: DeviceInfo) -> int:
 
 
 def path_memory(device: Device, paths: Sequence[str], sizes: Sequence[int]) -> PathMemory:
-    """The kernel and memory for these paths, with a random cycle in a region of its own for each size. Raises Skip where the
-    device lacks a path, or where no program can have both."""
+    """The kernel and memory for these paths, with a random cycle in a separate region for each size. Raises Skip if the device
+    lacks a path, or if one program cannot use both."""
     info = device.info
     ptx, images, array = "ptx" in info.features, "image1d_buffer" in paths, "constant_array" in paths
     if images and ("images" not in info.features or not info.image_buffer_texels):
@@ -122,6 +122,6 @@ def region_cells(sizes: Sequence[int], stride_bytes: int, seed: int) -> tuple[tu
 
 
 def require_nodes(reached: Array, wanted: Sequence[int]) -> None:
-    """Raises AssertionError where a walk ended elsewhere than it should."""
+    """Raises AssertionError if a walk did not end at the expected node."""
     wrong = int((reached != np.array(wanted, np.uint32)).sum())
-    assert wrong == 0, f"{wrong} of {len(wanted)} walks did not end at the node that they should"
+    assert wrong == 0, f"{wrong} of {len(wanted)} walks did not end at the expected node"

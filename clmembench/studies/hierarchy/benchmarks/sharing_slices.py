@@ -8,8 +8,8 @@ from clmembench.model import Array, DeviceInfo, Skip
 
 SLICE_BYTES = 1 << 10  # a multiple of any line of a constant cache
 SLICE_NODES = 16  # 64 B apart: the smallest line of a constant cache
-MIN_SLICES = 4  # one to hold, and more to evict it with
-MAX_CONSTANT_BYTES = 56 << 10  # drivers refuse some of the 64 KiB that they claim
+MIN_SLICES = 4  # one to keep, and more to evict it
+MAX_CONSTANT_BYTES = 56 << 10  # drivers refuse part of the 64 KiB that they report
 
 
 def constant_room(info: DeviceInfo) -> int:

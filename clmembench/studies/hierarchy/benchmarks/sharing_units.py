@@ -1,4 +1,4 @@
-"""Which compute units share the cache behind the one for constants: one fills it, and each of the others times a slice."""
+"""Compute units that share the second-level constant cache: one fills it, and each of the others times a slice."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ SEED = 20260101
 
 
 def prepare_units(device: Device, ptx: int = 1) -> Work:
-    """A pass over all compute units as sources, and first the control, in which nobody walks before; with `ptx` 0, in tests,
-    work-groups stand for units.
+    """A pass over all compute units as sources, after a control without a source; with `ptx` 0, in tests, work-groups stand for
+    units.
 
     Stored are the numbers of the units (`units`), by rows of (control, source 0, 1, ...) the ticks of each unit's walk through
     a slice (`ticks`; 0: the source itself, or not in time), and the ticks of the source's two laps over all slices
     (`source_ticks`); `steps` has the loads of a slice and of a lap. Slices are visited for the first time in a launch, which
-    begins with empty caches of constants: the control shows whether it does. Raises Skip for devices whose units have no
-    number.
-    """
+    starts with empty constant caches; the control verifies this. Raises Skip for devices without readable unit numbers."""
     info = device.info
     if info.has_cpu_cores:
-        raise Skip("which cores share a cache is what the system says of them (sysfs): no kernel chooses two cores")
+        raise Skip("on CPUs the system reports which cores share a cache (sysfs); a kernel cannot choose two cores")
     if ptx and "ptx" not in info.features:
-        raise Skip("no inline PTX: OpenCL C does not say on which compute unit a work-item runs")
+        raise Skip("no inline PTX: OpenCL C has no builtin for the compute unit of a work-item")
     return units_work(device, ptx)
 
 
@@ -78,10 +76,10 @@ def units_work(device: Device, ptx: int = 1) -> Work:
             commands.append(Launch(kernels["shared_units"], args, (groups,), (1,)))
 
     def check() -> None:
-        """Every walk ended where it should; those of units that were not met are missing, but not most of them."""
+        """Verifies the end of every walk; walks of units without a work-group may be missing, but not most of them."""
         right = device.download(reached, np.uint32, cells).reshape(count + 1, count)
         share = right.sum() / (count * count)
-        assert share > 0.5, f"only {share:.0%} of the walks of compute units ended at the node that they should"
+        assert share > 0.5, f"only {share:.0%} of the walks of compute units ended at the expected node"
 
     return Work(
         commands=tuple(commands),

@@ -1,4 +1,4 @@
-"""Which mappings of addresses to cache sets can explain the lines that miss together when a cache overflows by a line. Pure."""
+"""Mappings of addresses to sets that explain which lines miss together when a cache overflows by one line. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass
 
 from clmembench.studies.hierarchy.set_index import SetIndexBits, difference_basis, format_set_bits, free_parities, set_number
 
-POLICY_MUST_SPARE_LINES = "only under a policy that spares some lines for a while"
+POLICY_MUST_SPARE_LINES = "possible only under a policy that keeps some lines longer"
 
 
 @dataclass(frozen=True, slots=True)
 class MappingVerdict:
-    """One mapping of lines to sets, tested on the lines that miss.
+    """One mapping of lines to sets, tested against the lines that miss.
 
     `together`: all missing lines are in one set; `in_set`: how many lines of the array are in that set, of which `spared` did
-    not miss; `explains`: the set is too full for its ways, and no line of another set misses. `reason` says it in words.
-    """
+    not miss; `explains`: the set has more lines than ways, and no line of another set misses. `reason` is the explanation."""
 
     name: str
     bits: SetIndexBits
@@ -32,9 +31,8 @@ class MappingVerdict:
 def candidate_mappings(missed: Sequence[int], lines: int, line_bytes: int, capacity_lines: int) -> list[MappingVerdict]:
     """Mappings to try on an array of `lines` lines of which those numbered `missed` (from 0) miss, the most sets first.
 
-    Tried: the bits next to the line's for each number of sets, every other run of adjacent bits of which more could not
-    explain them, and the parities that the lines themselves leave free. `capacity_lines` is what the cache holds in all.
-    """
+    Candidates: the bits next to the line's for each number of sets, every other maximal run of adjacent bits that can explain
+    them, and the parities that the lines leave free. `capacity_lines` is the total capacity."""
     low, width = line_bytes.bit_length() - 1, (lines - 1).bit_length()
     tried: list[tuple[SetIndexBits, str]] = [(tuple((low + b,) for b in range(k)), "plain") for k in range(1, width)]
     differ = {b for number in missed for b in range(width) if (number ^ missed[0]) >> b & 1}
@@ -51,7 +49,7 @@ def candidate_mappings(missed: Sequence[int], lines: int, line_bytes: int, capac
 
 
 def mapping_table(found: Sequence[MappingVerdict]) -> str:
-    """Mappings as a table of text, a row each: which bits, how many sets and ways, whether they explain the misses and why."""
+    """Mappings as a text table, one row each: bits, sets and ways, whether they explain the misses, and why."""
     rows = [("set bits", "sets", "ways", "explains", "why")]
     rows += [(format_set_bits(m.bits), str(m.sets), str(m.ways), "yes" if m.explains else "no", m.reason) for m in found]
     widths = [max(len(row[i]) for row in rows) for i in range(5)]
@@ -77,11 +75,11 @@ def _mapping_verdict(name: str, bits: SetIndexBits, array: _Overflow) -> Mapping
     spared = in_set - len(array.missed)
     full = together and in_set > ways
     if not together:
-        reason = f"the lines that miss lie in {len(where)} of its sets, and one set alone can overflow"
+        reason = f"the lines that miss lie in {len(where)} of its sets, but only one set can overflow"
     elif not full:
         reason = f"no set overflows: {in_set} lines of the array share {ways} ways"
     elif spared:
-        reason = f"{in_set} lines share {ways} ways and {spared} of them are not seen to miss: {POLICY_MUST_SPARE_LINES}"
+        reason = f"{in_set} lines share {ways} ways and {spared} of them do not miss: {POLICY_MUST_SPARE_LINES}"
     else:
         reason = f"exactly the {in_set} lines that share its {ways} ways miss"
     return MappingVerdict(name, bits, sets, ways, together, in_set, spared, full, reason)

@@ -1,4 +1,4 @@
-"""Where the classic methods contradict each other: the per-access trace that decides, and the three side by side."""
+"""Contradictions between the classic methods, and the per-access trace that resolves them. Pure."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ PropertyFindings = Mapping[str, Finding]
 FINE_GRAINED_TRACE = "fine-grained trace"
 # Thresholds and limits, each with its reason
 LINE_SIZES_BYTES = tuple(1 << k for k in range(3, 10))  # line sizes that are distinguished, 8 to 512 B
-TRACE_LAPS = 4  # recorded of each array
+TRACE_LAPS = 4  # recorded for each array
 MIN_HIT_MISS_GAP_RATIO = 1.25  # the gap between hits and misses, as a ratio
 
 
 def overflow_traces(capacity_bytes: int, space: Space = "global") -> Inquiry[tuple[Answer, ...]]:
-    """Asks for the latency of every access to an array a little larger than a cache, 8 B by 8 B, in the steady state.
+    """Requests the latency of every access, 8 B by 8 B in the steady state, to arrays slightly larger than a cache.
 
-    By one node, and by one node beyond each size that a line may have: where the second line begins to overflow, new places
-    miss (Mei & Chu 2015, section 4.2, steps 2 and 3). Returns the answers.
-    """
+    The arrays exceed it by one node, and by one node more than each possible line size: when a second line overflows, new
+    places miss (Mei & Chu 2015, section 4.2, steps 2 and 3). Returns the answers."""
     probes = []
     for beyond in (0, *LINE_SIZES_BYTES):
         count = (capacity_bytes + beyond) // NODE_BYTES + 1
@@ -37,12 +36,11 @@ def overflow_traces(capacity_bytes: int, space: Space = "global") -> Inquiry[tup
 
 
 def read_overflow_traces(answers: Sequence[Answer], capacity_bytes: int) -> PropertyFindings:
-    """Findings from single accesses: line_bytes, sets, ways, set_bits and run_bytes, the consecutive bytes that lie in one set.
+    """Findings from single accesses: line_bytes, sets, ways, set_bits, and run_bytes (consecutive bytes in one set).
 
-    The line is the overflow at which new places begin to miss. The lines that miss together are those of one set (under LRU all
-    of them, always), and the address bits in which they agree choose it. `ways` needs that they are as many as the set holds
-    and one, and that sets of that size make up the capacity; else all is undetermined.
-    """
+    The line size is the overflow at which new places begin to miss. The lines that miss together are those of one set (under
+    LRU always all of them), and the address bits in which they agree are its index. For `ways`, their number must be the ways
+    plus one, and sets of that size must add up to the capacity; otherwise all is undetermined."""
     evidence = tuple(dict.fromkeys(e for a in answers for e in a.evidence))
 
     def finding(name: str, value: float | str | None, why: str = "") -> Finding:
@@ -57,7 +55,7 @@ def read_overflow_traces(answers: Sequence[Answer], capacity_bytes: int) -> Prop
     if silent or not answers:
         return {name: finding(name, None, silent or "no trace was measured") for name in names}
     places = [missing_places(a) for a in answers]
-    # the node beyond is the first of a new line, and misses itself
+    # the additional node is the first of a new line, which misses
     line = next(
         (size for size, found in zip(LINE_SIZES_BYTES, places[1:], strict=False) if capacity_bytes + size in found), None
     )
@@ -71,7 +69,9 @@ def read_overflow_traces(answers: Sequence[Answer], capacity_bytes: int) -> Prop
     sets, ways = 1 << len(bits), len(lines) - 1
     in_set = [n for n in range(total) if set_number(n, bits) == set_number(lines[0], bits)]
     if sets * ways * line != capacity_bytes or in_set != lines:
-        why = f"{len(lines)} lines of {line} B miss together, which no {sets} equal sets of {capacity_bytes} B in all explain"
+        why = (
+            f"{len(lines)} lines of {line} B miss together, which {sets} equal sets of {capacity_bytes} B in all do not explain"
+        )
         return {name: finding(name, None, why) for name in names}
     run = line << next((k for k in range(20) if any(k in group for group in bits)), 0)
     values: tuple[float | str, ...] = (
@@ -85,7 +85,7 @@ def read_overflow_traces(answers: Sequence[Answer], capacity_bytes: int) -> Prop
 
 
 def missing_places(answer: Answer) -> set[int]:
-    """The offsets in bytes of a sequential trace's places that miss, by the median over laps and repeats."""
+    """Byte offsets of the places of a sequential trace that miss, by the median over laps and repeats."""
     assert answer.latencies is not None
     pattern, skip = answer.probe.pattern, answer.probe.skip
     visits = [(n - skip) % pattern.count for n in range(pattern.count)]  # the first visit of each place
@@ -94,7 +94,7 @@ def missing_places(answer: Answer) -> set[int]:
 
 
 def is_miss(latencies: Array) -> Array:
-    """Which of some latencies are not hits: all above the first gap, from the least up, of a quarter. Shape of `latencies`."""
+    """Which latencies are misses: all above the lowest gap of at least a quarter. Shape of `latencies`."""
     ordered = np.sort(np.maximum(latencies, 1.0).ravel())
     gaps = np.flatnonzero(ordered[1:] >= MIN_HIT_MISS_GAP_RATIO * ordered[:-1])
     limit = (ordered[gaps[0]] + ordered[gaps[0] + 1]) / 2 if gaps.size else np.inf
@@ -106,39 +106,40 @@ def resolve_contradictions(
 ) -> PropertyFindings:
     """Each property once, from Saavedra's, Wong's and the trace's findings.
 
-    Methods that agree make it ok. Where they do not, the trace decides, and its reason says why the others err; without a
-    trace the property is `inconsistent` and its reason names both.
-    """
+    If the methods agree, the property is ok. If not, the trace decides, and the reason says why the others are wrong; without a
+    trace the property is `inconsistent`, and its reason names both."""
     return {name: _resolved_property(name, by_stride.get(name), by_size.get(name), fine) for name in PROPERTY_NAMES}
 
 
 def _resolved_property(name: str, by_stride: Finding | None, by_size: Finding | None, fine: PropertyFindings) -> Finding:
-    said = [f for f in (by_stride, by_size, fine.get(name)) if f is not None and f.value is not None]
-    evidence = tuple(dict.fromkeys(e for f in said for e in f.evidence))
-    methods = " and ".join(dict.fromkeys(f.method for f in said))
-    if not said:
+    findings = [f for f in (by_stride, by_size, fine.get(name)) if f is not None and f.value is not None]
+    evidence = tuple(dict.fromkeys(e for f in findings for e in f.evidence))
+    methods = " and ".join(dict.fromkeys(f.method for f in findings))
+    if not findings:
         reasons = "; ".join(f"{f.method}: {f.reason}" for f in (by_stride, by_size) if f is not None)
         return Finding(
             name, None, None, None, CLASSIC_UNITS.get(name, ""), "undetermined", f"{SAAVEDRA} and {WONG}", evidence, reasons
         )
-    low, high = max(f.low or 0 for f in said), min(f.high or 0 for f in said)
-    if len(said) == 1 and said[0].method != FINE_GRAINED_TRACE:
-        why = f"{methods} alone tells {_table_cell(said[0])}, {CLASSIC_ASSUMPTIONS}"
-        return replace(said[0], value=None, status="undetermined", reason=why)
+    low, high = max(f.low or 0 for f in findings), min(f.high or 0 for f in findings)
+    if len(findings) == 1 and findings[0].method != FINE_GRAINED_TRACE:
+        why = f"{methods} alone gives {_table_cell(findings[0])}, {CLASSIC_ASSUMPTIONS}"
+        return replace(findings[0], value=None, status="undetermined", reason=why)
     if low <= high:
-        narrowest = min(said, key=lambda f: (f.high or 0) - (f.low or 0))
+        narrowest = min(findings, key=lambda f: (f.high or 0) - (f.low or 0))
         reason = "" if narrowest.method == FINE_GRAINED_TRACE else CLASSIC_ASSUMPTIONS
         return replace(narrowest, method=methods, evidence=evidence, reason=reason)
-    told_by = ", ".join(f"{f.method} tells {f.value:g} {f.unit}".strip() for f in said if isinstance(f.value, int | float))
+    values_by_method = ", ".join(
+        f"{f.method} gives {f.value:g} {f.unit}".strip() for f in findings if isinstance(f.value, int | float)
+    )
     trace = fine.get(name)
     if trace is not None and trace.value is not None:
-        return replace(trace, evidence=evidence, reason=f"{told_by}: {_why_classic_methods_err(fine)}")
-    ends = min(f.low or 0 for f in said), max(f.high or 0 for f in said)
-    return Finding(name, None, *ends, said[0].unit, "inconsistent", methods, evidence, told_by)
+        return replace(trace, evidence=evidence, reason=f"{values_by_method}: {_why_classic_methods_err(fine)}")
+    ends = min(f.low or 0 for f in findings), max(f.high or 0 for f in findings)
+    return Finding(name, None, *ends, findings[0].unit, "inconsistent", methods, evidence, values_by_method)
 
 
 def _why_classic_methods_err(fine: PropertyFindings) -> str:
-    """Why the others err, from what the trace saw of how addresses choose sets."""
+    """Why the others are wrong, from the mapping of addresses to sets in the trace."""
     line, run, bits = (fine[n].value if n in fine else None for n in ("line_bytes", "run_bytes", "set_bits"))
     if isinstance(line, int | float) and isinstance(run, int | float) and run > line:
         return (
@@ -146,7 +147,7 @@ def _why_classic_methods_err(fine: PropertyFindings) -> str:
             f"which address bits {bits} choose, so that a step of latency over size is that wide, and a stride up to that "
             f"leaves out lines but no set"
         )
-    return f"equal sets, chosen by the bits next to the line's, under LRU are not what is there: bits {bits} choose the set"
+    return f"the sets are not equal sets chosen by the bits next to the line's under LRU: bits {bits} choose the set"
 
 
 def _table_cell(finding: Finding | None) -> str:

@@ -1,4 +1,4 @@
-"""Both classic methods on one memory space and the traces that decide between them, as one inquiry. Pure."""
+"""Both classic methods on one memory space, and the traces that decide between them. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ MAX_WONG_SIZES = 256  # of Wong's sweep between the last array that fits and the
 
 @dataclass(frozen=True, slots=True)
 class ClassicReadings:
-    """What the classic methods were answered through one memory space, and what each concludes.
+    """Answers to the chases of the classic methods in one memory space, and the conclusions of each method.
 
-    `strides` and `sizes` are the answers to Saavedra's and Wong's chases, `by_strides` and `by_sizes` what they conclude, each
-    under its assumptions; `fine` is what the latencies of single accesses tell (Mei & Chu 2015, section 4.2), None where no
-    capacity was read, at which they are taken.
-    """
+    `strides` and `sizes` are the answers to Saavedra's and Wong's chases, `by_strides` and `by_sizes` their conclusions, each
+    under its assumptions; `fine` are the findings from single accesses at the capacity (Mei & Chu 2015, section 4.2), None if
+    no capacity was determined."""
 
     space: str
     strides: tuple[Answer, ...]
@@ -30,18 +29,18 @@ class ClassicReadings:
     fine: Mapping[str, Finding] | None = None
 
     def resolved(self) -> Mapping[str, Finding]:
-        """Each property once: where the methods disagree the trace decides, and its reason says why they err."""
+        """Each property once: if the methods disagree, the trace decides, and the reason says why they are wrong."""
         return resolve_contradictions(self.by_strides, self.by_sizes, self.fine or {})
 
 
 def classic_inquiry(space: Space = "global") -> Inquiry[ClassicReadings]:
-    """Asks for Saavedra's and Wong's chases and, at the capacity that they tell, for the latencies of single accesses."""
+    """Requests Saavedra's and Wong's chases, and the latencies of single accesses at the capacity that these give."""
     strides = yield from saavedra_chases(space)
     by_strides = read_saavedra(strides)
     sizes = yield from wong_chases(space=space, most_sizes=MAX_WONG_SIZES)
     by_sizes = read_wong(sizes)
-    told = [found["size_bytes"].value for found in (by_sizes, by_strides)]
-    capacity = next((int(value) for value in told if isinstance(value, int | float)), None)
+    tried_capacities = [found["size_bytes"].value for found in (by_sizes, by_strides)]
+    capacity = next((int(value) for value in tried_capacities if isinstance(value, int | float)), None)
     if capacity is None:
         return ClassicReadings(space, strides, sizes, by_strides, by_sizes)
     traces = yield from overflow_traces(capacity, space)

@@ -1,4 +1,4 @@
-"""Saavedra 1992: a pointer chase over strides, a line for each array size, and what the method concludes from it. Pure."""
+"""Saavedra 1992: a pointer chase over strides, one curve per array size, and the method's conclusions. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from clmembench.studies.hierarchy.classic.chase_answers import (
 )
 
 SAAVEDRA = "Saavedra 1992"
-# times the capacity: sizes at which Saavedra's figure is read, the first as by Mei & Chu, the other as a check
+# times the capacity: sizes at which Saavedra's figure is read, the first as in Mei & Chu, the other as a check
 READ_AT_CAPACITIES = (4, 8)
 
 
 def saavedra_chases(space: Space = "global", first_bytes: int = 1024, most_bytes: int = 1 << 21) -> Inquiry[tuple[Answer, ...]]:
-    """Asks for the latency over strides, powers of two from 8 B to half the array, of arrays of 2^k and 3 * 2^k bytes.
+    """Requests the latency of arrays of 2^k and 3 * 2^k bytes over strides, powers of two from 8 B to half the array.
 
     Sizes grow to eight times the first one that misses, or `most_bytes`. Returns every answer. Saavedra 1992, as in Mei & Chu
     2015, section 4.1.
@@ -43,13 +43,12 @@ def saavedra_chases(space: Space = "global", first_bytes: int = 1024, most_bytes
 def read_saavedra(answers: Sequence[Answer], at_bytes: int | None = None) -> Mapping[str, Finding]:
     """Conclusions of Saavedra's method about size_bytes, line_bytes, sets and ways, by equation (1) of Mei & Chu 2015.
 
-    The capacity C is the largest array that never misses. In the figure's line of an array of N > C bytes the miss rate is
-    s / b up to the line's size b, then 1 up to the stride N / ways, then 0. It is read at `at_bytes`; without it at 4 C and
-    at 8 C, and two lines that tell different numbers are `inconsistent`.
-    """
+    The capacity C is the largest array that never misses. On the figure's curve of an array of N > C bytes the miss rate at
+    stride s is s / b up to the line size b, then 1 up to the stride N / ways, then 0. It is read at `at_bytes`; without it at 4
+    C and at 8 C, and two curves with different results are `inconsistent`."""
     size = _capacity_finding(answers)
     if size.value is None or isinstance(size.value, str):
-        return {"size_bytes": size, **no_conclusions(SAAVEDRA, "the capacity is not known", answers)}
+        return {"size_bytes": size, **no_conclusions(SAAVEDRA, "the capacity is unknown", answers)}
     wanted = (at_bytes,) if at_bytes else tuple(times * int(size.value) for times in READ_AT_CAPACITIES)
     known = [n for n in wanted if any(array_bytes(a) == n for a in answers)]
     lines = {n: _properties_of_line(answers, n, int(size.value), int(size.high or size.value)) for n in known}
@@ -60,12 +59,12 @@ def read_saavedra(answers: Sequence[Answer], at_bytes: int | None = None) -> Map
 
 
 def _strides(size: int) -> list[int]:
-    """The strides of the figure's line of an array: powers of two up to half of it."""
+    """The strides of the figure's curve of an array: powers of two up to half of it."""
     return [MIN_STRIDE_BYTES << k for k in range(64) if MIN_STRIDE_BYTES << k <= size // 2]
 
 
 def _properties_of_line(answers: Sequence[Answer], size: int, capacity: int, beyond: int) -> dict[str, Finding]:
-    """Line, sets and ways from one line of Saavedra's figure.
+    """Line, sets and ways from one curve of Saavedra's figure.
 
     The capacity is at least `capacity` and below `beyond`. Strides are powers of two, so ways are known to within a factor of
     two, and sets with them.
@@ -84,10 +83,12 @@ def _properties_of_line(answers: Sequence[Answer], size: int, capacity: int, bey
     expected = {s: min(1.0, s / line) if s < fits else 0.0 for s in rate}
     odd = [s for s in rate if abs(rate[s] - expected[s]) > MAX_ZERO_MISS_RATE]
     if odd:
-        why = f"at {size} B the miss rate at a stride of {odd[0]} B is {rate[odd[0]]:.2f}, which equation (1) does not have"
+        why = f"at {size} B the miss rate at a stride of {odd[0]} B is {rate[odd[0]]:.2f}, which contradicts equation (1)"
         return no_conclusions(SAAVEDRA, why, answers)
     if line == min(rate):
-        return no_conclusions(SAAVEDRA, f"every access misses from the least stride on: the line is at most {line} B", answers)
+        return no_conclusions(
+            SAAVEDRA, f"every access misses from the smallest stride on: the line has at most {line} B", answers
+        )
     ways = size // fits  # lines that fit; twice as many do not
     fewest, most = -(-capacity // ((2 * ways - 1) * line)), max(1, (beyond - 1) // (ways * line))
     sets = capacity // (ways * line)
@@ -100,21 +101,23 @@ def _properties_of_line(answers: Sequence[Answer], size: int, capacity: int, bey
 
 
 def _property_over_lines(name: str, lines: Mapping[int, Mapping[str, Finding]]) -> Finding:
-    """One property over the figure's lines: what all of them allow, or `inconsistent` where that is nothing."""
-    said = {size: found[name] for size, found in lines.items()}
-    first = next(iter(said.values()))
-    if any(f.value is None for f in said.values()):
-        return next(f for f in said.values() if f.value is None)
-    low, high = max(f.low or 0 for f in said.values()), min(f.high or 0 for f in said.values())
+    """One property from all curves of the figure: the values that all of them allow, or `inconsistent` if there are none."""
+    by_size = {size: found[name] for size, found in lines.items()}
+    first = next(iter(by_size.values()))
+    if any(f.value is None for f in by_size.values()):
+        return next(f for f in by_size.values() if f.value is None)
+    low, high = max(f.low or 0 for f in by_size.values()), min(f.high or 0 for f in by_size.values())
     if low <= high:
         return replace(first, value=min(max(float(first.value or 0), low), high), low=low, high=high)
-    told = " but ".join(f"{f.value} at {size} B" for size, f in said.items())
-    ends = min(f.low or 0 for f in said.values()), max(f.high or 0 for f in said.values())
-    return replace(first, value=None, low=ends[0], high=ends[1], status="inconsistent", reason=f"its figure tells {told}")
+    values_text = " but ".join(f"{f.value} at {size} B" for size, f in by_size.items())
+    ends = min(f.low or 0 for f in by_size.values()), max(f.high or 0 for f in by_size.values())
+    return replace(
+        first, value=None, low=ends[0], high=ends[1], status="inconsistent", reason=f"its figure gives {values_text}"
+    )
 
 
 def _capacity_finding(answers: Sequence[Answer]) -> Finding:
-    """The largest array of the sweep before those that all miss."""
+    """The largest array of the sweep that is smaller than all that miss."""
     fits, slow_from = fitting_bytes(answers), knee_bytes(answers)
     if fits is not None and fits < slow_from:
         return conclusion("size_bytes", fits, SAAVEDRA, "", answers, fits, slow_from)

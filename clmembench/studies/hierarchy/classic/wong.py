@@ -1,4 +1,4 @@
-"""Wong et al. 2010: a pointer chase over array sizes at one stride, and what the method concludes from it. Pure."""
+"""Wong et al. 2010: a pointer chase over array sizes at one stride, and the method's conclusions. Pure."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from clmembench.studies.hierarchy.classic.chase_answers import (
 
 WONG = "Wong 2010"
 # Thresholds and limits, each with its reason
-MEDIAN_WINDOW_SIZES = 5  # sizes under a running median: misses only grow with size, so that it removes nothing but disturbances
+MEDIAN_WINDOW_SIZES = 5  # sizes of a running median: misses only increase with size, so it removes only disturbances
 MIN_CURVE_SIZES = 8  # of the curve over sizes: fewer show no steps
-MIN_LATENCY_STEP_SIGMAS = 6.0  # of the measurement's noise: a lower step may be noise
-MAX_WAYS_ROUNDING_ERROR = 0.25  # how far from a whole number a step may tell the ways
+MIN_LATENCY_STEP_SIGMAS = 6.0  # times the measurement's noise: a lower step may be noise
+MAX_WAYS_ROUNDING_ERROR = 0.25  # allowed deviation from a whole number of the ways that a step gives
 
 
 def wong_chases(
@@ -35,8 +35,8 @@ def wong_chases(
     most_bytes: int = 1 << 21,
     most_sizes: int = 1024,
 ) -> Inquiry[tuple[Answer, ...]]:
-    """Asks for the latency over array sizes at one stride: octaves up to four times the first that misses, then every
-    `stride_bytes` (or as many of them as `most_sizes` allows) from the last that fits to where all accesses miss.
+    """Requests the latency over array sizes at one stride: octaves up to four times the first that misses, then every
+    `stride_bytes` (or as many sizes as `most_sizes` allows) from the last that fits to the first at which all accesses miss.
 
     Returns every answer. Wong et al. 2010, as in Mei & Chu 2015, section 4.1.
     """
@@ -62,10 +62,9 @@ def wong_chases(
 def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     """Conclusions of Wong's method about size_bytes, line_bytes, sets and ways, by equation (2) of Mei & Chu 2015.
 
-    From C on each further line overflows one set more, so that latency rises in steps: as wide as a line, as many as there are
-    sets, until every access misses. Ways are what is left of the capacity; where a step is no wider than the stride the line
-    cannot be seen, and ways are the accesses that start to miss in a step, less 1.
-    """
+    Beyond C each further line overflows one more set, so latency rises in steps, each as wide as a line and one per set, until
+    every access misses. Ways follow from the capacity. If a step is no wider than the stride, the line size cannot be seen, and
+    ways are the accesses that start to miss in a step, less 1."""
     curve = latency_by_size(answers)
     stride = answers[0].probe.pattern.stride_bytes if answers else 0
     hit, fits, knee = hit_latency(answers), fitting_bytes(answers), knee_bytes(answers)
@@ -90,12 +89,16 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
     rises = np.diff(missing)
     jumps = np.flatnonzero(rises > max(rises.max() / 2, MIN_LATENCY_STEP_SIGMAS * sigma))
     if jumps.size == 0 or step > stride:
-        why = "steps of latency do not stand out of the noise" if step == stride else "the sweep was too coarse for steps"
+        why = (
+            "steps of latency are not distinguishable from noise"
+            if step == stride
+            else ("the sweep was too coarse to resolve steps")
+        )
     elif rises.min() < -max(rises.max() / 2, MIN_LATENCY_STEP_SIGMAS * sigma):
-        why = "latency falls again as arrays grow: the sweep was disturbed"
+        why = "latency falls as arrays grow: the sweep was disturbed"
     elif np.unique(np.diff(jumps)).size > 1:
         widths = stride * np.diff(jumps)
-        why = f"the steps are {widths.min()} to {widths.max()} B wide, not of one width"
+        why = f"the steps are {widths.min()} to {widths.max()} B wide, not equally wide"
     else:
         return _findings_of_steps(answers, int(dense[jumps[0]]), jumps, rises, stride)
     size = conclusion("size_bytes", None, WONG, why, answers, int(dense[0]), min(slow))
@@ -105,7 +108,7 @@ def read_wong(answers: Sequence[Answer]) -> Mapping[str, Finding]:
 def _findings_of_steps(
     answers: Sequence[Answer], capacity: int, jumps: Array, rises: Array, stride: int
 ) -> Mapping[str, Finding]:
-    """Findings from where the steps begin (in strides) and how high they are (in accesses that start to miss)."""
+    """Findings from the positions of the steps (in strides) and their heights (in accesses that start to miss)."""
     size = conclusion("size_bytes", capacity, WONG, "", answers)
     sets = int(jumps.size)
     width = int(jumps[1] - jumps[0]) if sets > 1 else 0
@@ -114,7 +117,7 @@ def _findings_of_steps(
     if abs(ways - round(ways)) > MAX_WAYS_ROUNDING_ERROR or ways < MAX_WAYS_ROUNDING_ERROR:
         why = f"{sets} steps would mean {ways:.2f} ways"
         return {"size_bytes": size, **no_conclusions(WONG, why, answers)}
-    if line is None:  # no wider than the stride, or the only step
+    if line is None:  # no wider than the stride, or a single step
         line = capacity // (sets * round(ways)) if capacity % (sets * round(ways)) == 0 else None
         line = line if line is not None and line <= stride and line & (line - 1) == 0 else None
     unseen = "steps are no wider than the stride"

@@ -12,14 +12,12 @@ from clmembench.report.memory_paths import main_levels
 from clmembench.report.parts import LabelledRun
 from clmembench.report.scorecard_cells import Cell, Line
 
-NOTE_DRAM = (
-    "without address translation and without lines that prefetchers bring, which the end of a sweep (row memory) includes"
-)
+NOTE_DRAM = "without address translation and prefetched lines, both of which the end of a sweep (row memory) includes"
 LEVEL_PROPERTIES = (("latency", "latency_ns"), ("capacity", "size_bytes"))
 
 
 def level_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
-    """Latencies and capacities of the levels that the hierarchies of devices have, by the names of the levels."""
+    """Latencies and capacities of the levels in the hierarchies of the devices, by the names of the levels."""
     hierarchies = [part.findings["hierarchy"].hierarchy if "hierarchy" in part.findings else None for part in parts]
     levels = [{} if h is None else {level.name: level for level in main_levels(h)} for h in hierarchies]
     names = dict.fromkeys(name for of in levels for name in of)
@@ -37,7 +35,7 @@ def level_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
 
 
 def _with_noise(cell: Cell, header: Header) -> Cell:
-    """A latency that was inferred of chases, with what chases of such a device vary by."""
+    """A latency inferred from chases, with the usual variation of chases on such a device."""
     if cell.value is None or cell.low is None or cell.high is None or cell.low <= 0:
         return cell
     kind = noise.kind_of(header.device, header.host)

@@ -1,4 +1,4 @@
-"""A memory hierarchy as JSON: every property of every level a finding, whether or not anything was found."""
+"""A memory hierarchy as JSON: every property of every level is a finding, determined or not."""
 
 from __future__ import annotations
 
@@ -35,14 +35,13 @@ TLB = {
 
 
 def hierarchy_object(hierarchy: Hierarchy, classic: Sequence[ClassicReadings] | None = None) -> dict[str, Any]:
-    """One object: levels, tlb, local (empty where there is none), constant, image, patterns, patterns_past (those of loads
-    that pass by the first cache, empty where none does), sharing and notes; of a device also classic, the readings of the
-    classic methods in each memory space where they were measured: saavedra, wong, trace and resolved.
+    """One object: levels, tlb, local (empty where there is none), constant, image, patterns, patterns_past (those of loads that
+    bypass the first cache, empty if none does), sharing and notes; of a device also classic, the readings of the classic
+    methods in each memory space where they were measured: saavedra, wong, trace and resolved.
 
     A level has its name and space as plain strings, and each property as {value, low, high, unit, status, method, evidence,
-    reason}. What a level does not have is `undetermined` with a reason, so that a reader meets every key everywhere; what it
-    has beyond those properties (set_bits, say) follows them.
-    """
+    reason}. A property that a level lacks is `undetermined` with a reason, so that every key is always present; further
+    properties, such as set_bits, follow."""
     return {
         "levels": [_level(level) for level in hierarchy.levels],
         "tlb": [_tlb(level) for level in hierarchy.tlb],
@@ -91,7 +90,7 @@ def _tlb(level: TlbLevel) -> dict[str, Any]:
 
 
 def _findings(findings: Mapping[str, Finding], units: Mapping[str, str], memory: bool) -> dict[str, Any]:
-    reason = "this is memory itself: it has a latency alone" if memory else "nothing that was done could tell"
+    reason = "memory itself has only a latency" if memory else "no measurement determined it"
     absent = {name: Finding(name, None, None, None, unit, "undetermined", "", reason=reason) for name, unit in units.items()}
     return {name: finding_object(finding) for name, finding in {**absent, **findings}.items()}
 

@@ -61,7 +61,7 @@ class ClassicObject(TypedDict):
 
 
 class NoLevel(TypedDict):
-    """In place of local memory where there is none."""
+    """Stands for local memory if there is none."""
 
 
 class HierarchyObject(TypedDict):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 MAX_LEGEND_LINES = 12  # lines that a legend has room for
 MAX_SIZE_TICKS = 8  # at most, on the axis of sizes
-MAX_FITTING_RATIO = 1.1  # how much slower than its fastest stride an array that fits may be
-ZOOM_SHARE = 0.2  # of the ramp, shown on either side of it
-SAAVEDRA, WONG, FINE = "Saavedra 1992: latency over stride", "Wong 2010: latency over array size", "Every access on its own"
+MAX_FITTING_RATIO = 1.1  # ratio of the slowest to the fastest stride of an array that fits
+ZOOM_SHARE = 0.2  # margin around the ramp, as a share of it
+SAAVEDRA, WONG, FINE = "Saavedra 1992: latency over stride", "Wong 2010: latency over array size", "Single accesses"
 
 
 def regions(cycles: Array, title: str = "", unit: str = "cycles", region: str = "region of the L2") -> str:
@@ -53,8 +53,8 @@ def regions(cycles: Array, title: str = "", unit: str = "cycles", region: str = 
 
 def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]], labels: Sequence[str] = ()) -> str:
     """Bars with intervals of the global latency patterns, P1 to P6 of Mei & Chu 2015 (figure 14), devices side by side; those
-    in another unit have a plot of their own. A pattern that a device does not have says so in place of its bar. `labels` are
-    the devices of the whole page, whose order decides the colours. "" for none."""
+    in another unit have their own plot. A missing pattern has a text in place of its bar. `labels` are the devices of the whole
+    page, whose order decides the colours. "" for none."""
     order = list(dict.fromkeys([*labels, *(name for name, _ in devices)]))
     by_unit: dict[str, list[tuple[str, Mapping[str, Finding]]]] = {}
     for name, found in devices:
@@ -74,7 +74,7 @@ def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]], labels: Seque
 
 
 def _in_unit(name: str, finding: Finding, unit: str) -> bool:
-    """True where a finding is drawn among those of a unit: a pattern is kept in cycles and, by the name P1_ns, in ns."""
+    """True if a finding is drawn in the plot of a unit: a pattern is stored in cycles and, under the name P1_ns, in ns."""
     twin = unit != "ns" and name.endswith("_ns")
     return finding.unit == unit or (finding.value is None and not twin)
 
@@ -97,7 +97,7 @@ def _bars(
         for place, value, (_, high) in zip(at, values, ends, strict=True):
             _beside(axis, high, place, format_value(value), "#111111")
         for name in [name for name in names if name not in known]:
-            why = plain(found[name].status) if name in found else "not looked at"
+            why = plain(found[name].status) if name in found else "not measured"
             _beside(axis, 0, names.index(name) + offset, why, "#555555")
     axis.set_yticks(range(len(names)), [plain(n if short or n not in PATTERNS else f"{n}: {PATTERNS[n]}") for n in names])
     axis.set_xlim(0, 1.15 * top or 1.0)
@@ -106,19 +106,19 @@ def _bars(
 
 
 def _beside(axis: Axes, x: float, y: float, text: str, shade: str) -> None:
-    """Text a little to the right of a place; spaces before it would not be drawn."""
+    """Text slightly to the right of a point; leading spaces would not be drawn."""
     axis.annotate(text, (x, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8, color=shade)
 
 
 def _ends(finding: Finding, value: float) -> tuple[float, float]:
-    """An interval around the value that a bar can show: finite, the value within it."""
+    """An interval that a bar can show: finite, with the value inside."""
     low = finding.low if finding.low is not None and np.isfinite(finding.low) else value
     high = finding.high if finding.high is not None and np.isfinite(finding.high) else value
     return min(low, value), max(high, value)
 
 
 def classic(found: ClassicReadings) -> str:
-    """Both classic methods side by side, under each title what it reads off. "" where neither was answered."""
+    """Both classic methods side by side, with their readings under each title. "" if neither has answers."""
     strides, sizes = _answered(found.strides), _answered(found.sizes)
     if not strides and not sizes:
         return ""
@@ -133,12 +133,14 @@ def classic(found: ClassicReadings) -> str:
 
 
 def disagreements(found: ClassicReadings) -> list[str]:
-    """What the methods contradict each other in, one line a property: both are sure, and no number is in both intervals."""
-    told = {SAAVEDRA: found.by_strides, WONG: found.by_sizes, FINE: found.fine or {}}
+    """Contradictions between the methods, one line per property: both are determined, and their intervals are disjoint."""
+    by_method = {SAAVEDRA: found.by_strides, WONG: found.by_sizes, FINE: found.fine or {}}
     lines = []
-    for name in dict.fromkeys(name for read in told.values() for name in read):
+    for name in dict.fromkeys(name for read in by_method.values() for name in read):
         sure = {
-            m: f for m, read in told.items() if (f := read.get(name)) is not None and f.status == "ok" and f.value is not None
+            m: f
+            for m, read in by_method.items()
+            if (f := read.get(name)) is not None and f.status == "ok" and f.value is not None
         }
         if any(_apart(a, b) for a, b in combinations(sure.values(), 2)):
             lines.append(
@@ -155,9 +157,9 @@ def _apart(first: Finding, second: Finding) -> bool:
 
 
 def _read(read: Mapping[str, Finding]) -> str:
-    said = [f"{property_label(n)} {value_text(f, interval=False)}" for n, f in read.items() if f.value is not None]
+    values = [f"{property_label(n)} {value_text(f, interval=False)}" for n, f in read.items() if f.value is not None]
     missing = [property_label(n) for n, f in read.items() if f.value is None]
-    return ", ".join(said + [f"not {' or '.join(missing)}"] * bool(missing))
+    return ", ".join(values + [f"not {' or '.join(missing)}"] * bool(missing))
 
 
 def _answered(answers: Sequence[Answer]) -> list[Answer]:
@@ -165,7 +167,7 @@ def _answered(answers: Sequence[Answer]) -> list[Answer]:
 
 
 def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
-    """A line for each array size; those that are as fast at every stride are grey."""
+    """One line per array size; those that are equally fast at every stride are grey."""
     from matplotlib import colormaps
 
     by_size: dict[int, dict[int, float]] = {}
@@ -179,7 +181,7 @@ def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
     looks |= {n: (shade, format_bytes(n, 1)) for n, shade in zip(slow, shades, strict=True)}
     for number, (size, (shade, name)) in enumerate(looks.items()):
         x, marker = sorted(by_size[size]), MARKERS[number % len(MARKERS)]
-        y, over = [by_size[size][s] for s in x], 3 - size / max(by_size)  # smaller arrays above larger ones
+        y, over = [by_size[size][s] for s in x], 3 - size / max(by_size)  # draw smaller arrays over larger ones
         axis.plot(x, y, marker=marker, markersize=3.5, linewidth=1.1, color=shade, label=name, zorder=over)
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
@@ -191,7 +193,7 @@ def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
 
 
 def _over_sizes(axis: Axes, answers: Sequence[Answer]) -> None:
-    """One line; where it rises, that alone is shown, since octaves would hide its steps."""
+    """One line; if it rises, only the rise is shown, since octaves would hide its steps."""
     from matplotlib.ticker import MultipleLocator
 
     curve = {a.probe.pattern.count * a.probe.pattern.stride_bytes: float(a.value or 0) for a in answers}
@@ -209,8 +211,8 @@ def _over_sizes(axis: Axes, answers: Sequence[Answer]) -> None:
 
 
 def _zoom(x: Sequence[int], y: Sequence[float]) -> tuple[float, float] | None:
-    """The sizes from the last as fast as the smallest to the first nearly as slow as the slowest, and a little around them;
-    None where there is no rise."""
+    """The range from the last size as fast as the smallest to the first almost as slow as the slowest, with a margin; None
+    without a rise."""
     if len(x) < 3 or not max(y) > 1.1 * y[0]:
         return None
     first = next(n for n in range(1, len(x)) if y[n] > y[0] + 0.05 * (max(y) - y[0]))

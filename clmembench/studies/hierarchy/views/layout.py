@@ -1,4 +1,4 @@
-"""A memory hierarchy as boxes of short facts, with claims and with footnotes on what is undetermined; drawn elsewhere."""
+"""A memory hierarchy as boxes of short facts, with claims, and footnotes on undetermined properties; without the drawing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROPERTY_PREFIXES = {
 COUNT_NOUNS = {"ways": "way", "sets": "set", "entries": "entry", "partitions": "partition"}  # a number before their name
 PLURALS = {"entry": "entries"}
 HEAD = ("size_bytes", "entries", "page_bytes", "reach_bytes")
-PROPERTY_ORDER = (*HEAD, "latency_cycles", "latency_ns", "penalty_cycles", "penalty_ns")  # in this order; others as they come
+PROPERTY_ORDER = (*HEAD, "latency_cycles", "latency_ns", "penalty_cycles", "penalty_ns")  # in this order; others follow
 TIME_PREFIXES = ("latency", "penalty")  # how the names of times begin
 PATTERNS = {  # Mei & Chu 2015, figure 14: data cache, L1 TLB, L2 TLB
     "P1": "cache hit, L1 TLB hit",
@@ -41,7 +41,7 @@ PATTERNS = {  # Mei & Chu 2015, figure 14: data cache, L1 TLB, L2 TLB
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A few words on one property, how sure they are, and the number of the footnote that says why (0: none)."""
+    """A few words on one property, their certainty, and the number of the footnote with the reason (0: none)."""
 
     text: str
     kind: Kind = "ok"
@@ -53,7 +53,8 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One level: its size and what is claimed of it, its latency, all else; `times` compares that to the level before."""
+    """One level: its size with claims, its latency, and all other facts; `times` is its latency relative to the previous
+    level."""
 
     title: str
     head: tuple[Fact, ...]
@@ -64,7 +65,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One global latency pattern: what hits and misses in it, its latency in words, and as a share of the longest (0: none)."""
+    """One global latency pattern: its hits and misses, its latency as text, and as a share of the longest (0: none)."""
 
     name: str
     what: str
@@ -74,10 +75,11 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class HierarchyLayout:
-    """Content of a drawing, from the compute unit outwards: `near` is in it, `path` the levels of global memory, `tlb` beside
-    them, `branches` other paths from it by their headings, each a tree of its own. `bars` are the patterns through the first
-    cache, `bars_past` those past it. `sharing` says what shares storage; `surprises` are claims that are contradicted;
-    `footnotes` say what is not known and why; `remarks` what could not be looked at."""
+    """Content of a drawing, from the compute unit outwards: `near` are memories in the unit, `path` the levels of global
+    memory, `tlb` the column beside them, `branches` other paths from the unit, each a separate tree under its heading. `bars`
+    are the patterns through the first cache, `bars_past` those that bypass it. `sharing` has lines on shared storage;
+    `surprises` the contradicted claims; `footnotes` undetermined properties with reasons; `remarks` what could not be
+    measured."""
 
     title: str
     unit: str
@@ -94,24 +96,24 @@ class HierarchyLayout:
 
 
 class _Notes:
-    """Footnotes, one for each reason, and whose reason it is."""
+    """Footnotes, one for each reason, with the properties it applies to."""
 
     def __init__(self) -> None:
         self._of: dict[str, dict[str, list[str]]] = {}
 
     def add(self, where: str, what: str, reason: str) -> int:
-        subjects = self._of.setdefault(reason or "nothing that was done could tell", {})
+        subjects = self._of.setdefault(reason or "no measurement determined it", {})
         names = subjects.setdefault(where, [])
         names += [what] * (what not in names)
-        return list(self._of).index(reason or "nothing that was done could tell") + 1
+        return list(self._of).index(reason or "no measurement determined it") + 1
 
     def lines(self) -> tuple[str, ...]:
-        told = ("; ".join(f"{where} {', '.join(names)}" for where, names in of.items()) for of in self._of.values())
-        return tuple(line(f"[{n}] {who}: {why}") for n, (who, why) in enumerate(zip(told, self._of, strict=True), 1))
+        places = ("; ".join(f"{where} {', '.join(names)}" for where, names in of.items()) for of in self._of.values())
+        return tuple(line(f"[{n}] {who}: {why}") for n, (who, why) in enumerate(zip(places, self._of, strict=True), 1))
 
 
 def lay_out(hierarchy: Hierarchy, info: DeviceInfo | None = None, claims: Sequence[Claim] = ()) -> HierarchyLayout:
-    """Everything that a drawing says, as plain text that is harmless on a terminal. Sizes are in IEC units."""
+    """The complete content of a drawing, as sanitised plain text. Sizes are in IEC units."""
     notes, surprises = _Notes(), list[str]()
     near = [hierarchy.local] if hierarchy.local is not None else []
     path = [*near, *main_levels(hierarchy)]
@@ -146,11 +148,15 @@ def _title(info: DeviceInfo | None) -> str:
 
 
 def _path(
-    levels: Sequence[CacheLevel], said: Sequence[Sequence[Claim]], notes: _Notes, surprises: list[str], branch: str = ""
+    levels: Sequence[CacheLevel],
+    claims_by_level: Sequence[Sequence[Claim]],
+    notes: _Notes,
+    surprises: list[str],
+    branch: str = "",
 ) -> list[Box]:
-    """A box for each level; those of global memory are compared to the one before."""
+    """A box for each level; those of global memory are compared with the previous one."""
     made: list[Box] = []
-    for index, (level, claims) in enumerate(zip(levels, said, strict=True)):
+    for index, (level, claims) in enumerate(zip(levels, claims_by_level, strict=True)):
         own = level.space in ("global", level.name, branch)
         title = " ".join(filter(None, (branch if branch != level.name else "", level.name, "" if own else f"({level.space})")))
         before = levels[index - 1] if index and levels[index - 1].space == level.space else None
@@ -167,7 +173,7 @@ def _box(
     surprises: list[str],
     times: str = "",
 ) -> Box:
-    """A level's findings by what they are of, each followed by what is claimed of the same."""
+    """A level's findings, grouped by property, each followed by the claims about it."""
     groups: dict[str, list[Fact]] = {"head": [], "when": [], "rest": []}
     names = list(dict.fromkeys((*(name for name in PROPERTY_ORDER if name in findings), *findings, *(c.name for c in claims))))
     for name in names:
@@ -184,7 +190,7 @@ def _box(
 
 
 def _together(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """Properties that are unknown for one reason, as one fact."""
+    """Properties that are undetermined for the same reason, as one fact."""
     for same, group in groupby(facts, key=lambda fact: (fact.kind, fact.note, fact.text.endswith(" ?"))):
         found = list(group)
         if same[0] == "undetermined" and same[2]:
@@ -224,7 +230,7 @@ def _claim(claim: Claim, finding: Finding | None, where: str, surprises: list[st
 
 
 def _times(level: CacheLevel, before: CacheLevel) -> str:
-    """How many times longer this level takes than the one before, where both are sure in one unit."""
+    """Ratio of this level's latency to the previous one's, if both are determined in one unit."""
     for name in ("latency_cycles", "latency_ns"):
         here, there = level.findings.get(name), before.findings.get(name)
         if here is None or there is None or here.unit != there.unit or {here.status, there.status} != {"ok"}:
@@ -235,7 +241,7 @@ def _times(level: CacheLevel, before: CacheLevel) -> str:
 
 
 def _bars(patterns: Mapping[str, Finding], notes: _Notes, where: str) -> Iterator[Bar]:
-    """A bar a pattern; one that is given in cycles and in ns (P1, P1_ns) has one bar for both."""
+    """One bar per pattern; one given in cycles and in ns (P1, P1_ns) has one bar for both."""
     groups: dict[str, list[Finding]] = {}
     for name, finding in patterns.items():
         groups.setdefault(name.partition("_")[0], []).append(finding)

@@ -45,7 +45,8 @@ def markdown(part: LabelledRun) -> str:
 
 
 def page(parts: Sequence[LabelledRun]) -> str:
-    """The latency patterns of all devices as one figure, and past the first cache as another; "" where none has any."""
+    """The latency patterns of all devices as one figure, and those that bypass the first cache as another; "" if there are
+    none."""
     known = [(p.label, p.findings["hierarchy"].hierarchy) for p in parts if "hierarchy" in p.findings]
     labels, title = [part.label for part in parts], "Latency patterns of global memory on each device"
     through = latency_figures.patterns([(label, hierarchy.patterns) for label, hierarchy in known], labels)

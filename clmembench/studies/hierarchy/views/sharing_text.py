@@ -1,4 +1,4 @@
-"""What shares storage, in lines for people: paths by verdict, local memory with the first cache, and compute units."""
+"""Shared storage as text lines: paths by verdict, local memory with the first cache, and compute units."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ PATH_WORDS = {
     "constant": "constant pointers",
     "constant_array": "constant arrays",
 }
-STAYS_NAME = re.compile(r"stays_at_local_([0-9.]+)_kib_bytes")
+CACHED_SIZE_NAME = re.compile(r"stays_at_local_([0-9.]+)_kib_bytes")
 
 
 def sharing_lines(findings: Mapping[str, Finding], footnote: Callable[[str, str, str], int]) -> tuple[str, ...]:
-    """A line for each verdict with what it is of; `footnote` gets where, what and a reason, and returns its number."""
+    """One line per verdict with its paths; `footnote` takes place, subject and reason, and returns the footnote's number."""
     return tuple(map(line, _lines(findings, footnote)))
 
 
 def _lines(findings: Mapping[str, Finding], footnote: Callable[[str, str, str], int]) -> Iterator[str]:
-    pairs = {name: f for name, f in findings.items() if name not in (LOCAL_NAME, UNITS_NAME) and not STAYS_NAME.fullmatch(name)}
+    pairs = {
+        name: f for name, f in findings.items() if name not in (LOCAL_NAME, UNITS_NAME) and not CACHED_SIZE_NAME.fullmatch(name)
+    }
     for verdict in ("shared", "separate"):
-        told = [_pair_text(name, finding) for name, finding in pairs.items() if finding.value == verdict]
-        if told:
-            yield f"{verdict}: {'; '.join(told)}"
+        texts = [_pair_text(name, finding) for name, finding in pairs.items() if finding.value == verdict]
+        if texts:
+            yield f"{verdict}: {'; '.join(texts)}"
     groups: dict[str, list[str]] = {}
     for name, finding in pairs.items():
         if finding.status != "ok":
@@ -61,13 +63,17 @@ def _local_lines(findings: Mapping[str, Finding], footnote: Callable[[str, str, 
     elif local is not None:
         number = footnote("shared storage", "local memory", line(local.reason))
         yield f"local memory and the first cache: undetermined [{number}]"
-    stays = [(found[1], finding) for name, finding in findings.items() if (found := STAYS_NAME.fullmatch(line(name)))]
-    if stays:
-        told = (f"{_stays_text(finding)} beside {f'{amount} KiB' if float(amount) else 'none'}" for amount, finding in stays)
-        yield f"largest first cache that a kernel of one-item work-groups got beside local memory: {', '.join(told)}"
+    cached_sizes = [
+        (found[1], finding) for name, finding in findings.items() if (found := CACHED_SIZE_NAME.fullmatch(line(name)))
+    ]
+    if cached_sizes:
+        texts = (
+            f"{_size_text(finding)} beside {f'{amount} KiB' if float(amount) else 'none'}" for amount, finding in cached_sizes
+        )
+        yield f"largest first cache that a kernel of one-item work-groups got beside local memory: {', '.join(texts)}"
 
 
-def _stays_text(finding: Finding) -> str:
+def _size_text(finding: Finding) -> str:
     return interval_text(finding) or value_text(finding)
 
 
@@ -77,6 +83,6 @@ def _pair_words(name: str) -> str:
 
 
 def _pair_text(name: str, finding: Finding) -> str:
-    """The two paths, with the ratio of what one evicts to the control where it is known."""
+    """The two paths, with the ratio of evictions by one of them to the control if it is known."""
     span = "" if finding.low is None or finding.high is None else f" ({finding.low:.2f} to {finding.high:.2f} of the control)"
     return f"{_pair_words(name)}{span}"

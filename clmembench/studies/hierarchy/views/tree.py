@@ -1,4 +1,4 @@
-"""A memory hierarchy drawn for a terminal: boxes from the compute unit outwards to memory, with what was found in each."""
+"""A memory hierarchy drawn for a terminal: boxes from the compute unit outwards to memory, with the findings in each."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from clmembench.specs.claims import Claim
 from clmembench.studies.hierarchy.views import sharing_text
 from clmembench.studies.hierarchy.views.layout import Bar, Box, Fact, HierarchyLayout, lay_out
 
-MIN_WIDTH = 60  # columns; narrower boxes would hold one fact a line
+MIN_WIDTH = 60  # columns; narrower boxes would have one fact per line
 TLB_COLUMN_WIDTHS = (28, 38)  # characters of the TLB column: minimum and maximum
 MAX_BAR_WIDTH = 24
-NO_BREAK_SPACE = "\u00a0"  # a space where no line is broken
+NO_BREAK_SPACE = "\u00a0"  # a non-breaking space
 CONNECTOR_COLUMN = 2  # the column of the line that connects boxes
 
 
@@ -33,21 +33,21 @@ def draw_tree(
     path = list(_path(sketch.path, width - beside - 2 * bool(beside), ink))
     lines += _columns(path, ["", *_stacked(sketch.tlb, beside, ink)], width - beside) if beside else path
     if sketch.branches:
-        lines += ["", ink.strong("Other paths, each of which begins at the compute unit")]
+        lines += ["", ink.strong("Other paths, each from the compute unit")]
         lines += _branches(sketch, width, ink)
     if sketch.bars:
         lines += ["", ink.strong("Global latency patterns (Mei & Chu 2015, figure 14)"), *_bars(sketch.bars, width)]
     if sketch.bars_past:
         lines += [
             "",
-            ink.strong("Global latency patterns of loads that pass by the first cache"),
+            ink.strong("Global latency patterns of loads that bypass the first cache"),
             *_bars(sketch.bars_past, width),
         ]
     for title, notes in (
         (sharing_text.TITLE, sketch.sharing),
         ("Claims that are contradicted", sketch.surprises),
-        ("Not known, and why", sketch.footnotes),
-        ("Not looked at", sketch.remarks),
+        ("Undetermined, and why", sketch.footnotes),
+        ("Not measured", sketch.remarks),
     ):
         if notes:
             lines += ["", ink.strong(title), *(part for note in notes for part in _listed(note, width))]
@@ -65,7 +65,7 @@ class _Ink:
 
 
 def _unit(sketch: HierarchyLayout, width: int, ink: _Ink) -> list[str]:
-    """The compute unit, and what memory is in it."""
+    """The compute unit and the memory in it."""
     inside = []
     for box in sketch.near:
         facts = (*box.latency, *box.facts, *box.head)
@@ -74,7 +74,7 @@ def _unit(sketch: HierarchyLayout, width: int, ink: _Ink) -> list[str]:
 
 
 def _path(boxes: Sequence[Box], width: int, ink: _Ink) -> Iterator[str]:
-    """The levels below each other, each connected to the next, with how much longer it takes beside the line."""
+    """The levels below each other, each connected to the next, with the ratio of latencies beside the line."""
     for index, box in enumerate(boxes):
         yield from _wrapped(" " * CONNECTOR_COLUMN + "│" + f"  {box.times}" * bool(box.times), width)
         yield from _box(box.title, _inside(box, width - 4), width, ink, above=True, below=index < len(boxes) - 1)
@@ -85,7 +85,7 @@ def _stacked(boxes: Sequence[Box], width: int, ink: _Ink) -> list[str]:
 
 
 def _branches(sketch: HierarchyLayout, width: int, ink: _Ink) -> list[str]:
-    """Each path as a tree of its own under its heading, two side by side; one alone has all the width."""
+    """Each path as a separate tree under its heading, two side by side; a single one has the full width."""
     room = width if len(sketch.branches) == 1 else (width - 2) // 2
     trees = [[*map(ink.strong, _wrapped(heading, room)), *_path(boxes, room, ink)] for heading, boxes in sketch.branches]
     lines: list[str] = []
@@ -100,7 +100,7 @@ def _columns(left: Sequence[str], right: Sequence[str], at: int) -> list[str]:
 
 
 def _box(title: str, inside: Iterable[str], width: int, ink: _Ink, above: bool = False, below: bool = False) -> list[str]:
-    """A frame around lines that fit it, with ends for the lines that connect it."""
+    """A frame around lines that fit it, with joints for the connecting lines."""
     name = _cut(title, width - 8)
     start = "┌─" + ("┴─ " if above else "─ ")
     top = start + ink.strong(name) + " " + "─" * (width - len(start) - columns(name) - 2) + "┐"
@@ -120,7 +120,7 @@ def _inside(box: Box, width: int) -> list[str]:
 
 
 def _facts(facts: Sequence[Fact], width: int) -> list[str]:
-    """Facts with a dot between them, in as few lines as hold them; one that is too long is broken at its spaces."""
+    """Facts separated by dots, in as few lines as possible; one that is too long is broken at its spaces."""
     lines: list[str] = []
     for fact in map(_glued, facts):
         if lines and columns(lines[-1]) + 3 + columns(fact) <= width:
@@ -131,12 +131,12 @@ def _facts(facts: Sequence[Fact], width: int) -> list[str]:
 
 
 def _glued(fact: Fact) -> str:
-    """The words of a fact; no line is broken within an interval, nor before the number of a footnote."""
+    """The words of a fact, with no line break within an interval or before the number of a footnote."""
     return re.sub(r"\([^()]{,30}\)| \[\d+\]", lambda found: found[0].replace(" ", NO_BREAK_SPACE), str(fact))
 
 
 def _bars(bars: Sequence[Bar], width: int) -> Iterator[str]:
-    """A line a pattern: what it is, its latency, and a bar where there is room."""
+    """One line per pattern: its description, its latency, and a bar if there is room."""
     rows = [(f"{bar.name}  {bar.what}".rstrip(), str(bar.fact)) for bar in bars]
     names, values = (max(map(columns, cells)) for cells in zip(*rows, strict=True))
     room = min(MAX_BAR_WIDTH, width - names - values - 6)
@@ -151,7 +151,7 @@ def _listed(text: str, width: int) -> list[str]:
 
 
 def columns(text: str) -> int:
-    """How many columns a terminal gives a text: two for a wide character, none for an accent or a terminal code."""
+    """Width of a text in terminal columns: two for a wide character, none for an accent or a terminal code."""
     plain = text.replace("\x1b[1m", "").replace("\x1b[0m", "")
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in plain)
 
@@ -163,6 +163,6 @@ def _cut(text: str, width: int) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    """Lines of at most that many columns. Wide characters are few, so that each line is allowed for as if all were."""
+    """Lines of at most that many columns. Wide characters are rare, so every line reserves room for those of the whole text."""
     wide = columns(text) > len(text)
     return textwrap.wrap(text, width // 2 if wide else width, subsequent_indent=indent, break_on_hyphens=False)
