@@ -68,10 +68,10 @@ def absorb(case: Case, a: Record | None, b: Record | None, other_shape: bool, kn
     case.same_kernels = a.sources.partition("-")[0] == b.sources.partition("-")[0]
     values = [{value.metric: value for value in derive_point([record], known)} for record in (a, b)]
     for metric in case.metrics:
-        found = [of.get(metric) for of in values]
-        bad = next(((n, v) for n, v in zip("AB", found, strict=True) if v is None or not is_value(v)), None)
+        pair = [of.get(metric) for of in values]
+        bad = next(((n, v) for n, v in zip("AB", pair, strict=True) if v is None or not is_value(v)), None)
         if bad is None:
-            first, second = (v.median for v in found if v is not None)
+            first, second = (v.median for v in pair if v is not None)
             assert first is not None and second is not None
             case.pairs.setdefault(metric, []).append((first, second))
         else:

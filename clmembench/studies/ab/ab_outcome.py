@@ -18,7 +18,7 @@ def outcomes(cases: Sequence[Case], runs: tuple[Run, Run], changes: Mapping[str,
     """The outcome of every value of the cases. `runs` are both files after the gates: a suspect value has no verdict. `changes`
     are the parameters in which B differs from A; `overlaid` is true if a side replaces kernels."""
     judged = [{(value.key, value.metric): value for value in derive(run)} for run in runs]
-    found = []
+    decided = []
     for case in cases:
         for name in case.metrics:
             measured = {*case.pairs, *case.lost}  # the point's Works do not declare what this metric needs
@@ -26,8 +26,8 @@ def outcomes(cases: Sequence[Case], runs: tuple[Run, Run], changes: Mapping[str,
                 params = (case.params, {**case.params, **changes})
                 keys = [(case.benchmark.name, tuple(sorted(of.items())), case.place) for of in params]
                 values = [of.get((key, name)) for of, key in zip(judged, keys, strict=True)]
-                found.append(_outcome(case, name, values, overlaid))
-    return found
+                decided.append(_outcome(case, name, values, overlaid))
+    return decided
 
 
 def _outcome(case: Case, name: str, values: Sequence[Derived | None], overlaid: bool) -> Outcome:

@@ -111,7 +111,7 @@ def _sides(
         if len(values) > 1:
             raise ValueError(f"--b-axis {name} has {len(values)} values: name one")
     starts = [ab_side.parse_start(name, side[0] or [], *side[1:]) for name, side in (("A", a), ("B", b))]
-    found = []
+    requested = []
     for name, start, selector in (("A", starts[0], device), ("B", starts[1], b_device or device)):
         if start.python or start.environment:
             try:
@@ -128,8 +128,8 @@ def _sides(
         words += [f"{n}={v}" for n, v in start.environment.items()] + ([start.python] if start.python else [])
         own = {n: v[0] for n, v in changes.items()} if name == "B" else {}
         words += [f"{n}={v}" for n, v in own.items()]
-        found.append(RequestedSide(start, info, ", ".join(words), own, there.version, dict(there.packages)))
-    return found[0], found[1]
+        requested.append(RequestedSide(start, info, ", ".join(words), own, there.version, dict(there.packages)))
+    return requested[0], requested[1]
 
 
 def _warn(a: RequestedSide, b: RequestedSide) -> None:

@@ -28,12 +28,12 @@ def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     if not measured:
         reasons = dict.fromkeys(f"{row.status}: {row.reason}" for row in rows)
         return [Section("Banks of local memory.", columns(("banks", "why")), (("no latency", "; ".join(reasons)),))]
-    found = study_banks(measured, unit)
+    study = study_banks(measured, unit)
     bad = [row for row in rows if row.status != "ok"]
     notes = (f"{len(bad)} of {len(rows)} points have no value: {bad[0].status}: {bad[0].reason}",) if bad else ()
     return [
-        _findings(found, unit, notes),
-        *([_ways(measured, found, unit)] if found.banks is not None else []),
+        _findings(study, unit, notes),
+        *([_ways(measured, study, unit)] if study.banks is not None else []),
         *([_padding(measured, unit)] if any(a.stride == COLUMN_STRIDE for a in measured) else []),
     ]
 

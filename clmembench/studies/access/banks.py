@@ -51,13 +51,15 @@ def bank_accesses(values: Sequence[Derived], unit: str = "") -> tuple[list[BankA
         if v.benchmark == BANKS_BENCHMARK and v.status == "ok" and v.median is not None and v.ci_low is not None
     ]
     cycles = unit == "cycles" or (not unit and all(v.cycles is not None and v.cycles_low is not None for v in good))
-    found = []
+    accesses = []
     for v in good:
         numbers = (v.cycles, v.cycles_low, v.cycles_high) if cycles else (v.median, v.ci_low, v.ci_high)
         median, low, high = (math.nan if n is None else n for n in numbers)
         stride, word_bytes, items = (int(v.params[name]) for name in ("stride", "word_bytes", "items"))
-        found.append(BankAccess(stride, word_bytes, items, median, low, high, v.evidence[0] if v.evidence else BANKS_BENCHMARK))
-    return found, "cycles" if cycles else "ns"
+        accesses.append(
+            BankAccess(stride, word_bytes, items, median, low, high, v.evidence[0] if v.evidence else BANKS_BENCHMARK)
+        )
+    return accesses, "cycles" if cycles else "ns"
 
 
 @dataclass(frozen=True, slots=True)

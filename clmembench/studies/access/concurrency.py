@@ -20,8 +20,8 @@ def needed(latency_ns: Finding, bandwidth_gb_s: Finding, share: float = 1.0) -> 
             return Finding("needed_bytes", None, None, None, "B", "undetermined", METHOD, evidence, why)
     latency, rate = _estimate(latency_ns), _estimate(bandwidth_gb_s)
     assert latency is not None and rate is not None
-    found = needed_bytes(latency, rate.times(Estimate.exact(share)))
-    return Finding("needed_bytes", found.value, found.low, found.high, "B", "ok", METHOD, evidence)
+    least = needed_bytes(latency, rate.times(Estimate.exact(share)))
+    return Finding("needed_bytes", least.value, least.low, least.high, "B", "ok", METHOD, evidence)
 
 
 def against(need: Finding, saturating: Finding) -> Finding:

@@ -39,7 +39,7 @@ def bounded_ratio(over: Derived | None, under: Derived | None) -> BoundedRatio |
     points or its readings were disturbed, and these cannot be distinguished."""
     if over is None or under is None:
         return None
-    found = [
+    ratios = [
         r
         for r in (
             _quotient(latency_ns_interval(over), latency_ns_interval(under)),
@@ -47,11 +47,11 @@ def bounded_ratio(over: Derived | None, under: Derived | None) -> BoundedRatio |
         )
         if r is not None
     ]
-    if not found or latency_ns_interval(over) is None or latency_ns_interval(under) is None:
+    if not ratios or latency_ns_interval(over) is None or latency_ns_interval(under) is None:
         return None
-    value = math.exp(sum(math.log(middle) for middle, _, _ in found) / len(found))
+    value = math.exp(sum(math.log(middle) for middle, _, _ in ratios) / len(ratios))
     evidence = tuple(dict.fromkeys((*over.evidence, *under.evidence)))
-    return BoundedRatio(value, min(low for _, low, _ in found), max(high for _, _, high in found), evidence)
+    return BoundedRatio(value, min(low for _, low, _ in ratios), max(high for _, _, high in ratios), evidence)
 
 
 MedianAndInterval = tuple[float, float, float]  # median and interval, all above 0

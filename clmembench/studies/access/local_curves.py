@@ -31,8 +31,8 @@ def banks(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
 
 
 def _over_stride(axis: Axes, measured: Sequence[BankAccess], unit: str) -> None:
-    found = study_banks(measured, unit)
-    free, way = (found.findings.get(name) for name in ("free", "way"))
+    study = study_banks(measured, unit)
+    free, way = (study.findings.get(name) for name in ("free", "way"))
     for number, word_bytes in enumerate(sorted({a.word_bytes for a in measured})):
         mine = sorted(
             (a for a in measured if a.word_bytes == word_bytes and a.items == MAX_SUB_GROUP_WORK_ITEMS), key=lambda a: a.stride
@@ -43,10 +43,10 @@ def _over_stride(axis: Axes, measured: Sequence[BankAccess], unit: str) -> None:
             fmt=MARKERS[number], markersize=4, color=colour(number), label=f"{word_bytes}-byte words, measured",
         )  # fmt: skip
         every = range(max(x, default=0) + 1)
-        ways = [found.ways(s, word_bytes, MAX_SUB_GROUP_WORK_ITEMS) for s in every]
-        if free is not None and way is not None and all(w is not None for w in ways) and found.banks is not None:
-            of = f"{found.banks.count} banks of {found.banks.width_bytes} B"
-            least = found.banks.passes(1, 4, 1)
+        ways = [study.ways(s, word_bytes, MAX_SUB_GROUP_WORK_ITEMS) for s in every]
+        if free is not None and way is not None and all(w is not None for w in ways) and study.banks is not None:
+            of = f"{study.banks.count} banks of {study.banks.width_bytes} B"
+            least = study.banks.passes(1, 4, 1)
             level = [float(free.value or 0) + float(way.value or 0) * ((w or 0) - least) for w in ways]
             axis.plot(every, level, linewidth=1, color=colour(number), alpha=0.6, label=f"{word_bytes}-byte words, {of}")
     axis.set_ylim(0, 1.1 * max(a.high for a in measured))

@@ -171,12 +171,12 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
 
 def _by_items(good: Sequence[Row], ilp: int | None = None) -> Mapping[int, list[Row]]:
     """Rows by the requested number of active work-items on a compute unit."""
-    found: dict[int, list[Row]] = {}
+    rows_by_items: dict[int, list[Row]] = {}
     for row in good:
         params = row.value.params
         if ilp is None or params["ilp"] == ilp:
-            found.setdefault(int(params["work_group"]) * int(params["groups_a_unit"]), []).append(row)
-    return found
+            rows_by_items.setdefault(int(params["work_group"]) * int(params["groups_a_unit"]), []).append(row)
+    return rows_by_items
 
 
 def _good(rows: Sequence[Row]) -> list[Row]:

@@ -17,8 +17,8 @@ PUBLISHED = "published (Fang et al. 2017, table 3): sm_10: add 29, matmul 2*2, s
 
 def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """The largest private array kept in registers, by pattern and indexing, by all evidence and by each kind."""
-    found = register_limits([row.value for row in rows])
-    unit = found[0].unit if found else ""
+    limits = register_limits([row.value for row in rows])
+    unit = limits[0].unit if limits else ""
     header = ["private_array: pattern", "indexing", "in registers", "spilled from"]
     header += ["by stack or private memory", "by spills", "by cost"]
     header += [f"{unit} in registers", f"{unit} at the largest", "status"]
@@ -32,25 +32,25 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
             *("–" if cost is None else format_value(cost) for cost in (one.registers_cost, one.largest_cost)),
             one.limit.status,
         )
-        for one in found
+        for one in limits
     ]
-    notes = [f"{one.pattern} {one.indexing}: {one.limit.reason}" for one in found if one.limit.reason]
+    notes = [f"{one.pattern} {one.indexing}: {one.limit.reason}" for one in limits if one.limit.reason]
     title = "Largest private array kept in registers, in 4-byte words, of one work-item in a small work-group."
     return [Section(title, columns(tuple(header), left=2), tuple(lines), (*notes, PUBLISHED))]
 
 
 def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Measured and claimed width, and the cost of divergence by the number of neighbours that take the same branch."""
-    found = measure_sub_group_width([row.value for row in rows], run.header.device)
-    if found is None:
+    width = measure_sub_group_width([row.value for row in rows], run.header.device)
+    if width is None:
         return []
     multiples = {str(n) for row in rows if type(n := row.value.facts.get("preferred_multiple")) is int}
-    finding, claimed = found.finding, str(found.claimed) if found.claimed else "–"
-    line = (_measured(finding), claimed, "/".join(sorted(multiples)) or "–", finding.status, found.verdict)
+    finding, claimed = width.finding, str(width.claimed) if width.claimed else "–"
+    line = (_measured(finding), claimed, "/".join(sorted(multiples)) or "–", finding.status, width.verdict)
     title = "Width of a sub-group: measured by divergence, and claimed by the device."
     header = ("sub-group: measured work-items", "claimed", "kernel's preferred multiple", "status", "claim")
     notes = (finding.reason,) if finding.reason else ()
-    return [Section(title, columns(header), (line,), notes), _costs(found, rows)]
+    return [Section(title, columns(header), (line,), notes), _costs(width, rows)]
 
 
 def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Section:

@@ -56,7 +56,7 @@ def copy_shapes(values: Sequence[Derived], compute_units: int) -> list[CopyShape
 
     At least one work-group is in flight on every compute unit that has one. The rate may prove more: n times the rate, at the
     same or a longer latency, takes n times the bytes in flight (Little's law)."""
-    found = []
+    shapes = []
     for v in values:
         if v.benchmark != "copy_grid" or v.status != "ok" or v.median is None or v.ci_low is None or v.ci_high is None:
             continue
@@ -64,10 +64,10 @@ def copy_shapes(values: Sequence[Derived], compute_units: int) -> list[CopyShape
         width = v.tuning.get("width", 1)
         loaded = size * ilp * COPIED_WORD_BYTES * (width if isinstance(width, int) else 1)  # by a work-group
         most, least = groups * loaded, min(groups, compute_units) * loaded
-        found.append(CopyShape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
+        shapes.append(CopyShape(groups, size, ilp, v.median, v.ci_low, v.ci_high, most, least, v.evidence))
     return [
-        replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _work_groups_in_flight(s, found, compute_units)))
-        for s in found
+        replace(s, least_bytes=min(s.most_bytes, s.least_bytes * _work_groups_in_flight(s, shapes, compute_units)))
+        for s in shapes
     ]
 
 
@@ -95,9 +95,9 @@ def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str
         return {name: replace(undetermined_finding(name, reason, SATURATION_METHOD), unit=unit) for name, unit in names.items()}
     cpu, best = info.has_cpu_cores, max(tried, key=lambda s: s.rate)
     text, ids = "the fastest copy of the grid, reads and writes", _evidence_of_shapes([best])
-    found = {"best_gb_s": measured_finding("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
+    findings = {"best_gb_s": measured_finding("best_gb_s", best.rate, text, ids, best.low, best.high, "GB/s")}
     why = "" if cpu else _why_no_plateau(tried, best)
-    found["saturating_bytes"] = _saturating_bytes_finding(tried, best, why, info)
+    findings["saturating_bytes"] = _saturating_bytes_finding(tried, best, why, info)
     each: dict[str, Callable[[CopyShape], float]] = {
         "saturating_work_group": lambda s: s.work_group,
         "saturating_ilp": lambda s: s.ilp,
@@ -105,15 +105,15 @@ def saturation_findings(values: Sequence[Derived], info: DeviceInfo) -> dict[str
     }
     unsure = (NOT_SATURATED if why else "") or (_why_host_is_busy(values) if cpu else "")
     for name, of in each.items():
-        found[name] = _smallest_value_finding(name, of, tried, best, unsure)
+        findings[name] = _smallest_value_finding(name, of, tried, best, unsure)
     if not cpu:
         most = max(tried, key=lambda s: s.least_bytes)
         text, ids = (
             "bytes loaded at once by the work-groups that the rate proves to be in flight",
             _evidence_of_shapes([most]),
         )
-        found["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
-    return {name: replace(f, unit=names.get(name, f.unit)) for name, f in found.items()}
+        findings["shown_bytes"] = Finding("shown_bytes", most.least_bytes, most.least_bytes, None, "B", "ok", text, ids)
+    return {name: replace(f, unit=names.get(name, f.unit)) for name, f in findings.items()}
 
 
 def _why_host_is_busy(values: Sequence[Derived]) -> str:

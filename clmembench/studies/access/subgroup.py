@@ -68,12 +68,12 @@ def serial_ratio(values: Sequence[Derived]) -> BoundedRatio | None:
 
 def work_items_are_serial(values: Sequence[Derived], wide: int) -> tuple[bool | None, BoundedRatio | None]:
     """True if a sub-group's work-items run one after another, None where that is unknown, and the ratio it rests on."""
-    found = serial_ratio(values)
-    if found is None:
+    serial = serial_ratio(values)
+    if serial is None:
         return None, None
-    if found.low >= MIN_SERIAL_TIME_SHARE * wide:
-        return True, found
-    return (False if found.high < MIN_SECOND_PASS_RATIO else None), found
+    if serial.low >= MIN_SERIAL_TIME_SHARE * wide:
+        return True, serial
+    return (False if serial.high < MIN_SECOND_PASS_RATIO else None), serial
 
 
 def _load_value(values: Sequence[Derived], memory: str, items: int, **changes: Value) -> Derived | None:
@@ -132,9 +132,9 @@ def _pattern_ratios(
             plain = first_value(
                 values, SUBGROUP_BENCHMARK, memory=name, **{**SINGLE_LOAD_PARAMETERS, "items": items, "groups": groups}
             )
-            found = bounded_ratio(point, plain)
-            if found is not None:
-                yield groups, f"{pattern}, {items} work-items x {groups}", found
+            ratio = bounded_ratio(point, plain)
+            if ratio is not None:
+                yield groups, f"{pattern}, {items} work-items x {groups}", ratio
 
 
 def _pattern_cost_finding(name: str, pairs: Sequence[tuple[str, BoundedRatio]]) -> Finding:

@@ -30,15 +30,20 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     """Latency by memory, what each memory does for several work-items at once, and latency over more of them."""
     values = _usable(table)
     wide = subgroup.sub_group_width_of(values)
-    found = subgroup.memory_verdicts(values)
-    if not found:
+    verdicts_by_memory = subgroup.memory_verdicts(values)
+    if not verdicts_by_memory:
         return [
             Section(
                 run.header.benchmarks[subgroup.SUBGROUP_BENCHMARK].summary, columns(("subgroup", "status")), _without(table)
             )
         ]
     who = "sub-group" if subgroup.serial_ratio(values) is None or _in_step(values, wide) else "work-group"
-    return [_latencies(found, values, wide, who), _verdicts(found, wide, who), _over_items(values, wide), *_missing(table)]
+    return [
+        _latencies(verdicts_by_memory, values, wide, who),
+        _verdicts(verdicts_by_memory, wide, who),
+        _over_items(values, wide),
+        *_missing(table),
+    ]
 
 
 def step_sections(run: Run, table: Sequence[Row]) -> list[Section]:
@@ -136,8 +141,8 @@ def _over_items(values: Sequence[Derived], wide: int) -> Section:
 
 
 def _in_step(values: Sequence[Derived], wide: int) -> bool:
-    found = subgroup.serial_ratio(values)
-    return found is not None and found.low < subgroup.MIN_SERIAL_TIME_SHARE * wide
+    serial = subgroup.serial_ratio(values)
+    return serial is not None and serial.low < subgroup.MIN_SERIAL_TIME_SHARE * wide
 
 
 def _usable(table: Sequence[Row]) -> list[Derived]:

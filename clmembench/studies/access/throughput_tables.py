@@ -82,26 +82,26 @@ def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
 def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
     """Concurrency that saturates the device by the rows of copy_grid, and by Little's law: Findings by name."""
     info, curve = run.header.device, latency_curve(run)
-    found = saturation_findings([row.value for row in rows], info)
+    findings = saturation_findings([row.value for row in rows], info)
     latency = memory_latency(curve, info)
     nothing = undetermined_finding("best_gb_s", "copy_grid has too few values")
-    need = concurrency.needed(latency, found.get("best_gb_s", nothing), READ_SHARE_OF_COPY)
-    return found | {
+    need = concurrency.needed(latency, findings.get("best_gb_s", nothing), READ_SHARE_OF_COPY)
+    return findings | {
         "latency_ns": latency,
         "needed_bytes": need,
-        "found_over_needed": concurrency.against(need, found["saturating_bytes"]),
+        "found_over_needed": concurrency.against(need, findings["saturating_bytes"]),
     }
 
 
 def _saturating(run: Run, rows: Sequence[Row]) -> Section:
     title = "Saturation of the copy in global memory, and Little's law."
-    found = concurrent(run, rows)
+    findings = concurrent(run, rows)
     notes = (
         f"saturated: 95% of the best rate; bytes in flight are loads over all {run.header.device.compute_units} compute units",
         concurrency.METHOD,
     )
     reasons = Reasons()
-    cells = tuple(_finding_cells(name, finding, reasons) for name, finding in found.items())
+    cells = tuple(_finding_cells(name, finding, reasons) for name, finding in findings.items())
     return Section(title, columns(("copy_grid: property", "value", "interval")), cells, (*reasons.notes(), *notes))
 
 
@@ -180,13 +180,13 @@ def _ratio(row: Row, copy: Row | None) -> tuple[str, str]:
 
 def best_of_sets(rows: Sequence[Row]) -> list[Row]:
     """Fastest point of cache_read for each set, path and size, in order."""
-    found: dict[tuple[str, str, int], Row] = {}
+    fastest: dict[tuple[str, str, int], Row] = {}
     for row in rows:
         p = row.value.params
         key = (str(p["set"]), str(p["path"]), int(p["set_bytes"]))
-        if row in rows_with_value([row]) and (key not in found or (row.value.median or 0) > (found[key].value.median or 0)):
-            found[key] = row
-    return [found[key] for key in sorted(found)]
+        if row in rows_with_value([row]) and (key not in fastest or (row.value.median or 0) > (fastest[key].value.median or 0)):
+            fastest[key] = row
+    return [fastest[key] for key in sorted(fastest)]
 
 
 def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
@@ -212,12 +212,12 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         "places; path plain: through all caches; cg: bypassing the first (PTX ld.global.cg)",
         *_bad(rows),
     )
-    found = [Section(title, columns(header, left=2), tuple(cells), notes)]
+    sections = [Section(title, columns(header, left=2), tuple(cells), notes)]
     if law:
         law_header = ("cache_read: set", "path", "size", "needed", "interval", "loaded at once")
         title = "Bytes in flight that these bandwidths require by Little's law, and bytes that work-items loaded at once."
-        found.append(Section(title, columns(law_header, left=2), tuple(law), (concurrency.METHOD,)))
-    return found
+        sections.append(Section(title, columns(law_header, left=2), tuple(law), (concurrency.METHOD,)))
+    return sections
 
 
 def _rate(row: Row) -> Finding:

@@ -125,7 +125,7 @@ GuidelineGroup = Callable[[RunKnowledge], Iterator[Advice]]
 def advice_by_ratio(
     name: str,
     guideline: str,
-    found: BoundedRatio | None,
+    ratio: BoundedRatio | None,
     holds: str,
     fails: str,
     missing: str,
@@ -134,14 +134,14 @@ def advice_by_ratio(
 ) -> Advice:
     """Advice by one ratio: the guideline holds if the whole interval is at least `least`, and does not hold if none of it
     is."""
-    if found is None:
+    if ratio is None:
         return undetermined_advice(name, guideline, missing, unit=unit)
-    effect = (found.value, found.low, found.high, unit, found.evidence)
-    if found.low >= least:
+    effect = (ratio.value, ratio.low, ratio.high, unit, ratio.evidence)
+    if ratio.low >= least:
         return Advice(name, guideline, "holds", *effect, holds)
-    if found.high < least:
+    if ratio.high < least:
         return Advice(name, guideline, "does not hold", *effect, fails)
-    reason = f"{found.low:.3g} to {found.high:.3g} {unit}: the interval contains {least:g}, the least worthwhile effect"
+    reason = f"{ratio.low:.3g} to {ratio.high:.3g} {unit}: the interval contains {least:g}, the least worthwhile effect"
     return Advice(name, guideline, "undetermined", *effect, MEASURE_AGAIN_ADVICE, reason)
 
 
@@ -173,16 +173,16 @@ def advice_by_findings(
     if memory not in known.memories:
         return undetermined_advice(name, guideline, "the run has no points of this memory: run suite access")
     verdicts = known.memories[memory].verdicts
-    found = {key: verdicts[key] for key in wanted if key in verdicts}
-    evidence = tuple(dict.fromkeys(e for f in found.values() for e in f.evidence))
-    if any(f.value == "not applicable" for f in found.values()):
+    chosen = {key: verdicts[key] for key in wanted if key in verdicts}
+    evidence = tuple(dict.fromkeys(e for f in chosen.values() for e in f.evidence))
+    if any(f.value == "not applicable" for f in chosen.values()):
         return inapplicable_advice(name, guideline, known.taking_turns(), evidence)
-    worst = max(found.values(), key=lambda f: f.low if f.low is not None else 0.0, default=None)
+    worst = max(chosen.values(), key=lambda f: f.low if f.low is not None else 0.0, default=None)
     ends = (_geometric_middle(worst), worst.low if worst else None, worst.high if worst else None)
-    if any(f.value is not None and f.value not in wanted[key] for key, f in found.items()):
+    if any(f.value is not None and f.value not in wanted[key] for key, f in chosen.items()):
         return Advice(name, guideline, "does not hold", *ends, "times", evidence, fails)
-    if len(found) < len(wanted) or any(f.value is None for f in found.values()):
-        reasons = "; ".join(f"{f.name}: {f.reason}" for f in found.values() if f.value is None) or "a verdict is missing"
+    if len(chosen) < len(wanted) or any(f.value is None for f in chosen.values()):
+        reasons = "; ".join(f"{f.name}: {f.reason}" for f in chosen.values() if f.value is None) or "a verdict is missing"
         return Advice(name, guideline, "undetermined", *ends, "times", evidence, MEASURE_AGAIN_ADVICE, reasons)
     return Advice(name, guideline, "holds", *ends, "times", evidence, holds)
 

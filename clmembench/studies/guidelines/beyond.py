@@ -64,20 +64,22 @@ def _saturating_shape(known: RunKnowledge, name: str, finding: str, claim: str, 
         return inapplicable_advice(name, claim, why, unit=unit)
     if known.may_take_turns():
         return undetermined_advice(name, claim, TURNS_UNKNOWN, unit=unit)
-    found = known.findings.get(finding)
-    if found is None or not isinstance(found.value, int | float):
-        return undetermined_advice(name, claim, NO_COPY_GRID if found is None else found.reason, unit=unit)
-    effect = (float(found.value), *_interval_of(found), unit, found.evidence)
-    shape, first = (found.shape, found.is_smallest_tried) if isinstance(found, SaturatingValue) else ("", False)
+    smallest = known.findings.get(finding)
+    if smallest is None or not isinstance(smallest.value, int | float):
+        return undetermined_advice(name, claim, NO_COPY_GRID if smallest is None else smallest.reason, unit=unit)
+    effect = (float(smallest.value), *_interval_of(smallest), unit, smallest.evidence)
+    shape, first = (smallest.shape, smallest.is_smallest_tried) if isinstance(smallest, SaturatingValue) else ("", False)
     as_in = f", as {shape} (work-group x ILP x groups)" if shape else ""
-    advice = (enough if first else needs).format(found.value, as_in)
+    advice = (enough if first else needs).format(smallest.value, as_in)
     short = _why_grid_falls_short(known) or _why_grid_has_holes(known)
     if short:
         return Advice(
-            name, claim, "undetermined", *effect, f"{found.value:.0f} {unit} are enough for the grid's best{as_in}", short
+            name, claim, "undetermined", *effect, f"{smallest.value:.0f} {unit} are enough for the grid's best{as_in}", short
         )
-    if found.low != found.high:
-        return Advice(name, claim, "undetermined", *effect, advice, f"noise leaves open {found.low:g} to {found.high:g} {unit}")
+    if smallest.low != smallest.high:
+        return Advice(
+            name, claim, "undetermined", *effect, advice, f"noise leaves open {smallest.low:g} to {smallest.high:g} {unit}"
+        )
     return Advice(name, claim, "does not hold" if first else "holds", *effect, advice)
 
 
@@ -112,12 +114,12 @@ def element_size(known: RunKnowledge) -> Advice:
         )
     if known.may_take_turns():
         return undetermined_advice("X2", claim, TURNS_UNKNOWN, unit="B")
-    found = known.findings.get("saturating_element_bytes")
-    if found is None or not isinstance(found.value, int | float):
+    fewest_bytes = known.findings.get("saturating_element_bytes")
+    if fewest_bytes is None or not isinstance(fewest_bytes.value, int | float):
         return undetermined_advice("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
-    low, high = _interval_of(found)
-    effect = (float(found.value), low, high, "B", found.evidence)
-    needs = f"move {found.value:.0f} B per work-item, as one vector or as elements a work-group apart"
+    low, high = _interval_of(fewest_bytes)
+    effect = (float(fewest_bytes.value), low, high, "B", fewest_bytes.evidence)
+    needs = f"move {fewest_bytes.value:.0f} B per work-item, as one vector or as elements a work-group apart"
     if low > SINGLE_WORD_BYTES:
         return Advice("X2", claim, "holds", *effect, needs)
     if high <= SINGLE_WORD_BYTES:
@@ -126,7 +128,7 @@ def element_size(known: RunKnowledge) -> Advice:
             claim,
             "does not hold",
             *effect,
-            f"move one word per work-item: {found.value:.0f} B reach 95% of the best rate",
+            f"move one word per work-item: {fewest_bytes.value:.0f} B reach 95% of the best rate",
         )
     return Advice("X2", claim, "undetermined", *effect, needs, f"noise leaves open {low:g} to {high:g} B")
 
@@ -192,16 +194,16 @@ def privatised_atomics(known: RunKnowledge) -> Advice:
     shared, own = ({int(v.params["items"]): v for v in _atomic_additions(known, memory)} for memory in ("global", "local"))
     sizes = sorted(shared.keys() & own.keys())
     most = sizes[-1] if sizes and sizes[-1] > 1 else 0  # one work-item has no contention
-    found = bounded_ratio(shared.get(most), own.get(most))
+    ratio = bounded_ratio(shared.get(most), own.get(most))
     advice = advice_by_ratio(
         "X6",
         claim,
-        found,
+        ratio,
         f"add up in local memory first, then once to global memory: an addition of {most} work-items takes "
-        f"{format_ratio(found)} "
+        f"{format_ratio(ratio)} "
         "as long on one global address",
-        f"add to the global address directly: {most} competing work-items lose at most {format_upper_bound(found)}"
-        if found
+        f"add to the global address directly: {most} competing work-items lose at most {format_upper_bound(ratio)}"
+        if ratio
         else "",
         "the run has no atomic additions of several work-items to both memories: run benchmark atomic",
     )

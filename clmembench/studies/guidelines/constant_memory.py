@@ -44,36 +44,36 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
 def consecutive_access(known: RunKnowledge, memory: str) -> Advice:
     """C1, by one work-item's steps through a table: the worst against that of one word."""
     steps = {int(v.params["step"]): v for v in known.values if v.benchmark == "step_latency" and v.params["memory"] == memory}
-    found = {step: r for step, v in steps.items() if (r := bounded_ratio(v, steps.get(1))) is not None and step > 1}
+    ratios = {step: r for step, v in steps.items() if (r := bounded_ratio(v, steps.get(1))) is not None and step > 1}
     claim = "lay out data in constant memory so that they are read consecutively"
-    if not found:
+    if not ratios:
         return undetermined_advice("C1", claim, f"the run has no steps through constant memory: {RUN_ACCESS}")
-    worst = max(found, key=lambda step: found[step].value)
-    first = min((step for step in found if found[step].low * MIN_WORTHWHILE_RATIO >= found[worst].value), default=worst)
+    worst = max(ratios, key=lambda step: ratios[step].value)
+    first = min((step for step in ratios if ratios[step].low * MIN_WORTHWHILE_RATIO >= ratios[worst].value), default=worst)
     advice = advice_by_ratio(
         "C1",
         claim,
-        found[worst],
+        ratios[worst],
         f"lay out {CONSTANT_KIND_NAMES[memory]} in the order it is read: a step of {first} words ({4 * first} B) costs "
-        f"{format_ratio(found[worst])} that of one ({format_latency(steps[worst])}, not {format_latency(steps.get(1))})",
-        f"lay out constants as you like: no step up to {max(found)} words costs more than {format_upper_bound(found[worst])}",
+        f"{format_ratio(ratios[worst])} that of one ({format_latency(steps[worst])}, not {format_latency(steps.get(1))})",
+        f"lay out constants as you like: no step up to {max(ratios)} words costs more than {format_upper_bound(ratios[worst])}",
         "",
     )
-    gone = len(steps) - len(found) - 1  # the step of one word is the reference for others
-    return only_if_complete(advice, gone or int(4 * max(found) < MIN_LINE_BYTES), "steps through constant memory")
+    gone = len(steps) - len(ratios) - 1  # the step of one word is the reference for others
+    return only_if_complete(advice, gone or int(4 * max(ratios) < MIN_LINE_BYTES), "steps through constant memory")
 
 
 def broadcast(known: RunKnowledge, memory: str) -> Advice:
     """C2, and whether it is worth it: global memory may serve one word as fast."""
     here, there = _broadcast_load(known, memory), _broadcast_load(known, "global")
-    found = bounded_ratio(there, here)
+    ratio = bounded_ratio(there, here)
     beside = f"; a buffer takes {format_latency(_broadcast_load(known, 'constant'))}" if _has_array_and_buffer(known) else ""
-    if found is None:
+    if ratio is None:
         use = (
             f"let all work-items read one word of {CONSTANT_KIND_NAMES[memory]} at the same time: "
             f"{format_latency(here)}{beside}"
         )
-    elif found.low >= MIN_WORTHWHILE_RATIO:
+    elif ratio.low >= MIN_WORTHWHILE_RATIO:
         slower = f"where global memory takes {format_latency(there)}{beside}"
         use = f"keep in {CONSTANT_KIND_NAMES[memory]} what all read at the same time: {format_latency(here)}, {slower}"
     else:
@@ -129,21 +129,21 @@ def constant_work_group_size(known: RunKnowledge, memory: str) -> Advice:
             claim,
             f"unknown whether work-items run one after another, which takes longer the more there are: {RUN_ACCESS}",
         )
-    found = _growth_by_items(known, memory, "items", groups=1)
-    if not found:
+    growth = _growth_by_items(known, memory, "items", groups=1)
+    if not growth:
         return undetermined_advice(
             "C4", claim, f"the run has no loads of several work-group sizes from constant memory: {RUN_ACCESS}"
         )
-    worst = max(found, key=lambda n: found[n].value)
-    fine = max((n for n in found if found[n].high < MIN_WORTHWHILE_RATIO), default=known.wide)
+    worst = max(growth, key=lambda n: growth[n].value)
+    fine = max((n for n in growth if growth[n].high < MIN_WORTHWHILE_RATIO), default=known.wide)
     words = f"{worst // max(1, known.wide)} words, one per sub-group and each in its own line"
     advice = advice_by_ratio(
         "C4",
         claim,
-        found[worst],
+        growth[worst],
         f"let a group's sub-groups read the same constants, or use groups of up to {fine}: {worst} work-items on {words}, wait "
-        f"{format_ratio(found[worst])} as long as {known.wide} on one",
-        f"use any work-group size: {worst} work-items wait at most {format_upper_bound(found[worst])} as long as {known.wide}",
+        f"{format_ratio(growth[worst])} as long as {known.wide} on one",
+        f"use any work-group size: {worst} work-items wait at most {format_upper_bound(growth[worst])} as long as {known.wide}",
         "",
     )
     return only_if_complete(
@@ -157,18 +157,18 @@ def work_group_count(known: RunKnowledge, memory: str) -> Advice:
     sizes = known.side_by_side_groups(known.sizes(memory, "groups", degree=known.wide))
     items = known.sizes(memory, "items", groups=max(sizes, default=1), degree=known.wide)
     many, most = items[-1] if items else known.wide, max(sizes, default=1)
-    found = bounded_ratio(known.load(memory, many, degree=known.wide, groups=most), known.load(memory, many, degree=known.wide))
+    ratio = bounded_ratio(known.load(memory, many, degree=known.wide, groups=most), known.load(memory, many, degree=known.wide))
     number = f"{most} groups of {many}"
-    if found is None or len(sizes) < 2:
+    if ratio is None or len(sizes) < 2:
         return undetermined_advice(
             "C5", claim, f"the run has no loads of several work-groups at the same time from constant memory: {RUN_ACCESS}"
         )
     advice = advice_by_ratio(
         "C5",
         claim,
-        found,
-        f"expect up to {format_upper_bound(found)} the time for a load with {number}: they share each unit's constant cache",
-        f"launch as many groups as the work needs: {number} wait at most {format_upper_bound(found)} as long as one",
+        ratio,
+        f"expect up to {format_upper_bound(ratio)} the time for a load with {number}: they share each unit's constant cache",
+        f"launch as many groups as the work needs: {number} wait at most {format_upper_bound(ratio)} as long as one",
         "",
     )
     gone = known.without_value("subgroup", memory=memory, degree=known.wide)

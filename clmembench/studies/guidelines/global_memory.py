@@ -54,15 +54,15 @@ def data_types(known: RunKnowledge) -> Advice:
     copy."""
     claim = "types of 4 and 8 bytes reach the bandwidth of global memory, and char does not: pack it into char4"
     by = {str(v.params["dtype"]): v for v in values_with(known.values, "datatypes")}
-    found = bounded_ratio(by.get(PACKED_TYPE), by.get(NARROW_TYPE))
+    ratio = bounded_ratio(by.get(PACKED_TYPE), by.get(NARROW_TYPE))
     best = {t: r for t in WIDE_TYPES if (r := bounded_ratio(by.get(t), by.get(DEVICE_COPY_TYPE))) is not None}
     near = f"; of the device's own copy {', '.join(f'{t} reaches {r.value:.0%}' for t, r in best.items())}" if best else ""
     advice = advice_by_ratio(
         "G2",
         claim,
-        found,
-        f"move bytes as {PACKED_TYPE} or wider: {format_ratio(found)} the bandwidth of {NARROW_TYPE}{near}",
-        f"leave bytes as they are: {PACKED_TYPE} moves {format_ratio(found)} what {NARROW_TYPE} does{near}",
+        ratio,
+        f"move bytes as {PACKED_TYPE} or wider: {format_ratio(ratio)} the bandwidth of {NARROW_TYPE}{near}",
+        f"leave bytes as they are: {PACKED_TYPE} moves {format_ratio(ratio)} what {NARROW_TYPE} does{near}",
         "the run has no copies by data type: run benchmark datatypes",
     )
     if advice.verdict != "holds":
@@ -113,13 +113,13 @@ def access_patterns(known: RunKnowledge) -> Advice:
 
 def _worst_ratio(verdicts: Mapping[str, Finding], names: Sequence[str]) -> BoundedRatio | None:
     """The largest ratio behind these verdicts, in one group and, if measured, in several; None if the former is missing."""
-    found = [verdicts[n] for n in names if n in verdicts and verdicts[n].high is not None]
-    if not found or verdicts.get(names[0]) not in found:
+    bounded = [verdicts[n] for n in names if n in verdicts and verdicts[n].high is not None]
+    if not bounded or verdicts.get(names[0]) not in bounded:
         return None
-    worst = max(found, key=lambda f: f.low or 0.0)
-    low, high = worst.low or 0.0, max(f.high or 0.0 for f in found)
+    worst = max(bounded, key=lambda f: f.low or 0.0)
+    low, high = worst.low or 0.0, max(f.high or 0.0 for f in bounded)
     return BoundedRatio(
-        (low * (worst.high or low)) ** 0.5, low, high, tuple(dict.fromkeys(e for f in found for e in f.evidence))
+        (low * (worst.high or low)) ** 0.5, low, high, tuple(dict.fromkeys(e for f in bounded for e in f.evidence))
     )
 
 
@@ -159,13 +159,13 @@ def _growth_by_items(known: RunKnowledge) -> tuple[int, BoundedRatio] | None:
     sizes = [n for n in known.sizes("global", "items", pattern="scattered", groups=1) if n >= known.wide]
     if len(sizes) < 2:
         return None
-    found = bounded_ratio(*(known.load("global", n, pattern="scattered") for n in (sizes[-1], sizes[0])))
+    ratio = bounded_ratio(*(known.load("global", n, pattern="scattered") for n in (sizes[-1], sizes[0])))
     anyway = bounded_ratio(*(known.load("global", n) for n in (sizes[-1], sizes[0])))
-    if found is None or anyway is None:
+    if ratio is None or anyway is None:
         return None
     if known.taking_turns():
-        found = BoundedRatio(found.value / anyway.value, found.low / anyway.high, found.high / anyway.low, found.evidence)
-    return sizes[-1], found
+        ratio = BoundedRatio(ratio.value / anyway.value, ratio.low / anyway.high, ratio.high / anyway.low, ratio.evidence)
+    return sizes[-1], ratio
 
 
 def _growth_by_groups(known: RunKnowledge) -> tuple[int, BoundedRatio] | None:

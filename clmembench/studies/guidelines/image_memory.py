@@ -65,15 +65,15 @@ def constant_latency(known: RunKnowledge) -> Advice:
             f"unknown whether work-items run one after another, which takes longer the more there are: {RUN_ACCESS}",
         )
     items = known.sizes("image", "items", groups=sizes[-1], pattern="consecutive", degree=1)[-1]
-    found = bounded_ratio(known.load("image", items, groups=sizes[-1]), known.load("image", known.wide))
-    if found is None:
+    ratio = bounded_ratio(known.load("image", items, groups=sizes[-1]), known.load("image", known.wide))
+    if ratio is None:
         return undetermined_advice("T3", claim, f"no loads from images over groups: {RUN_ACCESS}")
     advice = advice_by_ratio(
         "T3",
         claim,
-        found,
-        f"expect {format_ratio(found)} the latency with {sizes[-1]} groups of {items}: the texture path fills up",
-        f"expect the same latency: {sizes[-1]} groups of {items} wait at most {format_upper_bound(found)} as "
+        ratio,
+        f"expect {format_ratio(ratio)} the latency with {sizes[-1]} groups of {items}: the texture path fills up",
+        f"expect the same latency: {sizes[-1]} groups of {items} wait at most {format_upper_bound(ratio)} as "
         "long as one sub-group",
         "",
     )
@@ -96,16 +96,16 @@ def images_instead_of_global(known: RunKnowledge) -> Advice:
     sizes = known.side_by_side_groups(known.sizes("image", "groups", pattern="scattered"))
     items = known.sizes("image", "items", pattern="scattered", groups=sizes[-1]) if sizes else []
     shapes = [(known.wide, 1), *([(items[-1], sizes[-1])] if items else [])]
-    found = {shape: r for shape in shapes if (r := _global_to_image_ratio(known, *shape)) is not None}
-    if not found:
+    ratios = {shape: r for shape in shapes if (r := _global_to_image_ratio(known, *shape)) is not None}
+    if not ratios:
         return undetermined_advice("T4", claim, f"the run has no scattered loads from both: {RUN_ACCESS}")
-    shape = max(found, key=lambda shape: found[shape].low)
+    shape = max(ratios, key=lambda shape: ratios[shape].low)
     here, there = (format_latency(known.load(m, shape[0], pattern="scattered", groups=shape[1])) for m in ("image", "global"))
     who = f"of {shape[1]} groups of {shape[0]}" if shape[1] > 1 else f"of {shape[0]} work-items"
     advice = advice_by_ratio(
         "T4",
         claim,
-        found[shape],
+        ratios[shape],
         f"read scattered data through images: {who}, global memory takes {there}, images {here}",
         f"leave scattered data in buffers: {who}, texels take {here}, words of global memory {there}",
         "",

@@ -62,19 +62,25 @@ def bank_conflicts(known: RunKnowledge) -> Advice:
     items = usual_work_items(known)
     points = [v for v in known.values if v.benchmark == "banks" and v.params["word_bytes"] == 4 and v.params["items"] == items]
     by = {int(v.params["stride"]): v for v in points}
-    found = {stride: r for stride in by if (r := bounded_ratio(by[stride], by.get(stride + 1))) is not None and stride > 1}
-    if not found:
+    padding_gains = {
+        stride: r for stride in by if (r := bounded_ratio(by[stride], by.get(stride + 1))) is not None and stride > 1
+    }
+    if not padding_gains:
         return undetermined_advice("S1", claim, NO_STRIDES)
-    stride, worst = max(found.items(), key=lambda pair: pair[1].value)
+    stride, worst = max(padding_gains.items(), key=lambda pair: pair[1].value)
     pad = (
         f"pad rows of {stride} words to {stride + 1}: a column of them takes {format_ratio(worst)} as long "
         f"({format_latency(by[stride])}, not {format_latency(by[stride + 1])})"
     )
-    leave = f"do not pad: no stride up to {max(found)} words costs over {worst.high:.2g} times the latency of the next one"
+    leave = (
+        f"do not pad: no stride up to {max(padding_gains)} words costs over {worst.high:.2g} times the latency of the next one"
+    )
     advice = advice_by_ratio("S1", claim, worst, pad, leave, NO_STRIDES)
     memory = study_banks(*bank_accesses(known.values)).findings["memory"]
     if memory.value != "ordinary":
-        return only_if_complete(advice, sum(v.status != "ok" for v in points) or len(TELLING_STRIDES - found.keys()), "strides")
+        return only_if_complete(
+            advice, sum(v.status != "ok" for v in points) or len(TELLING_STRIDES - padding_gains.keys()), "strides"
+        )
     why = f"there are no banks here ({memory.reason})"
     more = f"; yet {pad}" if worst.low >= MIN_WORTHWHILE_RATIO else ""
     return replace(advice, verdict="not applicable", advice=f"{why}{more}", reason="")
@@ -94,20 +100,20 @@ def local_work_group_size(known: RunKnowledge) -> Advice:
     """S4, by the time of a load for each work-item, of one sub-group and of the largest work-group."""
     claim = "time for each load falls as work-items of a group grow: use large enough work-groups"
     sizes = [n for n in known.sizes("local", "items", groups=1, pattern="consecutive", degree=1) if n >= known.wide > 0]
-    found = _load_time_per_item(known, sizes)
-    if len(found) < 2:
+    words_per_time = _load_time_per_item(known, sizes)
+    if len(words_per_time) < 2:
         return undetermined_advice(
             "S4", claim, f"the run has no loads of several work-group sizes from local memory: {RUN_ACCESS}"
         )
-    few, most = sizes[0], max(found, key=lambda n: found[n].value)
-    enough = min(n for n in found if found[n].high * MIN_WORTHWHILE_RATIO >= found[most].low)
+    few, most = sizes[0], max(words_per_time, key=lambda n: words_per_time[n].value)
+    enough = min(n for n in words_per_time if words_per_time[n].high * MIN_WORTHWHILE_RATIO >= words_per_time[most].low)
     size = "the largest work-groups" if enough >= known.info.max_work_group else f"work-groups of {enough} or more"
     advice = advice_by_ratio(
         "S4",
         claim,
-        found[most],
+        words_per_time[most],
         f"keep many work-items on a compute unit: {size}, or several smaller ones; {most} load "
-        f"{format_ratio(found[most])} as "
+        f"{format_ratio(words_per_time[most])} as "
         f"many words in the same time as {few}",
         f"work-groups above {few} bring nothing: the time of a load grows with their work-items",
         "",
@@ -119,28 +125,28 @@ def local_work_group_size(known: RunKnowledge) -> Advice:
 def _load_time_per_item(known: RunKnowledge, sizes: list[int]) -> dict[int, BoundedRatio]:
     """Words loaded per time by each size, relative to the first size."""
     loads = {n: known.load("local", n) for n in sizes}
-    found = {}
+    words_per_time = {}
     for n in sizes:
         slower = bounded_ratio(loads[n], loads[sizes[0]])
         if slower is not None:
             more = n / sizes[0]
-            found[n] = BoundedRatio(more / slower.value, more / slower.high, more / slower.low, slower.evidence)
-    return found
+            words_per_time[n] = BoundedRatio(more / slower.value, more / slower.high, more / slower.low, slower.evidence)
+    return words_per_time
 
 
 def local_instead_of_global(known: RunKnowledge) -> Advice:
     """S5, by one work-item's loads that hit the nearest cache: global memory at its best."""
     there, here = known.nearest(), known.load("local", 1)
-    found = bounded_ratio(there, here)
+    ratio = bounded_ratio(there, here)
     past = bounded_ratio(known.load("global_cg", 1), here)
     beyond = f", past L1 {format_ratio(past)}" if past is not None else ""
     return advice_by_ratio(
         "S5",
         "local memory has a lower latency than global memory and should replace it",
-        found,
+        ratio,
         f"stage data that many loads wait for in local memory: a load takes {format_latency(here)}, from global memory's "
         f"nearest cache "
-        f"{format_latency(there)} ({format_ratio(found)}{beyond})",
+        f"{format_latency(there)} ({format_ratio(ratio)}{beyond})",
         f"do not copy to local memory for its latency: it is ordinary memory here ({format_latency(here)}; "
         "global memory's nearest "
         f"cache {format_latency(there)})",

@@ -49,8 +49,8 @@ def _trace(record: Record, nothing: Answer) -> Answer:
     if clock is None or min(clock.before_ns, clock.after_ns) <= 0:
         return replace(nothing, reason="the duration of a tick is unknown: no reading of the core's clock")
     ns = _latencies_ns(record.series[0], clock)
-    found = _answered(nothing, clock, stats.summarise(ns.mean(axis=1).tolist()))
-    return replace(found, latencies=(clock.ghz or 1.0) * ns)
+    summary = _answered(nothing, clock, stats.summarise(ns.mean(axis=1).tolist()))
+    return replace(summary, latencies=(clock.ghz or 1.0) * ns)
 
 
 def _latencies_ns(series: Series, clock: ClockReading) -> Array:
@@ -87,33 +87,33 @@ def usual(record: Record, probe: Probe, ghz: float | None) -> Answer:
     noisier than that of the run. The interval covers the values of each quarter of the samples. Suspect records are used if the
     reason is the clock's readings or a descheduled thread, and, for records with windows, if conditions differed between both
     ends."""
-    found = answer(record, probe)
+    plain = answer(record, probe)
     if probe.mode != "lap" or len(record.series) != 2 or not (record.status == "ok" or record.gate in SLOPE_ONLY_GATES):
-        return found
+        return plain
     near, far = sorted(record.series, key=lambda s: s.ops)
     steps = far.ops - near.ops
     ends = [[t / s.passes for t in s.times_ns()] for s in (near, far)]
     count = min(map(len, ends))
     if steps <= 0 or count < QUARTERS:
-        return found
+        return plain
     own = _ghz(record)
     clock = own if own and ghz and abs(own / ghz - 1) > MAX_CLOCK_CHANGE and _steady(record) else ghz or own
     if clock:
         alone = quiet_windows.undisturbed(record, clock * statistics.median(ends[1]) / far.ops)
         if alone is not None:
             value, low, high, share = alone
-            return replace(found, value=value, low=low, high=high, ns=value / clock, unit="cycles", reason="", alone=share)
+            return replace(plain, value=value, low=low, high=high, ns=value / clock, unit="cycles", reason="", alone=share)
     if record.status != "ok" and record.gate not in DISTURBED_GATES:
-        return found
+        return plain
     ns = (_agreed(ends[1]) - _agreed(ends[0])) / steps
     if ns <= 0:
-        return replace(found, value=None, low=None, high=None, reason="not distinguishable from 0")
+        return replace(plain, value=None, low=None, high=None, reason="not distinguishable from 0")
     cuts = [count * k // QUARTERS for k in range(QUARTERS + 1)]
     parts = [(_agreed(ends[1][a:b]) - _agreed(ends[0][a:b])) / steps for a, b in pairwise(cuts)]
     spread = (max(parts) - min(parts)) / 2
     factor = clock or 1.0
     return replace(
-        found,
+        plain,
         value=factor * ns,
         low=factor * max(0.0, ns - spread),
         high=factor * (ns + spread),

@@ -164,9 +164,9 @@ def _set_bytes(value: Derived) -> int:
 
 
 def _latency(level: CacheLevel) -> Finding | None:
-    found = level.findings.get("latency_ns")
-    usable = found is not None and found.status == "ok" and found.low is not None and found.high is not None
-    return found if usable else None
+    latency = level.findings.get("latency_ns")
+    usable = latency is not None and latency.status == "ok" and latency.low is not None and latency.high is not None
+    return latency if usable else None
 
 
 def _reads(run: Run) -> Run:

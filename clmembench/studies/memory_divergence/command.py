@@ -70,11 +70,11 @@ def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: ModelOpti
     from clmembench.studies.memory_divergence.views import mdm_prediction
     from clmembench.studies.memory_divergence.views.mdm_outputs import prediction_object
 
-    found = predictions(sheet, profile, reading)
+    predicted = predictions(sheet, profile, reading)
     if form == "json":
-        print(render.json_text([prediction_object(one, one.model in OURS) for one in found]))
+        print(render.json_text([prediction_object(one, one.model in OURS) for one in predicted]))
         return
-    document = mdm_prediction.document(sheet, profile, found, reading)
+    document = mdm_prediction.document(sheet, profile, predicted, reading)
     if form == "md":
         print(render.markdown(document))
     else:

@@ -62,13 +62,15 @@ def freeze(sheet: HardwareSheet, info: DeviceInfo) -> str:
 
 def _point(sheet: HardwareSheet, params: Mapping[str, Value]) -> FrozenPoint:
     profile = profile_of(params, sheet)
-    found: dict[str, dict[Model, FrozenPrediction]] = {}
+    by_reading: dict[str, dict[Model, FrozenPrediction]] = {}
     divergent = False
     for reading, options in READINGS.items():
         made = predictions(sheet, profile, options)
         divergent = divergent or any(bool(terms.divergent.any()) for one in made for terms in one.terms)
-        found[reading] = {one.model: FrozenPrediction(one.ipc_sm, one.ipc_sm_low, one.ipc_sm_high, one.stack) for one in made}
-    return FrozenPoint(params, divergent, found)
+        by_reading[reading] = {
+            one.model: FrozenPrediction(one.ipc_sm, one.ipc_sm_low, one.ipc_sm_high, one.stack) for one in made
+        }
+    return FrozenPoint(params, divergent, by_reading)
 
 
 def digest(text: str) -> str:
@@ -84,13 +86,13 @@ def file_name(sha256: str) -> str:
 def thaw(text: str) -> Frozen:
     """The predictions in a text. Raises FrozenError."""
     try:
-        found = _adapter().validate_json(text, strict=True)
+        frozen = _adapter().validate_json(text, strict=True)
     except ValueError as error:
         first = " ".join(str(error).split())[:200]
         raise FrozenError(f"no frozen predictions: {first}") from error
-    if found.format != FORMAT:
-        raise FrozenError(f"its format is {found.format[:40]!r} and not {FORMAT!r}: use the version that wrote it")
-    return found
+    if frozen.format != FORMAT:
+        raise FrozenError(f"its format is {frozen.format[:40]!r} and not {FORMAT!r}: use the version that wrote it")
+    return frozen
 
 
 def named_digests(notes: Sequence[Sequence[str]]) -> set[str]:

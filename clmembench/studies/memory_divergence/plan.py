@@ -65,15 +65,15 @@ def validation_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
     axes = {name: axis.values(info) for name, axis in discovered()[VALIDATED].axes.items()}
     variants = list(product(axes["fmas"], axes["loads"], axes["stores"]))
     step = 7  # coprime to the number of variants, so that all are used
-    found: list[Mapping[str, Value]] = []
+    points: list[Mapping[str, Value]] = []
     for lines, sub_groups, footprint in product(axes["lines"], axes["sub_groups"], axes["footprint_bytes"]):
         for _ in range(VARIANTS_EACH):
-            fmas, loads, stores = variants[len(found) * step % len(variants)]
-            found.append(
+            fmas, loads, stores = variants[len(points) * step % len(variants)]
+            points.append(
                 {"lines": lines, "fmas": fmas, "loads": loads, "sub_groups": sub_groups, "footprint_bytes": footprint,
                  "stores": stores}
             )  # fmt: skip
-    return found
+    return points
 
 
 def validation_plan(info: DeviceInfo, note: str) -> Plan:

@@ -143,8 +143,8 @@ def _ms(value: float | None) -> str:
 
 def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     """Table 8: every implementation of the whole, against the first version and against NumPy; empty if the run has none."""
-    found = ways(run)
-    if not found:
+    variants = ways(run)
+    if not variants:
         return []
     body = [
         (
@@ -154,10 +154,10 @@ def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
             _ms(way.kernels_ms),
             *(text for ratio in (way.over_first, way.over_numpy) for text in (_times(ratio), _span(ratio))),
         )
-        for way in found
+        for way in variants
     ]
-    bad = tuple(f"{way.value.status}: {way.value.reason}" for way in found if not is_usable(way.value))
-    title = f"{TITLES[WHOLE_BENCHMARK]}: {found[0].value.params['size']}"
+    bad = tuple(f"{way.value.status}: {way.value.reason}" for way in variants if not is_usable(way.value))
+    title = f"{TITLES[WHOLE_BENCHMARK]}: {variants[0].value.params['size']}"
     return [Section(title, columns(WHOLE_HEAD, left=2), tuple(body), WHOLE_NOTES + bad)]
 
 

@@ -57,7 +57,7 @@ def rotation_variants(run: Run, prior: float) -> list[RotationVariant]:
         (v for v in values if v.benchmark == HOST_BENCHMARK and _has_parameters(v, library="blas", step="whole")), None
     )
     whole = [v for v in values if v.benchmark == WHOLE_BENCHMARK]
-    found = []
+    variants = []
     for value in whole:
         kernels = {step: str(value.params[step]) for step in ("filter", "covariance", "transform")}
         memory = str(value.params["memory"])
@@ -66,8 +66,8 @@ def rotation_variants(run: Run, prior: float) -> list[RotationVariant]:
         )
         over = speed_up_ratio(first, value, prior) if first is not None and first is not value else None
         against = speed_up_ratio(numpy, value, prior) if numpy is not None else None
-        found.append(RotationVariant(kernels, memory, value, over, against, _kernels_ms(values, kernels)))
-    return found + ([RotationVariant({}, "host", numpy)] if numpy is not None else [])
+        variants.append(RotationVariant(kernels, memory, value, over, against, _kernels_ms(values, kernels)))
+    return variants + ([RotationVariant({}, "host", numpy)] if numpy is not None else [])
 
 
 def _has_parameters(value: Derived, **params: object) -> bool:
@@ -91,7 +91,7 @@ def host_hotspots(run: Run) -> list[Hotspot]:
     """Each step of each program on the host, and the whole of it last. For scaling, all steps but the eigenproblems take a
     constant time per pixel."""
     values = [v for v in derive(run) if v.benchmark == HOST_BENCHMARK]
-    found = []
+    hotspots = []
     for library, steps in HOST_PROGRAM_STEPS.items():
         mine = {str(v.params["step"]): v for v in values if v.params["library"] == library}
         complete = all(step in mine and is_usable(mine[step]) for step in steps)
@@ -103,8 +103,8 @@ def host_hotspots(run: Run) -> list[Hotspot]:
         for step in (*steps, "whole"):
             if step in mine:
                 shares = [of[step] / sum(of.values()) if step in of else None for of in (times, scaled)]
-                found.append(Hotspot(library, step, mine[step], *shares))
-    return found
+                hotspots.append(Hotspot(library, step, mine[step], *shares))
+    return hotspots
 
 
 def _pixels(size: str) -> int:

@@ -61,7 +61,7 @@ def fastest_versions(known: Sequence[Record]) -> Mapping[str, str]:
     """The fastest version of each step, among filters that use the mean and transformations that do not need T at build time;
     the last version of a step without times."""
     means = [v for v, form in FILTERS.items() if form.kind == "mean"]
-    found = {}
+    fastest = {}
     for step, name, allowed in (
         ("filter", FILTER, means),
         ("covariance", COVARIANCE, COVARIANCES),
@@ -80,8 +80,8 @@ def fastest_versions(known: Sequence[Record]) -> Mapping[str, str]:
             for v, t in times.items()
             if all(len(t.get(of, ())) == count for of, count in most.items())
         }
-        found[step] = str(min(complete, key=lambda v: complete[v])) if complete else LAST_VERSIONS[step]
-    return found
+        fastest[step] = str(min(complete, key=lambda v: complete[v])) if complete else LAST_VERSIONS[step]
+    return fastest
 
 
 def parse_optional_size(text: str | None) -> CubeSize | None:

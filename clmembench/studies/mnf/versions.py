@@ -90,18 +90,18 @@ def version_gains(run: Run, prior: float, margin: float) -> list[VersionGain]:
     `gain_verdict`. The variation between processes of ratios within a process is estimated from the run itself."""
     values = [value for value in derive(run) if value.benchmark in VERSION_CHANGES]
     pairs = log_ratio_deviation(_version_pairs(values), prior)
-    found = []
+    gains = []
     for benchmark, changes in VERSION_CHANGES.items():
         mine = [value for value in values if value.benchmark == benchmark]
         for of in dict.fromkeys(_covariance_kind(value) for value in mine):
             by_variant = {str(value.params["variant"]): value for value in mine if _covariance_kind(value) == of}
             compared: list[tuple[str, VersionChange | None]] = [("V0", None), *((change.variant, change) for change in changes)]
-            found += [
+            gains += [
                 _version_gain(run, by_variant, of, variant, change, (prior, pairs), margin)
                 for variant, change in compared
                 if variant in by_variant
             ]
-    return found
+    return gains
 
 
 def gain_verdict(gain: stats.Ratio, margin: float) -> GainVerdict:
@@ -126,14 +126,18 @@ def _version_pairs(values: Sequence[Derived]) -> list[tuple[Derived, Derived]]:
 def log_ratio_deviation(pairs: Sequence[tuple[Derived, Derived]], prior: float) -> float:
     """The standard deviation, between processes, of the logarithm of a ratio within a process: the median over the pairs that
     three processes or more measured, if these are at least six; else that of two independent values of `prior`."""
-    found = []
+    deviations = []
     for slow, quick in pairs:
         both = common_process_medians(slow, quick)
         if is_usable(slow) and is_usable(quick) and len(both) >= MIN_COMMON_PROCESSES:
             logs = [math.log(a / b) for a, b in both]
             # the median of deviations of few is below the deviation (chi-squared; Wilson & Hilferty 1931)
-            found.append(statistics.stdev(logs) / (1 - 2 / (9 * (len(both) - 1))) ** 1.5)
-    return max(MIN_LOG_RATIO_DEVIATION, statistics.median(found)) if len(found) >= MIN_VERSION_PAIRS else math.sqrt(2) * prior
+            deviations.append(statistics.stdev(logs) / (1 - 2 / (9 * (len(both) - 1))) ** 1.5)
+    return (
+        max(MIN_LOG_RATIO_DEVIATION, statistics.median(deviations))
+        if len(deviations) >= MIN_VERSION_PAIRS
+        else math.sqrt(2) * prior
+    )
 
 
 def _version_gain(
@@ -192,11 +196,11 @@ def speed_up_ratio(slow: Derived, quick: Derived, prior: float, pairs: float | N
     both = common_process_medians(slow, quick)
     if len(both) >= MIN_COMMON_PROCESSES:
         return stats.paired_ratio([b for _, b in both], [a for a, _ in both], math.sqrt(2) * prior if pairs is None else pairs)
-    found = stats.ratio(quick.medians, slow.medians, prior, 0.0)
+    ratio = stats.ratio(quick.medians, slow.medians, prior, 0.0)
     below = math.hypot(_log_distance(slow.ci_low, slow.median), _log_distance(quick.median, quick.ci_high))
     above = math.hypot(_log_distance(slow.median, slow.ci_high), _log_distance(quick.ci_low, quick.median))
-    low, high = found.value * math.exp(-below), found.value * math.exp(min(above, stats.MAX_LOG_RATIO))
-    return stats.Ratio(found.value, min(found.low, low), max(found.high, high))
+    low, high = ratio.value * math.exp(-below), ratio.value * math.exp(min(above, stats.MAX_LOG_RATIO))
+    return stats.Ratio(ratio.value, min(ratio.low, low), max(ratio.high, high))
 
 
 def _log_distance(low: float | None, high: float | None) -> float:

@@ -59,14 +59,14 @@ def peer_lines(run: Run, table: Sequence[Row]) -> list[PeerLine]:
     pairs: dict[tuple[object, ...], list[PeerRatio]] = {}
     for pair in peer_ratios_of_run(run, table):
         pairs.setdefault((pair.ours.key, pair.ours.metric), []).append(pair)
-    found = []
+    lines = []
     for benchmark, names in PARAMETERS_OF_LINE.items():
         for what, mine in _groups(benchmark, names, table).items():
             chosen = _chosen(mine, {(r.value.key, r.value.metric): pairs.get((r.value.key, r.value.metric), []) for r in mine})
             for choice, row in chosen:
                 peers = by_best(pairs.get((row.value.key, row.value.metric), []))
-                found.append(PeerLine(benchmark, dict(what), choice, row, tuple(peers)))
-    return found
+                lines.append(PeerLine(benchmark, dict(what), choice, row, tuple(peers)))
+    return lines
 
 
 def _groups(benchmark: str, names: tuple[str, ...], table: Sequence[Row]) -> Mapping[tuple[tuple[str, Value], ...], list[Row]]:

@@ -61,7 +61,7 @@ def _points(info: DeviceInfo) -> Mapping[str, Axes]:
 def selections(plain: Selection, info: DeviceInfo) -> tuple[Selection, ...]:
     """What is measured one after the other, with the limits of the user's selection."""
     known = discovered()
-    found = []
+    chosen = []
     for name, axes in _points(info).items():
         # a value that an axis does not have, or an axis that a benchmark has no more, is left out
         kept = {
@@ -70,13 +70,13 @@ def selections(plain: Selection, info: DeviceInfo) -> tuple[Selection, ...]:
             if axis in known[name].axes
         }
         named = {axis: values for axis, values in kept.items() if values}
-        found.append(replace(plain, suite="all", globs=(name,), axes=named, reference=True, leaders=True))
-    return tuple(found)
+        chosen.append(replace(plain, suite="all", globs=(name,), axes=named, reference=True, leaders=True))
+    return tuple(chosen)
 
 
 def names(plain: Selection, info: DeviceInfo) -> tuple[str, ...]:
     """The benchmarks of all that is measured, and their references."""
-    found = []
+    benchmark_names = []
     for selection in selections(plain, info):
-        found += [*(b.name for b in selected_benchmarks(selection)), *interleave.peer_names(selection, info)]
-    return tuple(found)
+        benchmark_names += [*(b.name for b in selected_benchmarks(selection)), *interleave.peer_names(selection, info)]
+    return tuple(benchmark_names)

@@ -59,13 +59,13 @@ def infer(
     except trace_csv.TraceError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     states: list[deciding.LevelState] = []
-    found = traces.infer_from_traces(recorded, states, known)
+    hierarchy = traces.infer_from_traces(recorded, states, known)
     advice = deciding.deciding_traces(states, recorded) if explain else ()
     if as_json:
-        whole = hierarchy_json.hierarchy_object(found)
+        whole = hierarchy_json.hierarchy_object(hierarchy)
         print(render.json_text({**whole, "deciding_traces": [one.as_json() for one in advice]} if explain else whole))
         return
-    print(tree.draw_tree(found))
+    print(tree.draw_tree(hierarchy))
     if explain:
         print("\n" + deciding.advice_text(advice))
 

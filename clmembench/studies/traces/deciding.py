@@ -95,17 +95,17 @@ def advice_text(traces: Sequence[DecidingTrace]) -> str:
 
 def deciding_traces(states: Sequence[LevelState], recorded: Sequence[Accesses]) -> list[DecidingTrace]:
     """For each level and its undetermined properties, the trace that would decide them or narrow them down."""
-    found: list[DecidingTrace] = []
+    chosen: list[DecidingTrace] = []
     for state in states:
         names = tuple(name for name in state.open if name not in state.hidden)
         if state.hidden:
             reason = f"the previous cache requests {state.fetched_bytes} B at once: only loads that bypass it would show it"
-            found.append(DecidingTrace(state.name, state.hidden, reason))
+            chosen.append(DecidingTrace(state.name, state.hidden, reason))
         if names and state.given is None:
-            found.append(_of_hidden_level(state, names, recorded))
+            chosen.append(_of_hidden_level(state, names, recorded))
         elif names and state.given is not None:
-            found += _of_level(state, names, state.given)
-    return found
+            chosen += _of_level(state, names, state.given)
+    return chosen
 
 
 def _of_hidden_level(state: LevelState, names: tuple[str, ...], recorded: Sequence[Accesses]) -> DecidingTrace:
@@ -179,11 +179,11 @@ def _lap(array: int, stride: int) -> int:
 
 def _distinct(near: Sequence[CacheHypothesis]) -> list[CacheHypothesis]:
     """One hypothesis for each shape and policy; of many, a few evenly spread ones."""
-    found = list({(h.unit_bytes, h.mapping, h.ways, h.policy): h for h in near}.values())
-    found.sort(key=lambda h: (h.size_bytes, h.ways, h.policy))
-    if len(found) <= MAX_COMPARED_HYPOTHESES:
-        return found
-    return [found[round(float(n))] for n in np.linspace(0, len(found) - 1, MAX_COMPARED_HYPOTHESES)]
+    distinct = list({(h.unit_bytes, h.mapping, h.ways, h.policy): h for h in near}.values())
+    distinct.sort(key=lambda h: (h.size_bytes, h.ways, h.policy))
+    if len(distinct) <= MAX_COMPARED_HYPOTHESES:
+        return distinct
+    return [distinct[round(float(n))] for n in np.linspace(0, len(distinct) - 1, MAX_COMPARED_HYPOTHESES)]
 
 
 def _most_telling(state: LevelState, names: tuple[str, ...]) -> DecidingTrace | None:
@@ -205,12 +205,12 @@ def _most_telling(state: LevelState, names: tuple[str, ...]) -> DecidingTrace | 
 def _candidates(h: CacheHypothesis) -> list[tuple[int, int, int, str]]:
     """Chases that distinguish a hypothesis from its neighbours: array, stride, accesses, order."""
     line, one_set = h.mapping.line_bytes, h.mapping.sets * h.mapping.grain_bytes
-    found = [((h.ways + more) * one_set, one_set, WALK_ACCESSES, "w") for more in (1, 2)]
+    chases = [((h.ways + more) * one_set, one_set, WALK_ACCESSES, "w") for more in (1, 2)]
     for stride in sorted({max(4, line // 2), line, 2 * line}):
         for array in (h.size_bytes + line, h.size_bytes * 5 // 4 // stride * stride):
             if LAPS * (array // stride) <= MAX_PROPOSED_ACCESSES // 4:
-                found.append((array, stride, _lap(array, stride), ""))
-    return found
+                chases.append((array, stride, _lap(array, stride), ""))
+    return chases
 
 
 def predicted_misses(h: CacheHypothesis, addresses: Array) -> Array:

@@ -95,17 +95,17 @@ def _likely_deterministic(
     """The likeliest hypotheses with a deterministic policy, and those about as likely; None if not all could be tried."""
     cut = _cut_streams(given.visits, [MAX_VISITS_PER_TRACE] * len(given.visits), MAX_VISITS)
     best = -math.inf
-    found: list[tuple[PossibleMappings, CacheHypothesis]] = []
+    pairs: list[tuple[PossibleMappings, CacheHypothesis]] = []
     spent = SimulationBudget(MAX_SIMULATED_VISITS)
     for one, ways, sector in _mappings_with_ways_and_sectors(possible, sectors):
         for h in deterministic_hypotheses(
             CacheShape(sector, one.mappings[0], ways), cut, best - MIN_LOG_LIKELIHOOD_MARGIN, spent
         ):
             best = max(best, h.loglik)
-            found.append((one, h))
+            pairs.append((one, h))
         if spent.left < 0:
             return None
-    return _one_per_mapping(found, best - MIN_LOG_LIKELIHOOD_MARGIN)
+    return _one_per_mapping(pairs, best - MIN_LOG_LIKELIHOOD_MARGIN)
 
 
 def _mappings_with_ways_and_sectors(
@@ -131,12 +131,12 @@ def _likely_stochastic(
     if not given.visits:
         return []
     lengths = [MAX_FILTERED_VISITS_PER_TRACE] * len(given.visits)
-    found: list[tuple[PossibleMappings, CacheHypothesis]] = []
+    pairs: list[tuple[PossibleMappings, CacheHypothesis]] = []
     best = -math.inf
     spent = SimulationBudget(MAX_FILTERED_VISITS_IN_ALL)
     for together in (MAX_FILTERED_VISITS, 3 * MAX_FILTERED_VISITS):
         cut = _cut_streams(given.visits, lengths, together if together == MAX_FILTERED_VISITS else MAX_VISITS)
-        found, best = [], -math.inf
+        pairs, best = [], -math.inf
         for one, ways, sector in tried:
             uneven = uneven_miss_cost(one.mappings[0], ways, whole.footprints)
             h = stochastic_hypothesis(
@@ -146,15 +146,15 @@ def _likely_stochastic(
                 return None
             if h is not None:
                 best = max(best, h.loglik)
-                found.append((one, h))
-        left = [(one, h.ways, h.unit_bytes) for one, h in found if h.loglik >= best - 2 * MIN_LOG_LIKELIHOOD_MARGIN]
-        if len(left) <= 1 or not any(h.explains for _, h in found):
+                pairs.append((one, h))
+        left = [(one, h.ways, h.unit_bytes) for one, h in pairs if h.loglik >= best - 2 * MIN_LOG_LIKELIHOOD_MARGIN]
+        if len(left) <= 1 or not any(h.explains for _, h in pairs):
             break
         tried, before = left, lengths
         lengths = _stream_lengths(given, tried, 3 * together)
         if sum(lengths) <= sum(min(length, s.served.size) for length, s in zip(before, given.visits, strict=True)):
             break
-    return _one_per_mapping(found, best - MIN_LOG_LIKELIHOOD_MARGIN)
+    return _one_per_mapping(pairs, best - MIN_LOG_LIKELIHOOD_MARGIN)
 
 
 def _recorded_from_early_on(given: TraceSelection) -> TraceSelection:

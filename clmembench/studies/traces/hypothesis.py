@@ -98,7 +98,7 @@ def deterministic_hypotheses(
     most = start + 3.0 + MAX_WRONG_FLAG_SHARE * (total - plain)
     if math.isfinite(least):
         most = min(most, (total * RIGHT_FLAG_LOG_LIKELIHOOD - least) / (RIGHT_FLAG_LOG_LIKELIHOOD - WRONG_FLAG_LOG_LIKELIHOOD))
-    found = []
+    hypotheses = []
     for name in DETERMINISTIC_POLICIES:
         for maker in policy_forms(name, shape.ways):
             wrong = start
@@ -109,9 +109,9 @@ def deterministic_hypotheses(
                 spent.left -= at.size
             if wrong <= most:
                 loglik = (total - wrong) * RIGHT_FLAG_LOG_LIKELIHOOD + wrong * WRONG_FLAG_LOG_LIKELIHOOD
-                found.append(shape.with_policy(name, loglik, True))
+                hypotheses.append(shape.with_policy(name, loglik, True))
                 most = min(most, wrong + MIN_LOG_LIKELIHOOD_MARGIN / (RIGHT_FLAG_LOG_LIKELIHOOD - WRONG_FLAG_LOG_LIKELIHOOD))
-    return found
+    return hypotheses
 
 
 def _wrong_flags(shape: CacheShape, maker: SetMaker, stream: AccessStream, at: Array, sets: Array) -> int:
@@ -146,20 +146,20 @@ def overfull_set_observations(shape: CacheShape, stream: AccessStream) -> tuple[
     cold = np.zeros(lines.size, dtype=bool)
     cold[np.unique(sectors, return_index=True)[1]] = True
     missed = stream.missed
-    found: list[SetObservation] = []
+    observations: list[SetObservation] = []
     rest = wrong = 0
     starts = np.unique(np.r_[0, np.flatnonzero(np.diff(sets[at])) + 1, at.size])
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         own = at[begin:end]
         run = np.r_[True, lines[own][1:] != lines[own][:-1]]
         flags = missed[own][run]
-        found.append((lines[own][run].tolist(), [None if flag < 0 else flag == 0 for flag in flags.tolist()]))
+        observations.append((lines[own][run].tolist(), [None if flag < 0 else flag == 0 for flag in flags.tolist()]))
         same = np.r_[False, sectors[own][1:] == sectors[own][:-1]]
         other = ~run & (missed[own] >= 0)
         expected = ~same & (cold[own] | (flags[np.cumsum(run) - 1] == 1))
         rest += int(other.sum())
         wrong += int(((missed[own] == 1) != expected)[other].sum())
-    return found, rest, wrong
+    return observations, rest, wrong
 
 
 def stochastic_hypothesis(

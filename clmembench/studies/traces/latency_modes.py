@@ -52,7 +52,7 @@ def find_modes(traces: Sequence[Accesses]) -> list[LatencyMode]:
     order = np.argsort(values, kind="stable")
     values, owner = values[order], owner[order]
     left = np.ones(values.size, dtype=bool)
-    found: list[tuple[float, float, bool]] = []
+    ranges: list[tuple[float, float, bool]] = []
     for _ in range(3 * MAX_MODES):
         rest = values[left]
         if rest.size < MIN_MODE_ACCESSES:
@@ -63,10 +63,10 @@ def find_modes(traces: Sequence[Accesses]) -> list[LatencyMode]:
             break
         left &= ~inside
         if _is_common_in_a_trace(owner[inside], sizes):
-            found.append((low, high, alone))
-        if len(found) == MAX_MODES:
+            ranges.append((low, high, alone))
+        if len(ranges) == MAX_MODES:
             break
-    merged = _merged_modes([_mode_of_range(values, *one) for one in _disjoint_ranges(sorted(found), values)], values, step)
+    merged = _merged_modes([_mode_of_range(values, *one) for one in _disjoint_ranges(sorted(ranges), values)], values, step)
     beside = 1 - sum(m.count for m in merged) / values.size
     return [
         replace(m, mixed=m.mixed or beside > MAX_UNASSIGNED_SHARE or _hides_several(m, values, owner, step)) for m in merged

@@ -129,16 +129,16 @@ def _mapping_costs(candidates: Sequence[SetMapping], footprints: Sequence[Stream
     if not candidates:
         return []
     pooled = _PooledFootprints.of(footprints)
-    found: list[_Cost] = []
+    costs: list[_Cost] = []
     for mapping in candidates:
         cost, loose = ways_cost(mapping, pooled)
         cost[0] = np.inf
         least = float(cost.min())
         near = np.flatnonzero(cost <= least + WRONG_FLAG_COST / 2)
-        found.append((least, float(loose[near].min()), int(near[0]), int(near[-1]), mapping))
-    best = min((one[0] for one in found), default=0.0)
+        costs.append((least, float(loose[near].min()), int(near[0]), int(near[-1]), mapping))
+    best = min((one[0] for one in costs), default=0.0)
     return sorted(
-        (one for one in found if one[0] <= best + MAX_COST_ABOVE_LEAST), key=lambda one: (one[0] // WRONG_FLAG_COST, one[1])
+        (one for one in costs if one[0] <= best + MAX_COST_ABOVE_LEAST), key=lambda one: (one[0] // WRONG_FLAG_COST, one[1])
     )
 
 

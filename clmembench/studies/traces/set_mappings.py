@@ -33,8 +33,8 @@ class SetMapping:
         count, first = self.folded
         if count:
             index = index ^ (index >> first) & ((1 << count) - 1)
-        found: Array = index % self.sets
-        return found
+        set_number: Array = index % self.sets
+        return set_number
 
     @property
     def bits(self) -> str:

@@ -47,11 +47,11 @@ def read(path: Path) -> list[Accesses]:
         raise TraceError(f"{path}: {len(names)} traces are over the limit of {MAX_TRACES}: split the file")
     order = np.argsort(codes, kind="stable")
     ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-    found = []
+    traces = []
     for number, end in enumerate(ends):
         own = order[(ends[number - 1] if number else 0) : end]
-        found.append(_trace(path, str(names[number])[:MAX_TRACE_ID_LETTERS], own, rows))
-    return found
+        traces.append(_trace(path, str(names[number])[:MAX_TRACE_ID_LETTERS], own, rows))
+    return traces
 
 
 def _table(path: Path) -> pd.DataFrame:

@@ -209,9 +209,9 @@ def _prepare_trace(device: Device, probe: Probe) -> Work:
 
     def check() -> None:
         """Verifies that every access led to the next node."""
-        found = device.download(visited, np.uint32, record)
+        reached_offsets = device.download(visited, np.uint32, record)
         index = (probe.skip + 1 + np.arange(record)) % chain.lap.size
-        wrong = found != (NODE_BYTES * chain.lap[index]).astype(np.uint32)
+        wrong = reached_offsets != (NODE_BYTES * chain.lap[index]).astype(np.uint32)
         assert not wrong.any(), f"{int(wrong.sum())} of {record} accesses did not lead to the next node"
 
     firsts = range(0, record, window)

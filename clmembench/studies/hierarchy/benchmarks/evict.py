@@ -117,8 +117,8 @@ def _crowd_work(
 
     def check() -> None:
         """Verifies that every timed access led to the expected node."""
-        found = device.download(visited, np.uint32, record)
-        wrong = found != reached().astype(np.uint32)
+        reached_offsets = device.download(visited, np.uint32, record)
+        wrong = reached_offsets != reached().astype(np.uint32)
         assert not wrong.any(), f"{int(wrong.sum())} of {record} accesses did not lead to the node that follows"
 
     return Work(

@@ -41,12 +41,12 @@ def _slow_by_size(answers: Sequence[Answer]) -> list[tuple[int, bool]]:
     by_size: dict[int, list[float | None]] = {}
     for a in answers:
         by_size.setdefault(array_bytes(a), []).append(a.value)
-    found = []
+    slow = []
     for size, values in sorted(by_size.items()):
         latencies = sorted(v for v in values if v is not None)
         if hit is not None and latencies and len(values) - len(latencies) <= 1:
-            found.append((size, latencies[-2:][0] > hit * (1 + MAX_HIT_RELATIVE_EXCESS)))
-    return found
+            slow.append((size, latencies[-2:][0] > hit * (1 + MAX_HIT_RELATIVE_EXCESS)))
+    return slow
 
 
 def hit_latency(answers: Sequence[Answer]) -> float | None:
@@ -63,12 +63,12 @@ def unanswered_sizes(answers: Sequence[Answer]) -> list[int]:
 
 def latency_by_size(answers: Sequence[Answer]) -> dict[int, tuple[float, float]]:
     """Latency and its standard error by array size, in order of size."""
-    found = {}
+    curve = {}
     for a in sorted(answers, key=array_bytes):
         if a.value is not None:
             wide = a.high - a.low if a.high is not None and a.low is not None else 0.0
-            found[array_bytes(a)] = (a.value, wide / 2 / 1.96)
-    return found
+            curve[array_bytes(a)] = (a.value, wide / 2 / 1.96)
+    return curve
 
 
 def array_bytes(answer: Answer) -> int:

@@ -44,8 +44,8 @@ def candidate_mappings(missed: Sequence[int], lines: int, line_bytes: int, capac
     tried.append((tuple(tuple(low + b for b in group) for group in free), "parities"))
     known = {bits: name for bits, name in reversed(tried) if capacity_lines % (1 << len(bits)) == 0}
     array = _Overflow(missed, lines, line_bytes, capacity_lines)
-    found = [_mapping_verdict(name, bits, array) for bits, name in known.items()]
-    return sorted(found, key=lambda m: (-m.explains, -m.sets, m.spared))
+    verdicts = [_mapping_verdict(name, bits, array) for bits, name in known.items()]
+    return sorted(verdicts, key=lambda m: (-m.explains, -m.sets, m.spared))
 
 
 def mapping_table(found: Sequence[MappingVerdict]) -> str:

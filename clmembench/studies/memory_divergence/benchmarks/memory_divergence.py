@@ -224,8 +224,8 @@ def _checked_items(shape: DivergenceShape, items: int, loads: int) -> Array:
     sub_groups = -(-items // shape.width)
     count = max(1, min(sub_groups, MAX_CHECKED_LINES // max(1, loads * shape.width)))
     chosen = np.unique(np.linspace(0, sub_groups - 1, count).astype(np.int64))
-    found = (chosen[:, None] * shape.width + np.arange(shape.width)).reshape(-1)
-    return found[found < items]
+    items_of_chosen = (chosen[:, None] * shape.width + np.arange(shape.width)).reshape(-1)
+    return items_of_chosen[items_of_chosen < items]
 
 
 def expected_intervals(items: Array, shape: DivergenceShape, loads: int, fmas: int, intervals: int, seed: int) -> Array:

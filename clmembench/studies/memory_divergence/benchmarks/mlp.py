@@ -23,8 +23,8 @@ LINE_RATE = Metric("sector_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 def line_counts(info: DeviceInfo) -> tuple[int, ...]:
     """Powers of two, and three between each two of them from 32 on, as far as one work-group's loads reach."""
     most = MAX_LOADS * info.max_work_group
-    found = [1, 2, 4, 8, 16] + [n * (1 << k) for k in range(3, 11) for n in (4, 5, 6, 7)]
-    return tuple(n for n in found if n <= most)
+    counts = [1, 2, 4, 8, 16] + [n * (1 << k) for k in range(3, 11) for n in (4, 5, 6, 7)]
+    return tuple(n for n in counts if n <= most)
 
 
 @benchmark(

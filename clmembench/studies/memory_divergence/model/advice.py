@@ -45,13 +45,13 @@ def changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions | None
     valid for one number of sub-groups only."""
     options = options or ModelOptions()
     before = predictions(sheet, profile, options, ADVISING)
-    found = []
+    gains = []
     for of, text, changed, reading in _tried(sheet, profile, options):
         after = predictions(sheet, changed, reading, ADVISING)
         gain, bound_gain = (_ratio(*pair) for pair in zip(after, before, strict=True))
         if abs(gain - 1) >= MIN_GAIN:
-            found.append(ProfileChange(of, text, gain, bound_gain))
-    return sorted(found, key=lambda change: -change.gain)
+            gains.append(ProfileChange(of, text, gain, bound_gain))
+    return sorted(gains, key=lambda change: -change.gain)
 
 
 def _ratio(after: Prediction, before: Prediction) -> float:

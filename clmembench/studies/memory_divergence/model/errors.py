@@ -67,13 +67,13 @@ class ModelError:
 
 def model_errors(compared: Sequence[Compared], models: Sequence[Model] = MODELS) -> list[ModelError]:
     """One row for each model and class that has configurations."""
-    found = []
+    rows = []
     for model in models:
         for kind in KINDS:
             mine = [one for one in compared if kind == "all" or one.divergent == (kind == "MD")]
             if mine:
-                found.append(_error(model, kind, mine))
-    return found
+                rows.append(_error(model, kind, mine))
+    return rows
 
 
 def _error(model: Model, kind: str, mine: Sequence[Compared]) -> ModelError:

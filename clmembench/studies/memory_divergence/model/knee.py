@@ -39,21 +39,21 @@ class Knee:
 
 def knee(values: Sequence[Derived]) -> Knee:
     """The knee of all `mlp` rounds of a run that are ok; time in cycles if all have them, else in ns."""
-    found = {sectors: _curve(values, sectors) for sectors in SECTORS}
-    lines, limit = _fit(found[1])
-    evidence = tuple(name for n in SECTORS for v in found[n] for name in v.evidence[:1])
+    curves = {sectors: _curve(values, sectors) for sectors in SECTORS}
+    lines, limit = _fit(curves[1])
+    evidence = tuple(name for n in SECTORS for v in curves[n] for name in v.evidence[:1])
     if lines is None:
         return Knee(None, "", limit, evidence)
     if limit:
         return Knee(lines, "lower", limit, evidence)
-    if all(value.cycles for value in found[1]) and _cycles_a_line(found[1]) <= MAX_LOOKUP_CYCLES:
+    if all(value.cycles for value in curves[1]) and _cycles_a_line(curves[1]) <= MAX_LOOKUP_CYCLES:
         return Knee(
             lines,
             "lower",
             "a line arrives in every cycle: lookups in the first cache are the limit before misses in flight are",
             evidence,
         )
-    whole, reason = _fit(found[4])
+    whole, reason = _fit(curves[4])
     if whole is None or reason:
         return Knee(
             lines,
@@ -61,7 +61,7 @@ def knee(values: Sequence[Derived]) -> Knee:
             f"rounds of 4 sectors a line do not distinguish a bandwidth from a number of lines: {reason}",
             evidence,
         )
-    rates = [_saturated_rate(found[n]) * n for n in SECTORS]
+    rates = [_saturated_rate(curves[n]) * n for n in SECTORS]
     if rates[1] <= MAX_BYTE_RATE_RATIO * rates[0]:
         why = "4 sectors per line arrive at the same bytes per cycle as 1: a bandwidth is the limit, so more misses may fit"
         return Knee(lines, "lower", why, evidence)
@@ -123,9 +123,9 @@ def _plateau(curve: Sequence[Derived], times: Sequence[Estimate]) -> list[tuple[
         stop = start + 1
         while stop < len(curve) and _is_flat(times[start : stop + 1]):
             stop += 1
-        found = [(_lines(v), one) for v, one in zip(curve[start:stop], times[start:stop], strict=True)]
-        if len(found) >= MIN_POINTS and (not best or found[-1][0] / found[0][0] > best[-1][0] / best[0][0]):
-            best = found
+        points = [(_lines(v), one) for v, one in zip(curve[start:stop], times[start:stop], strict=True)]
+        if len(points) >= MIN_POINTS and (not best or points[-1][0] / points[0][0] > best[-1][0] / best[0][0]):
+            best = points
     return best
 
 

@@ -140,7 +140,7 @@ def _issue(evidence: Evidence, clock: InputQuantity | str) -> dict[str, InputQua
 
 def _line(evidence: Evidence, finding: str, default: int, why: str) -> InputQuantity:
     name = "block_bytes" if finding == "line_bytes" else "sector_bytes"
-    found = level_findings(evidence, "L1", finding)
-    if found:
-        return InputQuantity(float(found[0].value or default), UNITS[name], f"L1 by chase: {found[0].method}")
+    findings = level_findings(evidence, "L1", finding)
+    if findings:
+        return InputQuantity(float(findings[0].value or default), UNITS[name], f"L1 by chase: {findings[0].method}")
     return InputQuantity(default, UNITS[name], why)

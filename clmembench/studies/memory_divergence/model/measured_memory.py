@@ -131,8 +131,8 @@ def dram_bandwidth(values: Sequence[Derived], llc: InputQuantity | None) -> Inpu
 def level_findings(evidence: Evidence, name: str, finding: str) -> list[Finding]:
     """A finding of that name of each hierarchy's level of global memory, where it is ok and has an interval."""
     levels = [level for h in evidence.hierarchies for level in h.levels if level.name == name]
-    found = [level.findings.get(finding) for level in levels if level.space in ("global", "global_cg")]
-    return [one for one in found if one is not None and one.status == "ok" and one.low is not None and one.high is not None]
+    findings = [level.findings.get(finding) for level in levels if level.space in ("global", "global_cg")]
+    return [one for one in findings if one is not None and one.status == "ok" and one.low is not None and one.high is not None]
 
 
 def _chased(values: Sequence[Derived], least: float, most: float) -> list[tuple[float, float, float]]:

@@ -189,13 +189,13 @@ def _extreme_cycles(model: Model, inputs: Inputs, ends: Ends, end: int) -> Any:
     (hardware, intervals), (other_hardware, other) = ends[end], ends[-end]
     own, mshrs = intervals.contention_free_cycles, inputs.sheet.quantities.mshrs
     tried = np.array([*_mshr_breaks(intervals, *mshrs.ends), mshrs.value])[:, None]
-    found = interval_terms(model, replace(hardware, mshrs=tried), intervals, inputs.options)
-    cycles = [found.cycles]
+    terms = interval_terms(model, replace(hardware, mshrs=tried), intervals, inputs.options)
+    cycles = [terms.cycles]
     if model == "MDM-overlap":  # a longer latency makes batches longer, but it is part of C_i and hides a queue
         hiding = interval_terms(model, other_hardware, other, inputs.options).latency_cycles
-        batches = (np.maximum(np.multiply(intervals.read_misses, intervals.warps) / tried, 1.0) - 1) * found.latency_cycles
-        service = np.maximum(found.noc_service_cycles, found.dram_service_cycles)
-        queue = hardware.compute_units * found.concurrent_misses * service
+        batches = (np.maximum(np.multiply(intervals.read_misses, intervals.warps) / tried, 1.0) - 1) * terms.latency_cycles
+        service = np.maximum(terms.noc_service_cycles, terms.dram_service_cycles)
+        queue = hardware.compute_units * terms.concurrent_misses * service
         cycles.append(own + np.maximum(batches, np.maximum(0.0, queue - hiding)))
     if model == "GPUMech" and inputs.options.gpumech_dram == "md1":  # a longer interval thins arrivals at the M/D/1 queue
         thinned = replace(intervals, contention_free_cycles=other.contention_free_cycles)
@@ -207,11 +207,11 @@ def _extreme_cycles(model: Model, inputs: Inputs, ends: Ends, end: int) -> Any:
 
 def _mshr_breaks(intervals: Interval, low: float, high: float) -> list[float]:
     """The ends of the interval of the MSHRs, and both sides of each step in it where the number of batches changes."""
-    found = {low, high}
+    candidates = {low, high}
     for reads in np.unique(np.multiply(intervals.read_misses, intervals.warps)):
         steps = np.arange(max(1, np.ceil(reads / high)), np.floor(reads / low) + 1) if reads > 0 else np.array([])
         if steps.size > MAX_BREAKS:
             steps = np.concatenate([steps[: MAX_BREAKS // 2], steps[-MAX_BREAKS // 2 :]])
         for place in reads / steps:
-            found |= {float(np.clip(near, low, high)) for near in (place, place * (1 - 1e-9), place * (1 + 1e-9))}
-    return sorted(found)
+            candidates |= {float(np.clip(near, low, high)) for near in (place, place * (1 - 1e-9), place * (1 + 1e-9))}
+    return sorted(candidates)

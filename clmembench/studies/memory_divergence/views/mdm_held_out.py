@@ -56,7 +56,7 @@ def has_held_out(run: Run) -> bool:
 def held_out(run: Run, sheet: SpecSheet | None) -> tuple[list[HeldOut], HardwareSheet]:
     """Every declared kernel that the run measured, and the inputs. Raises ValueError where inputs are missing."""
     hardware = hardware_for(run, sheet)
-    found = []
+    kernels = []
     for value in judged_values(run, sheet)[1]:
         if value.status != "ok" or mdm_held_out.TIMED_METRICS.get(value.benchmark) != value.metric or not value.pass_ns:
             continue
@@ -74,5 +74,5 @@ def held_out(run: Run, sheet: SpecSheet | None) -> tuple[list[HeldOut], Hardware
                 scale = rounds / ghz / 1000
                 times[reading, one.model] = (one.cycles * scale, one.cycles_low * scale, one.cycles_high * scale)
                 dominant = one.dominant if (reading, one.model) == ("sector", "MDM") else dominant
-        found.append(HeldOut(kernel.name, value.pass_ns / 1000, times, dominant))
-    return found, hardware
+        kernels.append(HeldOut(kernel.name, value.pass_ns / 1000, times, dominant))
+    return kernels, hardware

@@ -150,15 +150,15 @@ def _ipc(value: Derived, point: mdm_frozen.FrozenPoint, hardware: HardwareSheet)
 
 def _clock_ratio(run: Run) -> tuple[float, float, float] | None:
     """In-kernel cycles of an interval over those from events and the core clock: minimum, median and maximum of all points."""
-    found = []
+    ratios = []
     for record in run.records:
         ticks = _ticks_per_interval(record) if record.benchmark == mdm.VALIDATED and record.status == "ok" else None
         if ticks is not None and record.core_clock is not None and record.core_clock.ghz:
             near, far = record.series
             spent = statistics.median(far.times_ns()) / far.passes - statistics.median(near.times_ns()) / near.passes
             if spent > 0:
-                found.append(ticks / (spent / (far.ops - near.ops) * record.core_clock.ghz))
-    return (min(found), statistics.median(found), max(found)) if found else None
+                ratios.append(ticks / (spent / (far.ops - near.ops) * record.core_clock.ghz))
+    return (min(ratios), statistics.median(ratios), max(ratios)) if ratios else None
 
 
 def _ticks_per_interval(record: Record) -> float | None:
