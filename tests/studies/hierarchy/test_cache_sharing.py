@@ -72,7 +72,7 @@ def test_steps_that_were_not_made_are_noticed(device, fewer):
     words[:, 2] = fewer(words[:, 2])
     device.upload(schedule, words)
     device.run(work.commands)
-    with pytest.raises(AssertionError, match="did not end at the node"):
+    with pytest.raises(AssertionError, match="did not end at the expected node"):
         work.check()
 
 
@@ -83,7 +83,7 @@ def test_a_damaged_chain_is_noticed(device):
     cells[:] = 0
     device.upload(arena, cells)
     device.run(work.commands)
-    with pytest.raises(AssertionError, match="did not end at the node"):
+    with pytest.raises(AssertionError, match="did not end at the expected node"):
         work.check()
 
 
@@ -126,13 +126,13 @@ def test_with_ptx_lines_that_two_paths_share_by_address_are_looked_at():
 @pytest.mark.parametrize(
     ("params", "changes", "says"),
     [
-        ({"question": "fit"}, {"features": frozenset()}, "no counter"),
+        ({"question": "fit"}, {"features": frozenset()}, "no in-kernel counter"),
         ({"question": "fit", "owner": "readonly"}, {"features": frozenset({"tsc"})}, "read-only path"),
         ({"question": "fit", "owner": "image1d_buffer"}, {"features": frozenset({"ptx"})}, "no images"),
         ({"question": "fit", "local_bytes": 1 << 30}, {"kind": "gpu"}, "of local memory"),
         ({"question": "fit", "local_bytes": KIB}, {"kind": "cpu"}, "ordinary memory"),
         ({"question": "fit", "owner": "constant"}, {"constant_bytes": KIB}, "too few"),
-        ({"question": "paths", "owner": "global", "other": "global"}, {}, "another one"),
+        ({"question": "paths", "owner": "global", "other": "global"}, {}, "must differ"),
         ({"question": "paths", "owner": "global", "other": "constant"}, {}, "at least"),
         (
             {"question": "paths", "owner": "constant", "other": "global", "array_bytes": 1 << 20, "other_bytes": KIB},

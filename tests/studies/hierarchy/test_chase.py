@@ -179,7 +179,7 @@ def test_what_the_device_has_not_or_does_not_fit_is_skipped_with_the_reason(devi
 
 def test_without_a_counter_or_images_there_is_no_trace_or_image():
     bare = FakeDevice(replace(FAKE_DEVICE_INFO, features=frozenset()))
-    with pytest.raises(Skip, match="no counter"):
+    with pytest.raises(Skip, match="no in-kernel counter"):
         prepared(bare, Probe(RANDOM, mode="trace", record=4))
     with pytest.raises(Skip, match="no images"):
         prepared(bare, Probe(RANDOM, "image2d"))

@@ -105,7 +105,7 @@ def test_a_line_that_leads_elsewhere_is_noticed(device):
 def test_without_ptx_it_says_what_opencl_c_does_not_tell():
     gpu = FakeDevice(replace(FAKE_DEVICE_INFO, features=frozenset()))
     for access in L2_MAP.axes["access"].values(gpu.info):
-        with pytest.raises(Skip, match="which compute unit"):
+        with pytest.raises(Skip, match="for the compute unit"):
             L2_MAP.prepare(gpu, access=access)
 
 
@@ -121,7 +121,7 @@ def test_a_process_that_is_held_to_no_core_says_so(device, info):
     alone = runtime("opencl").open(replace(info, compute_units=1, array_bytes=256 * KIB))
     assert len(L2_MAP.prepare(alone, access="load").work(1).notes) == 1
     free = runtime("opencl").open(replace(info, compute_units=2, array_bytes=256 * KIB))
-    assert "held to no core" in L2_MAP.prepare(free, access="load").work(1).notes[-1]
+    assert "not pinned to a core" in L2_MAP.prepare(free, access="load").work(1).notes[-1]
 
 
 def test_a_small_cache_is_not_taken_for_the_last(info):
