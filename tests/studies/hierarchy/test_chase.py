@@ -167,7 +167,7 @@ def test_a_cold_trace_empties_caches_before_every_launch(device, monkeypatch):
         (Probe(Pattern("sequential", 3, 8), "image2d"), "multiples of 16"),
         (Probe(Pattern("sequential", 9, 1 << 30)), "one buffer"),
         (Probe(Pattern("sequential", 9, 1 << 33)), "a chase reaches"),
-        (Probe(RANDOM, mode="trace"), "how many to record"),
+        (Probe(RANDOM, mode="trace"), "number to record"),
         (Probe(RANDOM, cold=True), "for traces"),
         (Probe(RANDOM, record=4), "for traces"),
     ],
