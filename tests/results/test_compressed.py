@@ -16,7 +16,7 @@ import pytest
 import clmembench as cm
 from clmembench.cli.command import _remedy
 from clmembench.report.many_runs import digest_cache, digests
-from clmembench.results import imported, jsonl, limits, line_limits
+from clmembench.results import imported, limits, line_limits, run_files
 from clmembench.results.jsonl import ResultsError, Writer, encode, read
 from clmembench.results.run_files import FLUSHED, compress
 from clmembench.studies.ab.command import side_files
@@ -224,7 +224,7 @@ def test_what_stands_behind_a_member(tmp_path, tail, note):
     path = tmp_path / "r.jsonl.gz"
     path.write_bytes(written(tmp_path / "whole.jsonl.gz") + tail)
     found = read(path)
-    assert found.records == (*RECORDS, *[NEW] * tail.startswith(bytes(9) + jsonl.GZIP))
+    assert found.records == (*RECORDS, *[NEW] * tail.startswith(bytes(9) + run_files.GZIP))
     assert [text.partition(": ")[2] for text in found.notes] == [note] * bool(note)
     if note:
         with pytest.raises(ResultsError, match=re.escape(note)):
