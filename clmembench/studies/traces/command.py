@@ -34,7 +34,7 @@ def infer(
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
-    """Infer caches and TLBs from pointer-chase latencies of any program.
+    """Infer caches and TLBs from recorded pointer-chase latencies.
 
     The file has the latency of each access, recorded with CUDA, HIP, C or any other tool; --record prints programs that write
     it. JSON has every property with its interval, status, method and evidence.
