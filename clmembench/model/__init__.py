@@ -1,6 +1,5 @@
 """The vocabulary: every core type, split by subject; imports nothing of ours, and any module may import it."""
 
-from clmembench.model.accesses import Accesses
 from clmembench.model.benchmark import (
     PORTABLE_KERNEL_VALUES,
     SIZE_AXES,
@@ -13,6 +12,7 @@ from clmembench.model.benchmark import (
 )
 from clmembench.model.chase import (
     CHASE_BENCHMARK,
+    Accesses,
     Answer,
     Inquiry,
     Order,

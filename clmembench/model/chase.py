@@ -1,4 +1,4 @@
-"""Pointer chases: patterns of addresses, probes of them in a memory space, and the latencies they answer."""
+"""Pointer chases: patterns, probes of them in a memory space and the latencies they answer; traces of single accesses."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ T = TypeVar("T")
 CHASE_BENCHMARK = (
     "chase"  # the benchmark that answers probes: shown as the hierarchy that is inferred from them, not point by point
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Accesses:
+    """Consecutive accesses from an empty cache on, of which the first `first_step` were not recorded. `offsets` (int64, bytes)
+    and `latencies` (float, any unit) are of shape (accesses,)."""
+
+    id: str
+    array_bytes: int
+    stride_bytes: int
+    first_step: int
+    offsets: Array
+    latencies: Array
 
 
 @dataclass(frozen=True, slots=True)
