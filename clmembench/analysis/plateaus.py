@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from clmembench.analysis import derive
 from clmembench.analysis.curve_noise import noise_of_deviations, undisturbed_values
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import DeviceInfo, Finding, Metric, Record, Value
+from clmembench.model.findings import measured_finding, undetermined_finding
 
 MIB = 1 << 20
 # Thresholds and limits, each with its reason

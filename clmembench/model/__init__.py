@@ -33,18 +33,18 @@ from clmembench.model.device import (
     Runtime,
     Timing,
 )
-from clmembench.model.headline import HEADLINE_GROUPS, Headline, HeadlineGroup
-from clmembench.model.hierarchy import (
+from clmembench.model.findings import (
     CacheLevel,
+    Finding,
     Hierarchy,
     TlbLevel,
 )
+from clmembench.model.headline import HEADLINE_GROUPS, Headline, HeadlineGroup
 from clmembench.model.quantity import Quantity
 from clmembench.model.record import (
     BenchmarkInfo,
     Cause,
     ClockReading,
-    Finding,
     Header,
     Plan,
     Record,

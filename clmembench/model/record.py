@@ -1,4 +1,4 @@
-"""Contents of a run file: raw series, one Record for each point and process, the run's header; and findings."""
+"""Contents of a run file: raw series, one Record for each point and process, and the run's header."""
 
 from __future__ import annotations
 
@@ -195,27 +195,6 @@ class Record:
     facts: Mapping[str, Value] = field(default_factory=dict)
     cause: Cause = Cause.NONE
     context: Context | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """An inferred value, a number or a word, with its interval and the evidence for it (ids of records, or of traces). A value
-    that cannot be inferred is `undetermined`; two methods that disagree make it `inconsistent`, and `reason` names both. Raises
-    ValueError for a finding that is ok and names no evidence."""
-
-    name: str
-    value: float | str | None
-    low: float | None
-    high: float | None
-    unit: str
-    status: Literal["ok", "undetermined", "inconsistent"]
-    method: str
-    evidence: tuple[str, ...] = ()
-    reason: str = ""
-
-    def __post_init__(self) -> None:
-        if self.status == "ok" and not any(name.strip(" -") for name in self.evidence):
-            raise ValueError(f"{self.name}: a finding that is ok names the records that it rests on, its evidence")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Hierarchy, TlbLevel
+from clmembench.model.findings import measured_finding, undetermined_finding
 from scripts.dissect_error_rate import judge_hierarchy
 from scripts.trace_error_rate import DOCS, sentence, table, write_block
 from tests.published import PUBLISHED

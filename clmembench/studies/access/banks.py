@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from clmembench.analysis.derive import Derived
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.access.bank_mappings import WORK_ITEMS_PER_PASS, BankMapping, candidate_banks
 from clmembench.studies.access.conflict_fit import CERTAIN_SIGMAS, NORMAL_95_PERCENT_SIGMAS, ConflictLine, fit_conflict_line
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from clmembench.analysis.derive import Derived
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import DeviceInfo, Finding
+from clmembench.model.findings import measured_finding, undetermined_finding
 
 # Thresholds and limits, each with its reason
 MIN_SATURATED_RATE_SHARE = 0.95  # of the best rate: counts as reaching it

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis.derive import Derived
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding, Value
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.access.effect import (
     BoundedRatio,
     bounded_ratio,

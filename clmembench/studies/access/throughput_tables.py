@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.analysis.plateaus import CurvePoint, memory_latency
 from clmembench.gates.whole import latency_curve
 from clmembench.model import Finding, Run
+from clmembench.model.findings import undetermined_finding
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Reasons, Section, columns
 from clmembench.studies.access import concurrency

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Answer, Probe
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, find_steps
 from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measure_curve
 from clmembench.studies.hierarchy.curve.size_by_reversal import confirmed_size

@@ -6,10 +6,10 @@ import pytest
 
 from clmembench.analysis import plateaus
 from clmembench.analysis.derive import derive
-from clmembench.analysis.findings import measured_finding
 from clmembench.cli import app
 from clmembench.gates.whole import judged_run
 from clmembench.model import BenchmarkInfo, CacheLevel, Hierarchy, Metric, TlbLevel
+from clmembench.model.findings import measured_finding
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy import from_runs
 from clmembench.studies.hierarchy.consistency import across, conflicts, same_device

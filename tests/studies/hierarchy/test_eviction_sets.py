@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Answer, Pattern
 from clmembench.model.address_patterns import listed, pattern_offsets
+from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.reversed_laps import MAX_KNOWN_POLICY_DIFFERENCE, Turning, number_of_sets, turn_round
 from clmembench.studies.hierarchy.eviction.eviction_sets import (

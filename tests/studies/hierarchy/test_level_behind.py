@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_findings import LapTranslation, LevelLatency, without_translation
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, find_steps
 from clmembench.studies.hierarchy.curve.reversed_laps import number_of_sets

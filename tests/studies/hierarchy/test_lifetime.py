@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Pattern, Probe
 from clmembench.model.address_patterns import probe_bytes, scan_offsets, timed_numbers
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.levels.lifetime import Looks, Residence, ScannedLevel, measure_residence, residence_of

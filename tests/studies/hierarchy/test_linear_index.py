@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets, find_another_line, find_eviction_sets
 from clmembench.studies.hierarchy.eviction.linear_index import LinearIndex, find_linear_index

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Hierarchy
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.sharing import llc_placement
 from clmembench.studies.hierarchy.sharing.partitions import LatencyMap
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Finding
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.geometry.level_geometry import LINE_METHOD
 from clmembench.studies.hierarchy.geometry.nearer_lines import with_sector_of_nearer, without_paired_lines
 

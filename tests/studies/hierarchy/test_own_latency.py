@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Answer
+from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.curve.own_latency import with_hits_of_path

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Answer
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.geometry import paired_lines
 from clmembench.studies.hierarchy.geometry.paired_lines import (
     NOT_MEASURED,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Answer, CacheLevel
 from clmembench.model.address_patterns import pattern_bytes
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.levels.memory_spaces import path_levels
 from clmembench.studies.hierarchy.levels.path_geometry import with_geometry_of_path

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.model.address_patterns import pattern_bytes
+from clmembench.model.findings import measured_finding
 from clmembench.report import finding_tables, render
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.patterns.latency_experiment import HierarchyGeometry, known_geometry, pattern_trace

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.benchmarks import discovered
 from clmembench.measure import runner
 from clmembench.measure.job import ProbeResult
 from clmembench.model import Hierarchy
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.plan.selection import Selection
 from clmembench.report import finding_tables, render
 from clmembench.report.parts import parts

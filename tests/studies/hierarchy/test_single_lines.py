@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding
 from clmembench.model import Answer
+from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.curve.curve_findings import memory_level
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, find_steps
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve

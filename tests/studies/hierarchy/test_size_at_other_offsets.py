@@ -2,8 +2,8 @@
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding
 from clmembench.model import Answer
+from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.geometry.level_geometry import ODD_METHOD, USUAL_METHOD
 from clmembench.studies.hierarchy.geometry.size_at_other_offsets import with_size_elsewhere
 from clmembench.studies.hierarchy.plan import replay

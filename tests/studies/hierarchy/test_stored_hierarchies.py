@@ -6,8 +6,8 @@ from pathlib import Path as File
 
 import pytest
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Answer, CacheLevel, Hierarchy
+from clmembench.model.findings import undetermined_finding
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy.curve.own_latency import BLOCKS_DIFFER, CURVE_STOOD, PREFETCHER_HELPS, without_prefetcher
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding
 from clmembench.model import TlbLevel
 from clmembench.model.address_patterns import pattern_offsets
+from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measure_curve
 from clmembench.studies.hierarchy.levels import infer_hierarchy as dissect
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits

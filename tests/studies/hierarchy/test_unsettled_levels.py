@@ -2,8 +2,8 @@
 
 import pytest
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measure_curve
 from clmembench.studies.hierarchy.curve.unsettled_levels import (

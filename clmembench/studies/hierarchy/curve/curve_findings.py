@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from clmembench.analysis.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.analysis.plateaus import why_not_memory
 from clmembench.model import CacheLevel, Finding
+from clmembench.model.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from clmembench.analysis.findings import measured_finding
 from clmembench.model import Finding
+from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.reversed_laps import MAX_RELATIVE_DIFFERENCE, number_of_sets
 from clmembench.studies.hierarchy.replacement.policy_rates import DRAWN

@@ -13,8 +13,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from clmembench.analysis.findings import measured_finding
 from clmembench.model import Finding
+from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.curve.set_count import hides_another_level, suits_bounds

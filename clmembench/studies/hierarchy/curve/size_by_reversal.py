@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from clmembench.analysis.findings import measured_finding
 from clmembench.model import Finding, Inquiry
+from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.reversed_laps import turn_round
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import CacheLevel, Inquiry
+from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, same_latency
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.probes.probing import LONGEST_LINE_BYTES, ChaseLayout, ProbeSession

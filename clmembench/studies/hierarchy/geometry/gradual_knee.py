@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.geometry.level_geometry import CLOSE_RELATIVE_BOUNDS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clmembench.analysis.findings import inconsistent_finding, measured_finding, undetermined_finding
 from clmembench.model import Finding
+from clmembench.model.findings import inconsistent_finding, measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.probing import MAX_DISTURBED_LINE_SHARE, CapacityBound

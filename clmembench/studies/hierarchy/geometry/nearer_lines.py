@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.geometry.level_geometry import LINE_METHOD
 from clmembench.studies.hierarchy.geometry.paired_lines import NOT_MEASURED
 

@@ -13,9 +13,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding, Inquiry, Pattern, Probe
 from clmembench.model.address_patterns import NODE_BYTES
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry
 from clmembench.studies.hierarchy.probes.fill_unit import BROUGHT_SOONER, OTHER_LINE_BYTES, UnitSize
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, LevelProbe

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Finding, Inquiry
+from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.geometry.level_geometry import ODD_METHOD, USUAL_METHOD
 from clmembench.studies.hierarchy.probes.page_frames import at_place
 from clmembench.studies.hierarchy.probes.probing import LevelProbe

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Finding, Inquiry
 from clmembench.model.address_patterns import pattern_offsets
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.reversed_laps import (
     MAX_KNOWN_POLICY_DIFFERENCE,

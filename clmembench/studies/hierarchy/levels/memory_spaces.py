@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clmembench.analysis.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.studies.hierarchy.levels.path_geometry import PathLevel, path_geometry
 from clmembench.studies.hierarchy.probes.probing import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import CacheLevel, Finding, Inquiry, Space
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.geometry.level_geometry import SIZE_METHOD, LevelGeometry, unit_finding
 from clmembench.studies.hierarchy.geometry.strides import StrideLimits, sets_and_ways

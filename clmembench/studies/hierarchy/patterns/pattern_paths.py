@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Answer, Array, Finding, Hierarchy, Inquiry, Pattern, Probe, Space
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.patterns.latency_experiment import (
     MAX_CACHE_FILL_SHARE,
     MISS_ENTRIES_RATIO,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Finding, Inquiry, Pattern
+from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
 from clmembench.studies.hierarchy.replacement.lap_likelihood import LapFit
 from clmembench.studies.hierarchy.replacement.policy_forms import is_age_based

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.analysis.findings import undetermined_finding
 from clmembench.model import Array, CacheLevel, Hierarchy, Record
+from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.sharing import partitions
 
 # Thresholds and limits, each with its reason

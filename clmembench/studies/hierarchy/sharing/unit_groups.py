@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from clmembench.analysis import derive
-from clmembench.analysis.findings import measured_finding, undetermined_finding
 from clmembench.model import Array, Finding, Record
+from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.sharing.sharing_records import Fit, as_global_loads, question_records, stored_reads
 
 NAME = "units_of_a_constant_cache"

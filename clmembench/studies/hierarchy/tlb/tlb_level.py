@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.analysis.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.model import Finding, Inquiry, TlbLevel
+from clmembench.model.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy, probe_possible_policies
