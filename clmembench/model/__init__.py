@@ -20,7 +20,6 @@ from clmembench.model.chase import (
     Probe,
     Space,
 )
-from clmembench.model.context import Context, EnergyReading
 from clmembench.model.declared import DeclarationError
 from clmembench.model.device import (
     MAX_TIME_NS,
@@ -42,18 +41,17 @@ from clmembench.model.findings import (
 from clmembench.model.headline import HEADLINE_GROUPS, Headline, HeadlineGroup
 from clmembench.model.quantity import Quantity
 from clmembench.model.record import (
-    BenchmarkInfo,
     Cause,
     ClockReading,
-    Header,
+    Context,
+    EnergyReading,
     Plan,
     Record,
-    Run,
     Series,
     Status,
     Trace,
 )
-from clmembench.model.tuned import Tuned
+from clmembench.model.run import BenchmarkInfo, Header, Run, Tuned
 from clmembench.model.work import (
     Array,
     Batch,

@@ -1,4 +1,4 @@
-"""Contents of a run file: raw series, one Record for each point and process, and the run's header."""
+"""Records, one for each point and process: raw series, readings of clock and sensors, and why a record is not ok."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from clmembench.model.benchmark import Metric, Part, Point, Role
-from clmembench.model.context import Context
-from clmembench.model.device import DeviceInfo, Placement
-from clmembench.model.quantity import Quantity
-from clmembench.model.tuned import Tuned
+from clmembench.model.benchmark import Part, Point, Role
+from clmembench.model.device import Placement
 from clmembench.model.work import Array, Clock, Fact, Value
 
 _NUMBERS = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) - {"float8"}
@@ -158,6 +155,34 @@ class ClockReading:
 
 
 @dataclass(frozen=True, slots=True)
+class EnergyReading:
+    """Energy of a device over a stretch of passes by a counter of its own: joules from `window_ns`, of which it was at work on
+    passes for `busy_ns`. The counter is updated every `update_ns` at the latest. The amounts are those of all passes in it. A
+    `shared` counter has the energy of other processes' work too."""
+
+    source: str
+    joules: float
+    window_ns: int
+    update_ns: int
+    busy_ns: int
+    nbytes: int = 0
+    flops: int = 0
+    ops: int = 0
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Readings of sensors right before and right after the samples of a point; empty where there are none, or the last ones are
+    a moment old. `no_energy` says why there is no energy, where there is none."""
+
+    before: Mapping[str, Fact] = field(default_factory=dict)
+    after: Mapping[str, Fact] = field(default_factory=dict)
+    energy: EnergyReading | None = None
+    no_energy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One point in one process: everything needed to derive its values later.
 
@@ -195,68 +220,6 @@ class Record:
     facts: Mapping[str, Value] = field(default_factory=dict)
     cause: Cause = Cause.NONE
     context: Context | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BenchmarkInfo:
-    """Properties of a benchmark that a run file keeps, so that its records can be read without its code."""
-
-    version: int
-    suite: str
-    summary: str
-    source: str
-    metrics: tuple[Metric, ...]
-    tuning: tuple[str, ...] = ()
-    growing: str = ""
-    x: str = ""
-    peer_of: str = ""  # the benchmark whose points this one measures with another library
-    origin: str = ""  # the package or file that it comes from, where it is none of clmembench's own
-    quantities: tuple[Quantity, ...] = ()  # that other benchmarks measure too; files that are older than this field name none
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The first line of a run file: what ran, on what, with which tool."""
-
-    schema: int
-    tool_version: str
-    run_id: str
-    started: str
-    argv: tuple[str, ...]
-    suite: str
-    seed: int
-    runtime: str
-    device: DeviceInfo
-    features: tuple[str, ...]
-    host: Mapping[str, Fact]
-    benchmarks: Mapping[str, BenchmarkInfo]
-    packages: Mapping[str, str] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    sensors: Mapping[str, Fact] = field(default_factory=dict)
-    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # values that the user named
-    processes: int | None = None  # for every point; None: each benchmark decides
-    isolated: bool = True
-    budget_s: float | None = None
-    timeout_s: float = 120.0
-    benchmark_s: float | None = None
-    clock_step_ns: float | None = None  # resolution of the device's event clock, as measured
-    claimed: tuple[str, ...] = ()  # features that the driver claims
-    tuning: tuple[Tuned, ...] = ()  # stored configurations that the run uses or begins its searches with
-    source_revision: str = ""  # a hash of the program's own files; "" in files that are older than this field
-    inputs: Mapping[str, str] = field(default_factory=dict)  # the user's files that are measured with, and hashes of them
-    label: str = ""  # the user's name for the device or the run
-    tags: Mapping[str, str] = field(default_factory=dict)  # what the user wants to be kept with the run
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run as read from a file: header, records in file order, and the reader's notes about the file."""
-
-    path: str
-    header: Header
-    records: tuple[Record, ...]
-    notes: tuple[str, ...] = ()
-    judged: bool = False  # whether records that fail a gate are marked suspect
 
 
 Plan = Generator[Sequence[Point], list[Record], None]
