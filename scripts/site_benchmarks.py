@@ -57,7 +57,7 @@ def benchmarks_page() -> str:
 
 def metrics_page() -> str:
     """Every metric of every benchmark, the quantities of a verdict, and how time becomes a value."""
-    from clmembench.model.benchmark import Metric
+    from clmembench.model.metrics import Metric
 
     rows, headlines = [], []
     for one in _benchmarks():

@@ -10,7 +10,7 @@ from clmembench.analysis import decision, matching, noise, stats
 from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side, Verdict
 from clmembench.analysis.derive import Derived
 from clmembench.model import BenchmarkInfo, Run, Value
-from clmembench.model.direction import gain, more_is_better
+from clmembench.model.metrics import gain, more_is_better
 
 MAX_WORK_DIFFERENCE = 0.01  # of what a pass moves: tuned configurations round sizes by less
 NOISE_REASON = "runs differ too much by themselves: use more --processes on a quiet host, or compare --live"

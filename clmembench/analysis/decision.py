@@ -16,7 +16,7 @@ from clmembench.analysis import distributions, noise
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import LogRatio, Noise, NoiseTable
 from clmembench.model import DeviceInfo, Fact, device_identity
-from clmembench.model.direction import sign
+from clmembench.model.metrics import sign
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clmembench.analysis import stats
 from clmembench.analysis.derive import Derived
 from clmembench.model import BenchmarkInfo, Placement
-from clmembench.model.direction import more_is_better
+from clmembench.model.metrics import more_is_better
 
 MAX_OTHERS_CPU = 0.2  # of a CPU, used by other processes: a ratio is then partly of what they did
 

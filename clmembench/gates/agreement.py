@@ -16,7 +16,7 @@ from clmembench.analysis.derive import Derived, key_of
 from clmembench.analysis.roofs import cache_bytes_of
 from clmembench.gates.thresholds import AGREEMENT
 from clmembench.model import BenchmarkInfo, Cause, DeviceInfo, Quantity, Run
-from clmembench.model.direction import gain, more_is_better
+from clmembench.model.metrics import gain, more_is_better
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_params
 

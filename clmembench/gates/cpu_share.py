@@ -9,7 +9,7 @@ from clmembench.analysis.derive import Derived, key_of, summarise
 from clmembench.gates.lines import Key
 from clmembench.gates.thresholds import RUN
 from clmembench.model import Fact, Header, Record, Run
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 
 QUIETEN = "quieten the host, and measure it again"
 

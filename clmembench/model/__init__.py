@@ -5,8 +5,6 @@ from clmembench.model.benchmark import (
     SIZE_AXES,
     Axis,
     Benchmark,
-    Form,
-    Metric,
     Point,
     Role,
 )
@@ -38,8 +36,7 @@ from clmembench.model.findings import (
     Hierarchy,
     TlbLevel,
 )
-from clmembench.model.headline import HEADLINE_GROUPS, Headline, HeadlineGroup
-from clmembench.model.quantity import Quantity
+from clmembench.model.metrics import HEADLINE_GROUPS, Form, Headline, HeadlineGroup, Metric, Quantity
 from clmembench.model.record import (
     Cause,
     ClockReading,

@@ -1,67 +1,20 @@
-"""Benchmarks as data: metrics, axes, points on them, and the plan that yields points."""
+"""Benchmarks as data: their axes, points on them, and the plan that yields points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 from clmembench.model import declared
 from clmembench.model.declared import DeclarationError
 from clmembench.model.device import DeviceInfo, Placement
-from clmembench.model.headline import Headline
-from clmembench.model.quantity import Quantity
+from clmembench.model.metrics import Headline, Metric, Quantity
 from clmembench.model.work import Prepared, Value
 
-Form = Literal["rate", "cost", "slope", "slope_rate", "overlap"]
-Part = Literal["submit", "wait", "run"]  # queued to submitted, submitted to started, started to ended
 Role = Literal["measure", "tune"]
 
 PORTABLE_KERNEL_VALUES = frozenset({"portable", "none"})  # values of an axis that say that a kernel is OpenCL C alone
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """How time becomes a value. Data, so that a stored run can be read without the benchmark's code.
-
-    rate: amount per time, in `unit`; cost: time per amount; slope: the cost of the extra amount between two ends; slope_rate:
-    the rate of that extra amount; overlap: the share of the shorter of two Works that hides behind the other. `times` names a
-    parameter that the amount is multiplied by (operations of one work-item, of all). `scale` turns amount/ns (rates) or
-    ns/amount (cost, slope) into `unit`. `peak` names a figure of the spec sheet.
-    `part` is the part of the commands' way, by the event stamps, that a rate or cost is of, in place of the Work's own clock.
-    """
-
-    name: str
-    unit: str
-    amount: Literal["nbytes", "flops", "ops"]
-    form: Form
-    better: Literal["higher", "lower"]
-    scale: float = 1.0
-    peak: str | None = None
-    times: str = ""
-    cycles: bool = False  # also worth showing in cycles of the measured core clock
-    only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the parameter values it speaks of; empty: all
-    part: Part | None = None
-
-    def __post_init__(self) -> None:
-        """Raises DeclarationError for what no metric can be."""
-        declared.text("Metric.name", self.name, may_be_empty=False)
-        of = f"Metric {self.name[:40]!r}: "
-        declared.text(f"{of}unit", self.unit)
-        declared.one_of(f"{of}amount", self.amount, ("nbytes", "flops", "ops"))
-        declared.one_of(f"{of}form", self.form, get_args(Form))
-        declared.one_of(f"{of}better", self.better, ("higher", "lower"))
-        if declared.number(f"{of}scale", self.scale) <= 0:
-            raise DeclarationError(f"{of}scale is {self.scale}, not above 0")
-        declared.text(f"{of}peak", self.peak or "")
-        declared.text(f"{of}times", self.times)
-        declared.one_of(f"{of}cycles", self.cycles, (False, True))
-        declared.one_of(f"{of}part", self.part, (None, *get_args(Part)))
-        object.__setattr__(self, "only", declared.choices(f"{of}only", self.only))
-
-    def applies(self, params: Mapping[str, Value]) -> bool:
-        """True if a point with these parameters has this metric."""
-        return all(params.get(name) in values for name, values in self.only.items())
 
 
 SIZE_AXES = ("array_bytes", "n")  # parameters that are the size of a problem, the same on every number of compute units

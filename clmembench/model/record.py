@@ -11,8 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from clmembench.model.benchmark import Part, Point, Role
+from clmembench.model.benchmark import Point, Role
 from clmembench.model.device import Placement
+from clmembench.model.metrics import Part
 from clmembench.model.work import Array, Clock, Fact, Value
 
 _NUMBERS = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) - {"float8"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from clmembench.model.benchmark import Metric
 from clmembench.model.device import DeviceInfo
-from clmembench.model.quantity import Quantity
+from clmembench.model.metrics import Metric, Quantity
 from clmembench.model.record import Record
 from clmembench.model.work import Fact, Value
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from clmembench.analysis import derive
 from clmembench.benchmarks import discovered
 from clmembench.model import PORTABLE_KERNEL_VALUES, Benchmark, DeviceInfo, Placement, Plan, Point, Record, Value
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 from clmembench.plan.selection import Selection, accepts_value, selected_benchmarks
 
 MIN_LEADER_SCORE_RATIO = 0.85  # of the best score: a point below it is not the best in another process either

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clmembench.analysis import derive, plateaus
 from clmembench.model import SIZE_AXES, Axis, Benchmark, BenchmarkInfo, DeviceInfo, Placement, Plan, Point, Record, Value
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 from clmembench.plan.configurations import BenchmarkContext, Params
 from clmembench.plan.selection import PLACE_AXES, Selection, is_placeable
 from clmembench.results import tuned as tuning

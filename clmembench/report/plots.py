@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from clmembench.analysis.noise import LogRatio, summed
 from clmembench.analysis.stats import Ratio
 from clmembench.model import Value
-from clmembench.model.direction import gain
+from clmembench.model.metrics import gain
 from clmembench.report.figures.device_rows import short_number
 from clmembench.report.figures.style import MARKERS, colour, log_labels, log_y, plain
 from clmembench.units import format_bytes, format_params

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clmembench import studies
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run, Value
-from clmembench.model.direction import gain
+from clmembench.model.metrics import gain
 from clmembench.report.rows import Row, by_point, interval, percent
 from clmembench.report.section import Reasons, Section, columns
 from clmembench.report.sections.level_table import cycles_cell, levels_section

@@ -14,7 +14,7 @@ from clmembench.analysis import derive, stats
 from clmembench.measure.job import ProbeResult
 from clmembench.measure.runner import run_plan
 from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
-from clmembench.model.direction import more_is_better
+from clmembench.model.metrics import more_is_better
 from clmembench.plan.budget import Clock, Deadline
 from clmembench.plan.selection import Selection
 from clmembench.tune.candidates import MIN_COMPARED_PROCESSES, SearchOutcome, TuningCase

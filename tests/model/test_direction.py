@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clmembench
-from clmembench.model.direction import gain, more_is_better, score, sign
+from clmembench.model.metrics import gain, more_is_better, score, sign
 
 ROOT = Path(clmembench.__file__).parent
 POSITIVE = st.floats(1e-12, 1e12)
@@ -27,4 +27,4 @@ def test_what_is_not_above_0_has_no_score_where_less_is_better():
 
 def test_no_other_module_compares_the_word():
     found = [path for path in ROOT.rglob("*.py") if re.search(r"[=!]= *[\"']higher[\"']", path.read_text(encoding="utf-8"))]
-    assert [str(path.relative_to(ROOT)) for path in found] == ["model/direction.py"]
+    assert [str(path.relative_to(ROOT)) for path in found] == ["model/metrics.py"]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from clmembench.analysis.plateaus import extent_per_line_byte
 from clmembench.model import Value
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 from clmembench.report.figures.comparison_data import (
     BestValue,
     DrawnDevice,

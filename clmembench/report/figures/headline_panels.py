@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 from clmembench.report.figures.style import colour, plain, subplots, svg
 from clmembench.report.scorecard_cells import Cell, Line, Scorecard
 

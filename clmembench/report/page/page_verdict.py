@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.scorecard.scorecard import MARKS, ratio_key

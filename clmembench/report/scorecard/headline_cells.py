@@ -9,7 +9,7 @@ from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, discovered, headli
 from clmembench.gates.cpu_share import possible_gain
 from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.model import Headline
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.scorecard_cells import Cell, Line

@@ -8,7 +8,7 @@ from dataclasses import replace
 from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
-from clmembench.model.direction import score
+from clmembench.model.metrics import score
 from clmembench.report.imported.imported_headlines import imported_cells
 from clmembench.report.imported.published_headlines import published_cells
 from clmembench.report.parts import LabelledRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clmembench.analysis.decision import DEFAULT_MARGIN
-from clmembench.model.direction import more_is_better, score
+from clmembench.model.metrics import more_is_better, score
 from clmembench.report.parts import LabelledRun
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import common_size

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from clmembench.analysis.derive import Derived, derive_point
 from clmembench.model import Benchmark, BenchmarkInfo, Metric, Placement, Record, Value
-from clmembench.model.direction import sign
+from clmembench.model.metrics import sign
 from clmembench.studies.ab.ab_decision import ABDecision, decide
 
 MAX_WORK_DIFFERENCE = (

@@ -18,7 +18,7 @@ import numpy as np
 
 from clmembench.analysis import stats
 from clmembench.model import Value
-from clmembench.model.direction import more_is_better
+from clmembench.model.metrics import more_is_better
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 

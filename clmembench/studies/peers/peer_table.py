@@ -9,7 +9,7 @@ from typing import Any
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import PeerRatio, by_best
 from clmembench.model import PORTABLE_KERNEL_VALUES, Placement, Run, Value
-from clmembench.model.direction import sign
+from clmembench.model.metrics import sign
 from clmembench.report.rows import Row, interval, percent
 from clmembench.report.section import Section, columns
 from clmembench.report.sections.peer_values import CLOCK_NOTES, is_peer, label, methods, peer_cells, peer_ratios_of_run
