@@ -48,7 +48,6 @@ from clmembench.model import (
     Value,
     Work,
 )
-from clmembench.model.sharing import PATH_CODES
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import is_placeable
 from clmembench.resources import kernel_source
@@ -56,6 +55,7 @@ from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.device import OpenCLDevice, OpenCLKernel
 from clmembench.runtimes.opencl.info import simulator_devices
 from clmembench.studies.hierarchy.benchmarks import evict
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import PATH_CODES
 from clmembench.studies.mnf.benchmarks import mnf_kernels
 from tests.oclgrind_requests import request
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from clmembench.model import Record, Trace
-from clmembench.model.sharing import FIT_LAPS, SAME_WALKS, WALKS
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import FIT_LAPS, SAME_WALKS, WALKS
 from tests.builders import record, series
 
 KIB = 1 << 10

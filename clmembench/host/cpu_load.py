@@ -98,12 +98,12 @@ class Watch:
     """Reads who uses the CPUs from its making on."""
 
     def __init__(self) -> None:
-        self._before, self._waits, self._at_ns = read(), cpu_waits.read(), time.monotonic_ns()
+        self._before, self._waits, self._at_ns = read(), cpu_waits.read_waits(), time.monotonic_ns()
 
     def use(self) -> CpuUse:
         """The use since then."""
         wall_ns = time.monotonic_ns() - self._at_ns
-        waited = cpu_waits.longest_share(self._waits, cpu_waits.read(), wall_ns)
+        waited = cpu_waits.longest_share(self._waits, cpu_waits.read_waits(), wall_ns)
         is_long = wall_ns >= 1e9 * MIN_SAMPLES_S
         return CpuUse(between(self._before, read(), os.cpu_count() or 0) if is_long else None, waited)
 

@@ -102,9 +102,9 @@ def hierarchy_records(
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.measure import runner
     from clmembench.model import CHASE_BENCHMARK
-    from clmembench.model.sharing import SHARING_BENCHMARK
     from clmembench.plan.budget import Deadline
     from clmembench.studies.hierarchy import plan as hierarchy
+    from clmembench.studies.hierarchy.benchmarks.cache_sharing import SHARING_BENCHMARK
     from clmembench.studies.hierarchy.sharing import sharing_plan as sharing
 
     end = deadline or Deadline.after(selection.budget_s)

@@ -21,8 +21,8 @@ from clmembench.model import (
     Space,
     Value,
 )
-from clmembench.model.sharing import SHARING_BENCHMARK
 from clmembench.plan.estimate import Amount, BenchmarkEstimate, RunEstimate
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import SHARING_BENCHMARK
 from clmembench.studies.hierarchy.chase_latency import clock_of, usual
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings, classic_inquiry
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy

@@ -8,10 +8,10 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.measure.sampling import check_outputs, sample_point
 from clmembench.model import Device, Skip
-from clmembench.model.sharing import FIT_LAPS, PATH_CODES, SAME_WALKS, WALKS
 from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import FIT_LAPS, PATH_CODES, SAME_WALKS, WALKS
 from clmembench.studies.hierarchy.benchmarks.sharing_memory import region_cells
 from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain
 from clmembench.studies.hierarchy.benchmarks.sharing_units import units_work

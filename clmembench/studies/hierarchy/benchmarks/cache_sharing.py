@@ -8,7 +8,7 @@ import numpy as np
 
 from clmembench.benchmarks import axis, benchmark
 from clmembench.model import Device, DeviceInfo, Metric, Read, Skip, Work
-from clmembench.model.sharing import BRACKETS, FIT_LAPS, IDLE_CODE, PATH_CODES, SAME_WALKS, WALKS
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import BRACKETS, FIT_LAPS, IDLE_CODE, PATH_CODES, SAME_WALKS, WALKS
 from clmembench.studies.hierarchy.benchmarks.sharing_memory import (
     CONSTANT_PATHS,
     KIB,

@@ -11,7 +11,7 @@ import numpy as np
 from clmembench.analysis.stats import MIN_SAMPLES
 from clmembench.model import Finding, Record
 from clmembench.model.findings import measured_finding, undetermined_finding
-from clmembench.model.sharing import PATH_CODES
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import PATH_CODES
 from clmembench.studies.hierarchy.sharing.sharing_records import (
     Eviction,
     Fit,

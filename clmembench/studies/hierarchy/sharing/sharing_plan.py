@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clmembench.model import DeviceInfo, Plan, Point, Record, Value
-from clmembench.model.sharing import PATH_CODES, SHARING_BENCHMARK
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import PATH_CODES, SHARING_BENCHMARK
 from clmembench.studies.hierarchy.sharing.cache_sharing import KIB, pairs_to_try, stored_fits, void_reason
 
 CPU_REASON = "on CPUs every memory space is ordinary memory, behind one first data cache of a core"

@@ -9,7 +9,7 @@ import numpy as np
 
 from clmembench.analysis import derive, stats
 from clmembench.model import Array, Record
-from clmembench.model.sharing import BRACKETS, FIT_LAPS, SAME_WALKS, SHARING_BENCHMARK, WALKS
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import BRACKETS, FIT_LAPS, SAME_WALKS, SHARING_BENCHMARK, WALKS
 
 # Thresholds and limits, each with its reason
 MAX_MISS_SHARE = 0.05  # of the rise to the slowest set: a lap of a set that stays is slower by noise alone
