@@ -1,4 +1,4 @@
-"""CPU time during a measurement by consumer: this process, other processes, other guests; and how long it had none."""
+"""CPU time during a measurement by consumer: this process, other programs, other guests; and how long threads had no CPU."""
 
 from __future__ import annotations
 
@@ -8,12 +8,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clmembench.host import cpu_waits
+WAKE_NS = 20_000  # of each time that a thread began to run: waking takes 9 to 20 us where nothing else runs
+
+Waits = Mapping[str, tuple[int, int]]  # by thread: ns that it was ready and waited, and how often it began to run
 
 TICK_S = 0.01  # of the kernel's accounting
 MIN_WORK_SHARE = 0.5  # of the time that the busiest CPU wanted to run: CPUs of one kernel want to run for about as long
 MIN_ACCOUNTING_TICKS = 5  # a shorter stretch says nothing
 MIN_SAMPLES_S = 20 * TICK_S  # of samples whose own accounting says more than that of the whole point
+
+
+def read_waits(tasks: Path = Path("/proc/self/task")) -> Waits | None:
+    """The waits of all threads so far; None where the system does not count them."""
+    found = {}
+    counted = False
+    try:
+        for task in tasks.iterdir():
+            try:
+                ran, waited, times = map(int, (task / "schedstat").read_text(encoding="ascii").split())
+            except FileNotFoundError:  # the thread has ended, or the kernel was built without the statistics
+                continue
+            found[task.name] = waited, times
+            counted |= ran > 0
+    except (OSError, ValueError):
+        return None
+    return found if counted else None
+
+
+def longest_share(before: Waits | None, after: Waits | None, wall_ns: int) -> float | None:
+    """The largest share of that time for which one thread waited, waking apart: what it lengthened the work by at most."""
+    if before is None or after is None or wall_ns <= 0:
+        return None
+    waited = 0
+    for thread, (ns, times) in after.items():
+        ns_before, times_before = before.get(thread, (0, 0))
+        waited = max(waited, ns - ns_before - WAKE_NS * (times - times_before))
+    return round(min(1.0, waited / wall_ns), 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +128,12 @@ class Watch:
     """Reads who uses the CPUs from its making on."""
 
     def __init__(self) -> None:
-        self._before, self._waits, self._at_ns = read(), cpu_waits.read_waits(), time.monotonic_ns()
+        self._before, self._waits, self._at_ns = read(), read_waits(), time.monotonic_ns()
 
     def use(self) -> CpuUse:
         """The use since then."""
         wall_ns = time.monotonic_ns() - self._at_ns
-        waited = cpu_waits.longest_share(self._waits, cpu_waits.read_waits(), wall_ns)
+        waited = longest_share(self._waits, read_waits(), wall_ns)
         is_long = wall_ns >= 1e9 * MIN_SAMPLES_S
         return CpuUse(between(self._before, read(), os.cpu_count() or 0) if is_long else None, waited)
 

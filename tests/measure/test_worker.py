@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.host import cpu_load, cpu_waits
+from clmembench.host import cpu_load
 from clmembench.host.cpu_load import Load, Reading
 from clmembench.measure import worker
 from clmembench.measure.core_clock import CoreClock
@@ -114,7 +114,7 @@ def test_a_record_says_who_used_the_cpus(moving, monkeypatch):
 
 def test_a_record_says_how_long_a_thread_had_no_cpu(moving, monkeypatch):
     waits = [{"1": (0, 0)}, {"1": (10**15, 1)}]
-    monkeypatch.setattr(cpu_waits, "read", lambda: waits.pop(0))
+    monkeypatch.setattr(cpu_load, "read_waits", lambda: waits.pop(0))
     assert Session(JOB).record({"groups": 1}, "measure").cpu_waited == 1.0
 
 
