@@ -1,4 +1,4 @@
-"""Environment of the host for the run header: the facts that a reader needs to believe a number."""
+"""Environment of the host for the run header, with its CPU quota: the facts that a reader needs to believe a number."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import os
 import platform
 import re
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
-from clmembench.host import control_groups, cpu_topology
+from clmembench.host import cpu_topology
 from clmembench.model import Fact
+
+_ESCAPES = {"\\040": " ", "\\011": "\t", "\\134": "\\"}  # of mountinfo
 
 _VARIABLES = re.compile(r"(POCL|OCL|CLMEMBENCH|OMP|GPU|SYCL|ONEAPI|DPCPP|UR|ZE)_\w+|CUDA_VISIBLE_DEVICES|CUDA_CACHE_\w+")
 NAME_VARIABLE = "CLMEMBENCH_HOST_NAME"  # replaces the host's name; empty: the file has none
@@ -19,6 +22,57 @@ _PACKAGES = (
     "pyopencl", "pocl-binary-distribution", "dpctl", "intel-sycl-rt", "intel-opencl-rt", "intel-cmplr-lib-rt", "numpy", "scipy",
     "nvidia-ml-py",
 )  # fmt: skip
+
+
+def cpu_limit(process: Path = Path("/proc/self")) -> float | None:
+    """CPUs that the process may use in all; None where no group limits them, or the system has none. Limits of groups that a
+    container hides from its processes cannot be read."""
+    limits = [limit for folder in _groups(process) if (limit := _limit(folder)) is not None]
+    return round(min(limits), 2) if limits else None
+
+
+def _groups(process: Path) -> Iterator[Path]:
+    """The folders of the process's groups for CPU time: its own, then those above it, in each hierarchy."""
+    own: dict[str, str] = {}
+    for line in _text_of(process / "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2) if line.count(":") > 1 else ("", "none", "")
+        if not controllers or "cpu" in controllers.split(","):
+            own["cgroup" if controllers else "cgroup2"] = path
+    for line in _text_of(process / "mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        fields, (kind, *options) = before.split(), after.split() or [""]
+        if kind not in own or len(fields) < 5 or (kind == "cgroup" and "cpu" not in options[-1].split(",")):
+            continue
+        root, mount = map(_unescaped, fields[3:5])
+        # in a container the path may be the host's, which begins with what is mounted, or lie outside of its own view
+        group = PurePosixPath(own[kind])
+        below = group.relative_to(root) if group.is_relative_to(root) else PurePosixPath()
+        inner = Path(mount, *(below.parts if ".." not in below.parts else ()))
+        yield inner
+        yield from (folder for folder in inner.parents if folder.is_relative_to(mount))
+
+
+def _limit(folder: Path) -> float | None:
+    """CPUs by the quota of one group; None for "max", -1 and what is no number."""
+    words = _text_of(folder / "cpu.max").split() or [_text_of(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period")]
+    try:
+        allowed = int(words[0]) / int(words[1])
+    except (ValueError, IndexError, ZeroDivisionError):
+        return None
+    return allowed if allowed > 0 else None
+
+
+def _unescaped(path: str) -> str:
+    for code, letter in _ESCAPES.items():
+        path = path.replace(code, letter)
+    return path
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def host() -> dict[str, Fact]:
@@ -48,7 +102,7 @@ def cpus() -> dict[str, Fact]:
     return {
         "logical_cpus": os.cpu_count(),
         "usable_cpus": len(cpu_topology.usable_cpus()),
-        "cpu_limit": control_groups.cpu_limit(),
+        "cpu_limit": cpu_limit(),
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.cli import app
-from clmembench.host import control_groups, environment
+from clmembench.host import environment
 from clmembench.host.checks import complaints
 from clmembench.report.rows import rows
 from clmembench.report.run_warnings import warnings
@@ -112,11 +112,11 @@ def test_the_least_quota_from_a_process_s_own_group_up_to_the_root_counts(tmp_pa
     here = str(mount).replace(" ", "\\040")
     other = "30 23 0:26 / /sys/fs/other rw - cgroup cgroup rw,memory"
     (tmp_path / "mountinfo").write_text(f"{other}\n31 23 0:27 {root} {here} rw shared:9 - {kind} none {options}\n")
-    assert control_groups.cpu_limit(tmp_path) == limit
+    assert environment.cpu_limit(tmp_path) == limit
 
 
 def test_a_system_without_control_groups_has_no_quota(tmp_path):
-    assert control_groups.cpu_limit(tmp_path) is None
+    assert environment.cpu_limit(tmp_path) is None
 
 
 def test_this_host_says_how_many_cores_it_has_and_what_was_stolen():
