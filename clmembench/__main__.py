@@ -35,7 +35,7 @@ def _leave_current_folder() -> None:
         here = ""
     if "" in named and here not in named:
         sys.path[:] = [entry for entry in sys.path if entry not in ("", here)]
-    from clmembench.host.fresh_interpreter import ROOT
+    from clmembench.host.processes import ROOT
 
     if ROOT not in sys.path:  # the package itself may lie there: what lies beside it hides nothing of Python's own
         packages = [number for number, entry in enumerate(sys.path) if entry.endswith("-packages")]

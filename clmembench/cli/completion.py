@@ -178,12 +178,12 @@ def _pairs(rows: Any) -> Pairs:
 
 def _ask_for_devices() -> str:
     """What `devices --json` prints, in a process that is ended after MAX_WAIT_S: a driver may hang."""
-    from clmembench.host import fresh_interpreter
+    from clmembench.host import processes
 
     inherited = {name: value for name, value in os.environ.items() if "COMPLETE" not in name}
     return subprocess.run(
-        [*fresh_interpreter.command("clmembench"), "devices", "--json"],
-        env=fresh_interpreter.environment(inherited),
+        [*processes.python_command("clmembench"), "devices", "--json"],
+        env=processes.python_environment(inherited),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

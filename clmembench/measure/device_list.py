@@ -24,8 +24,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import IO, Any
 
-from clmembench.host import fresh_interpreter
-from clmembench.measure.own_process import end_with_parent
+from clmembench.host import processes
+from clmembench.host.processes import end_with_parent
 from clmembench.measure.process_end import describe_end, last_words, not_started
 from clmembench.model import DeviceInfo, Driver
 from clmembench.runtimes import runtime
@@ -198,11 +198,11 @@ def _start_fresh(name: str, variables: Mapping[str, str]) -> _Asked:
     answers, end = os.pipe()
     try:
         process = subprocess.Popen(
-            [*fresh_interpreter.command(__name__), name],
+            [*processes.python_command(__name__), name],
             stdin=subprocess.DEVNULL,
             stdout=end,
             stderr=errors,
-            env=fresh_interpreter.environment({**os.environ, **variables}),
+            env=processes.python_environment({**os.environ, **variables}),
             start_new_session=True,
         )
     finally:

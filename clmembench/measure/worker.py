@@ -23,10 +23,10 @@ from clmembench.benchmarks.plugins.foreign_code import ExternalError, described
 from clmembench.gates.point import MIN_REPORTED_DRIFT, judged
 from clmembench.host import cpu_load, cpu_topology
 from clmembench.host.point_sensors import PointSensors, open_sensors
+from clmembench.host.processes import detach, end_if_forked, end_with_parent, open_pipes, pin_threads, thread_ids
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.measure.job import Job, parse_job
-from clmembench.measure.own_process import detach, end_if_forked, end_with_parent, open_pipes, pin_threads, thread_ids
 from clmembench.model import (
     BuildError,
     Call,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from clmembench.host import fresh_interpreter, scarcity
+from clmembench.host import processes, scarcity
 from clmembench.measure.job import Job, ProbeResult, job_line
 from clmembench.measure.process_end import describe_end, last_words, not_started
 from clmembench.measure.worker import probe_device
@@ -56,7 +56,7 @@ class Start:
 
     def command(self, module: str) -> list[str]:
         """The command that runs a module of this package, or of another interpreter's packages; never of the current folder."""
-        return [self.python, "-P", "-m", module] if self.python else fresh_interpreter.command(module)
+        return [self.python, "-P", "-m", module] if self.python else processes.python_command(module)
 
     def variables(self) -> dict[str, str]:
         """The whole environment, without PYTHONPATH for another interpreter, which would find this one's packages by it."""
@@ -91,7 +91,7 @@ class WorkerProcess:
     def _start(self, job: Job) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker process
         variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
-        self._variables = environment = fresh_interpreter.environment(variables)
+        self._variables = environment = processes.python_environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, which must all be executed
         self._process = subprocess.Popen(
             self.start.command("clmembench.measure.worker"),

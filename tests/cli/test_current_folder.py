@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.host import fresh_interpreter
+from clmembench.host import processes
 from clmembench.measure.job import Job
 from clmembench.measure.worker_process import probed
 from clmembench.report.many_runs import digests
@@ -143,10 +143,10 @@ def test_an_empty_entry_of_the_paths_is_not_the_current_folder(planted, monkeypa
 def test_a_path_that_the_user_named_is_kept(monkeypatch):
     monkeypatch.chdir("/usr")
     said = {"PYTHONPATH": os.pathsep.join(("/a", "", "lib", "/b")), "HOME": "/h"}
-    found = fresh_interpreter.environment(said)
+    found = processes.python_environment(said)
     assert found["PYTHONPATH"].split(os.pathsep) == ["/a", "/usr/lib", "/b"]
     assert (found["PYTHONSAFEPATH"], found["HOME"]) == ("1", "/h")
-    assert "PYTHONPATH" not in fresh_interpreter.environment({"PYTHONPATH": ""})
+    assert "PYTHONPATH" not in processes.python_environment({"PYTHONPATH": ""})
 
 
 def test_a_package_that_lies_in_the_current_folder_alone_still_runs(tmp_path):

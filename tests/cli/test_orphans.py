@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.host import fresh_interpreter
+from clmembench.host import processes
 from clmembench.results import jsonl
 from clmembench.results.jsonl import Writer
 from clmembench.studies.peers.benchmarks import programs
@@ -219,7 +219,7 @@ def test_what_a_program_leaves_running_ends_with_it_though_nobody_else_ends_it(t
     """As where the process that asked is killed at the moment at which the program ends."""
     ours, guards = socket.socketpair()
     script = f"(while :; do sleep 0.1; done) & echo $! > {tmp_path}/left; exit 3"
-    command = [*fresh_interpreter.command("clmembench.host.program_guard"), "sh", "-c", script]
+    command = [*processes.python_command("clmembench.host.processes"), "sh", "-c", script]
     guard = subprocess.Popen(command, stdin=guards, start_new_session=True)
     guards.close()
     with ours:

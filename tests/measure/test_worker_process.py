@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from clmembench.host.processes import pin_threads
 from clmembench.measure import worker_process
 from clmembench.measure.job import Job, ProbeResult, job_line, parse_job
-from clmembench.measure.own_process import pin_threads
 from clmembench.measure.runner import run_selection
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause, Placement, Point

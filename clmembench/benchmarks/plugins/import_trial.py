@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from clmembench.host import fresh_interpreter
+from clmembench.host import processes
 
 IMPORT_LIMIT_S = 30.0  # a library that compiles, or comes by a slow network, takes some seconds
 DONE, FORKED = "done", "forked"
@@ -22,11 +22,11 @@ def problem_of_import(path: Path | None, names: Iterable[str]) -> tuple[str, str
     asked = json.dumps({"path": None if path is None else str(path), "names": list(names)})
     try:
         trial = subprocess.Popen(
-            fresh_interpreter.command("clmembench.benchmarks.plugins.import_trial_process"),
+            processes.python_command("clmembench.benchmarks.plugins.import_trial_process"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=fresh_interpreter.environment(os.environ),
+            env=processes.python_environment(os.environ),
             start_new_session=True,
             text=True,
         )

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from clmembench.benchmarks.plugins import external
 from clmembench.benchmarks.plugins.import_trial import DONE, FORKED
-from clmembench.host import fresh_interpreter
+from clmembench.host import processes
 
 
 def _serve() -> None:
-    fresh_interpreter.die_with_parent()
+    processes.die_with_parent()
     asked = json.loads(sys.stdin.readline())
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape")
     nothing = os.open(os.devnull, os.O_RDWR)

@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from clmembench.benchmarks import discovered
-from clmembench.host import fresh_interpreter
+from clmembench.host import processes
 from clmembench.model import BenchmarkInfo, DeviceInfo
 from clmembench.report.device_runs import device_label
 from clmembench.report.many_runs import digest_cache
@@ -144,7 +144,7 @@ def _shared_out(
     one: Callable[[Path], Digest], paths: Sequence[Path], workers: int
 ) -> tuple[ProcessPoolExecutor, Iterator[Digest]]:
     """The processes and what they will answer. Raises OSError and RuntimeError where the host does not give that many."""
-    with fresh_interpreter.inherited(), _ctrl_c_held():
+    with processes.inherited_environment(), _ctrl_c_held():
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
         answers = deque(pool.submit(_each, one, paths[first : first + AT_ONCE]) for first in range(0, len(paths), AT_ONCE))
         return pool, _in_order(answers)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clmembench import resources
-from clmembench.host import fresh_interpreter
+from clmembench.host import processes
 from clmembench.measure.device_list import decode_device
 from clmembench.measure.worker_process import Start
 from clmembench.model import DeviceInfo
@@ -93,8 +93,8 @@ def read_installation(side: str, start: Start, runtime: str = "opencl") -> Insta
     """The installation of a side's interpreter, with the devices of one runtime. Raises SideError if the query fails."""
     environment = start.variables()
     if not start.python:  # -P keeps the current folder from being code, and with it a checkout that is not installed
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [fresh_interpreter.ROOT, environment.get("PYTHONPATH")]))
-    command, safe = [start.python or sys.executable, "-P", "-c", _LIST, runtime], fresh_interpreter.environment(environment)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [processes.ROOT, environment.get("PYTHONPATH")]))
+    command, safe = [start.python or sys.executable, "-P", "-c", _LIST, runtime], processes.python_environment(environment)
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=safe, timeout=MAX_DEVICE_LIST_S)
     except (OSError, subprocess.TimeoutExpired) as error:

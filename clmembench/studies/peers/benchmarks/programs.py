@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from clmembench.host import fresh_interpreter
+from clmembench.host import processes
 from clmembench.model import DeviceInfo, Skip
 
 RUN_LIMIT_S = 100.0  # of one run of a program; a point's own limit may end it sooner
@@ -86,11 +86,11 @@ def _run_to_end(program: str, *arguments: str, files: Sequence[int]) -> tuple[in
     ours, guards = socket.socketpair()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors, ours, guards:
         process = subprocess.Popen(
-            [*fresh_interpreter.command("clmembench.host.program_guard"), program, *arguments],
+            [*processes.python_command("clmembench.host.processes"), program, *arguments],
             stdin=guards.fileno(),
             stdout=out,
             stderr=errors,
-            env=fresh_interpreter.environment(os.environ),
+            env=processes.python_environment(os.environ),
             pass_fds=files,
             start_new_session=True,  # its own process group, which child processes join
         )
