@@ -9,15 +9,15 @@ def main() -> None:
     a host that has no more memory, files or processes, whenever that is."""
     try:
         _leave_current_folder()
-        from clmembench.host import scarcity  # isort: skip  # before anything is scarce
         from clmembench import cli
+        from clmembench.host import failures
 
         cli.main()
     except KeyboardInterrupt:
         print("clmembench: interrupted", file=sys.stderr)
         sys.exit(130)
     except (MemoryError, ImportError, OSError, RuntimeError) as error:
-        reason = scarcity.told(error)
+        reason = failures.scarcity_text(error)
         if reason is None:
             raise
         error.__traceback__ = None  # its frames hold what there was no memory for

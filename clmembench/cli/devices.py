@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from clmembench.cli import completion, exit_codes, options
-from clmembench.host import scarcity
+from clmembench.host import failures
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_param, format_value
 
@@ -34,11 +34,11 @@ def listed(selector: str | None = None) -> Sequence[DeviceInfo]:
         found, left_out = _listing("sycl" if sycl else "opencl")
     except ImportError as error:
         remedy = "pip install 'clmembench[sycl]'" if sycl else "pip install --force-reinstall pyopencl"
-        remedy = scarcity.told_in(str(error)) or remedy
+        remedy = failures.scarcity_in(str(error)) or remedy
         exit_codes.stop(f"{'dpctl' if sycl else 'pyopencl'} does not load ({error}): {remedy}", exit_codes.NO_DEVICE)
     if not found and left_out:
         exit_codes.stop(
-            f"no {'SYCL' if sycl else 'OpenCL'} device can be used: {'; '.join(left_out)}{scarcity.limits()}",
+            f"no {'SYCL' if sycl else 'OpenCL'} device can be used: {'; '.join(left_out)}{failures.resource_limits()}",
             exit_codes.NO_DEVICE,
         )
     if not found:

@@ -25,8 +25,8 @@ from functools import cache
 from typing import IO, Any
 
 from clmembench.host import processes
+from clmembench.host.failures import describe_end, last_words, not_started
 from clmembench.host.processes import end_with_parent
-from clmembench.measure.process_end import describe_end, last_words, not_started
 from clmembench.model import DeviceInfo, Driver
 from clmembench.runtimes import runtime
 from clmembench.runtimes.hardware import listing_order

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from clmembench.host import processes, scarcity
+from clmembench.host import failures, processes
+from clmembench.host.failures import describe_end, last_words, not_started
 from clmembench.measure.job import Job, ProbeResult, job_line
-from clmembench.measure.process_end import describe_end, last_words, not_started
 from clmembench.measure.worker import probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Point, Record
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
@@ -269,7 +269,7 @@ class WorkerProcess:
         return f"its process {describe_end(code)}{why}"
 
     def _death_cause(self, log: str) -> str:
-        cause = runtime(self.job.runtime).death_cause(self.job.device, log, self._variables) or scarcity.told_in(log)
+        cause = runtime(self.job.runtime).death_cause(self.job.device, log, self._variables) or failures.scarcity_in(log)
         return f": {cause}" if cause else ""
 
     def _log(self) -> str:

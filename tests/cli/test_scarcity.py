@@ -10,8 +10,8 @@ import pytest
 
 from clmembench import __main__ as entry
 from clmembench import cli as command_line
-from clmembench.host import scarcity
-from clmembench.measure.process_end import not_started
+from clmembench.host import failures
+from clmembench.host.failures import not_started
 from clmembench.report.many_runs import digests
 from tests.report.test_digest_cache import stored
 
@@ -65,7 +65,7 @@ def test_a_current_folder_that_is_gone_costs_nothing_until_it_is_needed(tmp_path
         monkeypatch.setattr(command_line, "main", lambda: None)
         monkeypatch.setattr(sys, "path", list(sys.path))
         entry.main()
-        assert "current folder" in str(scarcity.told(FileNotFoundError(errno.ENOENT, "No such file or directory")))
+        assert "current folder" in str(failures.scarcity_text(FileNotFoundError(errno.ENOENT, "No such file or directory")))
     finally:
         os.chdir(tmp_path)
 
@@ -112,16 +112,16 @@ def test_a_process_that_is_not_started_names_what_is_scarce():
     "log", ["LLVM ERROR: out of memory\nAllocation failed", "  ...\nMemoryError", "what():  std::bad_alloc"]
 )
 def test_an_ended_process_that_lacked_memory_is_told_so(log):
-    assert "ulimit -v" in scarcity.told_in(log)
-    assert not scarcity.told_in("clBuildProgram failed: 3 errors")
+    assert "ulimit -v" in failures.scarcity_in(log)
+    assert not failures.scarcity_in("clBuildProgram failed: 3 errors")
 
 
 def test_limits_are_named_only_where_there_are_some(monkeypatch):
     resource = pytest.importorskip("resource")
     given = {resource.RLIMIT_AS: 400_000 * 1024}
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (given.get(kind, resource.RLIM_INFINITY), resource.RLIM_INFINITY))
-    assert "390.625 MiB of memory" in scarcity.limits() and "ulimit -f" not in scarcity.limits()
+    assert "390.625 MiB of memory" in failures.resource_limits() and "ulimit -f" not in failures.resource_limits()
     given[resource.RLIMIT_FSIZE] = 1024
-    assert "a file may have 1 KiB" in scarcity.limits() and "ulimit -f" in scarcity.limits()
+    assert "a file may have 1 KiB" in failures.resource_limits() and "ulimit -f" in failures.resource_limits()
     given.clear()
-    assert not scarcity.limits()
+    assert not failures.resource_limits()

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from clmembench.host.failures import last_words
 from clmembench.measure import device_list, worker_process
 from clmembench.measure.device_list import Listing
 from clmembench.measure.job import Job
-from clmembench.measure.process_end import last_words
 from clmembench.model import Driver
 from clmembench.runtimes.device_limits import unusable_claim
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO

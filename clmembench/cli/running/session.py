@@ -16,7 +16,7 @@ from clmembench.cli.running.outlook import ProgressEstimate
 from clmembench.cli.running.progress import conclusion, progress
 from clmembench.cli.running.run_names import RunNames
 from clmembench.cli.waiting import Waits
-from clmembench.host import scarcity
+from clmembench.host import failures
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -166,7 +166,9 @@ def measure_to_file(
     except device_lock.HeldError as error:
         exit_codes.stop(str(error), exit_codes.NO_DEVICE)
     except worker_process.WorkerError as error:
-        exit_codes.stop(f"{info.name} cannot be used: {error}{error.last_words()}{scarcity.limits()}", exit_codes.NO_DEVICE)
+        exit_codes.stop(
+            f"{info.name} cannot be used: {error}{error.last_words()}{failures.resource_limits()}", exit_codes.NO_DEVICE
+        )
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     except KeyboardInterrupt:

@@ -1,10 +1,11 @@
-"""Errors that mean that this host gives a process no more of something, told in a line with what to do about it."""
+"""Failures that come from the host, in words: what it has no more of, and how a process ended."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
+import signal
 
 from clmembench.units import format_bytes
 
@@ -16,24 +17,27 @@ _NO_MEMORY = re.compile(  # the words of the loader, of Python, of C++ and of LL
     re.IGNORECASE,
 )
 
+# remarks that follow a cause: notes of compilers and drivers, and frames of a stack
+_REMARK = re.compile(r"(note|hint|help|remark|info|warning|please|stack dump|aborted|#?\d+[.: ]|\W*$)", re.IGNORECASE)
 
-def told(error: BaseException) -> str | None:
+
+def scarcity_text(error: BaseException) -> str | None:
     """What the host lacks, and the remedy; None for any other error, which is one of the program."""
     if isinstance(error, MemoryError):
         return _MEMORY
     if isinstance(error, ImportError):
-        return told_in(str(error)) or None
+        return scarcity_in(str(error)) or None
     if isinstance(error, RuntimeError):
         return _TASKS if "can't start new thread" in str(error) else None
     return _of_system(error) if isinstance(error, OSError) else None
 
 
-def told_in(text: str) -> str:
+def scarcity_in(text: str) -> str:
     """The same of what a library or an ended process said: only want of memory is known by words; "" for anything else."""
     return _MEMORY if _NO_MEMORY.search(text) else ""
 
 
-def limits() -> str:
+def resource_limits() -> str:
     """The limits that are set on this process's memory and files, which drivers report as errors of another kind, to follow a
     message; "" where there are none."""
     try:
@@ -75,3 +79,26 @@ def _current_folder_exists() -> bool:
     except OSError:
         return False
     return True
+
+
+def not_started(error: OSError, purpose: str = "") -> str:
+    """Why the system starts no process, and the remedy."""
+    reason = scarcity_text(error) or f"{error.strerror}: free memory, or space for temporary files"
+    return f"no process could be started{' ' if purpose else ''}{purpose}: {reason}"
+
+
+def describe_end(code: int) -> str:
+    """How a process with that return code of `subprocess` ended, to follow its name."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"died of {signal.Signals(-code).name}"
+    except ValueError:
+        return f"died of signal {-code}"
+
+
+def last_words(log: str) -> str:
+    """What a process printed last, but for remarks behind it, to be put behind a message; "" where it printed nothing."""
+    lines = [line.strip() for line in log.strip().splitlines()]
+    causes = [line for line in lines if not _REMARK.match(line)]
+    return f"; it last said: {(causes or lines)[-1]}" if lines else ""
