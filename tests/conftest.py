@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 from clmembench.cli.running import session
-from clmembench.measure import repeats, runner
+from clmembench.measure import quiet, runner
 
 # tests start hundreds of processes, each of which would compile the package again, which takes longer than most of them run
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -66,7 +66,7 @@ def pytest_collection_finish():
 def no_waits():
     """Tests run beside each other: no run waits until the others have ended."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runner, "Repeats", partial(repeats.Repeats, wait=lambda info, most_s: ["other tests run"]))
+        patch.setattr(runner, "Repeats", partial(quiet.Repeats, wait=lambda info, most_s: ["other tests run"]))
         yield
 
 

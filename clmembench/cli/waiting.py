@@ -94,7 +94,8 @@ def locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
 def warn_of_others(info: DeviceInfo, quiet_s: float) -> None:
     """Say which CPUs the process may not use, and what other programs use of what is to be measured, after waiting so many
     seconds at most until they do not."""
-    from clmembench.host import checks, environment, quiet
+    from clmembench.host import checks, environment
+    from clmembench.measure import quiet
 
     for complaint in checks.cpu_limits(environment.cpus()) if info.kind == "cpu" else ():
         exit_codes.say(f"warning: {complaint}")

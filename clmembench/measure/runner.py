@@ -10,7 +10,7 @@ from dataclasses import replace
 from clmembench.benchmarks.plugins.foreign_code import ExternalError
 from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job, ProbeResult
-from clmembench.measure.repeats import Repeats
+from clmembench.measure.quiet import Repeats
 from clmembench.measure.worker_process import Worker, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Placement, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline

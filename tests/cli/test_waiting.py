@@ -9,9 +9,10 @@ import pytest
 
 from clmembench.cli import waiting
 from clmembench.cli.waiting import with_wait
-from clmembench.host import device_lock, environment, quiet
+from clmembench.host import device_lock, environment
 from clmembench.host.cpu_load import Load
-from clmembench.host.quiet import HostUse
+from clmembench.measure import quiet
+from clmembench.measure.quiet import HostUse
 from clmembench.results import jsonl
 from tests.builders import device
 from tests.commands import brief_points, cli

@@ -8,7 +8,7 @@ import pytest
 
 from clmembench.gates.cpu_share import is_disturbed
 from clmembench.gates.whole import judged_values
-from clmembench.measure.repeats import MAX_WAIT_S, Repeats
+from clmembench.measure.quiet import MAX_WAIT_S, Repeats
 from clmembench.measure.timed_work import TimedWork
 from clmembench.model import Call, Copy, Launch, Placement, Work
 from clmembench.plan.budget import Deadline
