@@ -1,12 +1,4 @@
-"""One run on a piece of hardware at a time: two would measure each other. Locks name who holds them and end with their process.
-
-They lie where every process of this host looks, not in the folder for temporary files, which a batch system gives each job for
-itself; CLMEMBENCH_LOCKS names another folder where that place itself is each job's own.
-
-Drivers and runtimes know more or less of one GPU: its PCI address, its UUID, or its name alone. A run holds the lock of the
-surest that it knows alone, and shares the others with runs that know a surer one. So it excludes whoever knows its hardware by
-any of them, and no run on another GPU of the model.
-"""
+"""Locks: of an open file, and of a piece of hardware, so that no two runs measure each other."""
 
 from __future__ import annotations
 
@@ -22,9 +14,9 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from clmembench import sanitize
-from clmembench.host import file_lock
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import driver_uuid, name_key, pci_address
 
@@ -33,6 +25,25 @@ MAX_NAME_LETTERS = 80  # of what a lock's file is named after
 DEFAULT_LOCK_FOLDER = "/tmp"  # noqa: S108 - the same for all users, who may all write there; links are not followed
 LOCK_FOLDER_VARIABLE = "CLMEMBENCH_LOCKS"  # names another folder
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")  # one for a host and all its containers
+
+
+def attempt(descriptor: int, shared: bool = False) -> Literal["taken", "busy", "unavailable"]:
+    """Try to take the lock of an open file, alone or together with others who share it, without waiting. It is unavailable on
+    another system, or a file system without locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "busy"
+    except (ImportError, OSError):
+        return "unavailable"
+    return "taken"
+
+
+def take(descriptor: int) -> bool:
+    """True where this process now holds the lock, or where locks are not available."""
+    return attempt(descriptor) != "busy"
 
 
 class HeldError(Exception):
@@ -109,7 +120,7 @@ def _held(path: Path, info: DeviceInfo, shared: bool) -> Iterator[str]:
         return
     try:
         _check(descriptor, path)
-        got = file_lock.attempt(descriptor, shared)
+        got = attempt(descriptor, shared)
         if got == "busy":
             use = f"{info.name} is in use by another run: {_holder(descriptor, path, info)}"
             raise HeldError(use, "wait for it, or choose another device")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from clmembench.host import file_lock
+from clmembench.host import device_lock
 from clmembench.model import Header, Record, Run
 from clmembench.model.device_identity import is_same_device, is_same_platform
 from clmembench.results import limits, line_limits, run_files
@@ -79,7 +79,7 @@ class Writer:
 
     def _take(self) -> None:
         """Hold the file until it is closed. Raises ResultsError where another process writes it."""
-        if not file_lock.take(self._file.fileno()):
+        if not device_lock.take(self._file.fileno()):
             self._file.close()
             raise ResultsError(f"{self.path} is being written by another run: wait for it, or choose another -o")
 

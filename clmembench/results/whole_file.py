@@ -13,7 +13,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from clmembench.host import file_lock
+from clmembench.host import device_lock
 from clmembench.sanitize import open_new, sync
 
 PART = ".part"
@@ -118,14 +118,14 @@ def _open_part(target: Path, mode: int) -> tuple[int, Path]:
             part, descriptor = usual, os.open(usual, flags, mode)
         except FileExistsError:
             part, descriptor = second, os.open(second, flags, mode)
-        if file_lock.take(descriptor) and os.fstat(descriptor).st_nlink:
+        if device_lock.take(descriptor) and os.fstat(descriptor).st_nlink:
             return descriptor, part
         os.close(descriptor)  # another writer took it for abandoned before it was locked
 
 
 def _link(descriptor: int, target: Path, replaced: bool) -> Path | None:
     """Give a nameless file its name; where that is another file's still, that of a part, which is returned."""
-    file_lock.take(descriptor)
+    device_lock.take(descriptor)
     nameless = f"{_DESCRIPTORS}/{descriptor}"
     if not replaced:
         os.link(nameless, target, src_dir_fd=descriptor)  # without a folder the link itself would be linked
