@@ -1,11 +1,21 @@
-"""What a device has built: options of a source, the key of a program, and the hashes that a record keeps of both."""
+"""What a device has built: options of a source, keys and hashes of programs, and the first error of a failed build."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 
 from clmembench.model import Value
+
+
+def first_error(log: str) -> str:
+    """The first line of a build log that names an error, without the driver's file name for the source."""
+    for line in log.splitlines():
+        if re.search(r"\berror\b(?! generated)", line, re.IGNORECASE) and "clBuildProgram failed" not in line:
+            return "build failed: " + re.sub(r"(?:^|(?<= ))\S*?(?=\d+:\d+:|line )", "", line.strip())
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    return "build failed: " + (lines[0] if lines else "the driver gave no log")
 
 
 def options_of(defines: Mapping[str, Value]) -> list[str]:

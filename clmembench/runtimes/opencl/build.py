@@ -11,7 +11,7 @@ from uuid import uuid4
 import pyopencl as cl
 
 from clmembench.model import BuildError, Kernel, Value
-from clmembench.runtimes.build_errors import first_error
+from clmembench.runtimes.built_sources import first_error
 from clmembench.runtimes.opencl.build_log import nvidia_facts
 from clmembench.runtimes.opencl.pocl_cache import cache_folder, unusable_reason
 

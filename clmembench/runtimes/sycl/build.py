@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clmembench.model import BuildError, Kernel, Value
-from clmembench.runtimes.build_errors import first_error
+from clmembench.runtimes.built_sources import first_error
 from clmembench.runtimes.sycl import spirv
 from clmembench.runtimes.sycl.build_log import opencl_build_log
 from clmembench.runtimes.sycl.library import compiler

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clmembench.model import BuildError
-from clmembench.runtimes.build_errors import first_error
+from clmembench.runtimes.built_sources import first_error
 
 MAX_COMPILE_S = 120.0
 SOURCE_BACKENDS = ("opencl",)  # that build OpenCL C
