@@ -1,10 +1,13 @@
-"""Which devices are one piece of hardware, that several drivers or runtimes reach: a judgement from what they claim. Pure."""
+"""Which devices are one piece of hardware, that several drivers or runtimes reach: a judgement from what they claim."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 from clmembench.model import DeviceInfo
@@ -12,6 +15,17 @@ from clmembench.model.device_identity import driver_uuid, made_id, name_key, pci
 
 _RANK = {"gpu": 0, "accelerator": 1, "cpu": 2}
 _T = TypeVar("_T")
+
+
+@cache
+def cpu_id() -> str:
+    """vendor-family-model of this host's CPU as Linux numbers them; empty elsewhere."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
+    except OSError:
+        return ""
+    fields = dict(re.findall(r"^(vendor_id|cpu family|model)\s*:\s*(\S+)", text, re.MULTILINE))
+    return "-".join(fields.get(key, "?") for key in ("vendor_id", "cpu family", "model")) if fields else ""
 
 
 def told_apart(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:

@@ -9,8 +9,7 @@ from functools import cache
 from typing import Any, Literal
 
 from clmembench.model import DeviceInfo
-from clmembench.runtimes.hardware import listed
-from clmembench.runtimes.host_cpu import cpu_id
+from clmembench.runtimes.hardware import cpu_id, listed
 from clmembench.runtimes.sycl.library import dpctl
 
 _ASPECTS = {
