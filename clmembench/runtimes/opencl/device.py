@@ -32,7 +32,7 @@ from clmembench.runtimes.device_limits import check_buffer, check_shape
 from clmembench.runtimes.host_timing import time_library_work
 from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
-from clmembench.runtimes.opencl.errors import explained_errors
+from clmembench.runtimes.opencl.enqueue import explained_errors
 from clmembench.runtimes.opencl.sample import CommandTimer, interleaved_sample, prepare_commands, time_commands
 
 

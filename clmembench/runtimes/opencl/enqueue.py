@@ -1,22 +1,19 @@
-"""Enqueues through the OpenCL library's own functions: one foreign call a command; part of the OpenCL runtime.
-
-pyopencl makes an event object for every command, and each call of it converts its arguments anew. Here the arguments are
-converted before the clock starts, and there is no event where nobody reads one: drivers spend time on each.
-"""
+"""Enqueues through the OpenCL library's own functions, one foreign call a command, and explains their errors."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 
-from clmembench.model import Copy, Fill, Launch, Map
+from clmembench.model import Copy, DeviceError, Fill, Launch, Map
 from clmembench.runtimes.device_limits import host_address
 
 LibraryCall = Callable[[], int]  # one call of the library; returns its error code, 0 for none
@@ -29,6 +26,15 @@ BLOCKING, PENDING = 1, 0
 NO_WAIT = (0, None)  # the number of events to wait for, and which
 
 _Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
+
+REMEDY_OF_CODE = {
+    -4: "the device could not allocate memory: lower --size (or -a), or free memory on the device",
+    -5: "the device is out of resources: lower --size (or -a), or close other programs that use it",
+    -6: "the host is out of memory: lower --size (or -a)",
+    -54: "the work-group size does not suit this kernel on this device",
+    -55: "the work-items of a work-group do not suit this device",
+    -61: "a buffer is over the device's largest allocation: lower --size (or -a)",
+}
 
 
 class OpenCLFailure(Exception):
@@ -208,3 +214,14 @@ class Events:
             if event:
                 give_up(_Pointer(event))
                 self._slots[number] = None
+
+
+@contextmanager
+def explained_errors() -> Iterator[None]:
+    """Turn the driver's errors into a DeviceError of one line with a remedy."""
+    try:
+        yield
+    except (cl.Error, OpenCLFailure) as error:
+        remedy = REMEDY_OF_CODE.get(error.code, "")
+        first_line = str(error).strip().splitlines()[0]
+        raise DeviceError(f"{first_line}{': ' + remedy if remedy else ''}") from error
