@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clmembench.runtimes.opencl.build_log import nvidia_facts
+from clmembench.runtimes.opencl.build import nvidia_facts
 
 LOG = """
 ptxas info    : 0 bytes gmem
