@@ -18,7 +18,7 @@ from clmembench.plan.selection import Selection
 from clmembench.resources import kernel_names, kernel_source
 from clmembench.results import jsonl
 from clmembench.runtimes import runtime
-from clmembench.runtimes.sycl import library, spirv
+from clmembench.runtimes.sycl import build, library
 from clmembench.runtimes.sycl.build import KernelBundle
 from tests.builders import walked
 from tests.commands import brief_points, cli, process
@@ -65,9 +65,9 @@ def test_without_the_extra_one_line_names_it_and_opencl_is_as_before(no_dpctl, n
 
 @pytest.fixture
 def fresh_spirv():
-    spirv.missing_remedy.cache_clear()
+    build.missing_remedy.cache_clear()
     yield
-    spirv.missing_remedy.cache_clear()
+    build.missing_remedy.cache_clear()
 
 
 def fake_clang(folder, script: str) -> None:
@@ -78,15 +78,15 @@ def fake_clang(folder, script: str) -> None:
 
 def test_a_backend_that_cannot_be_built_for_names_the_remedy(monkeypatch, tmp_path, fresh_spirv):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert spirv.missing_remedy("opencl") == ""
-    assert "-d 0" in spirv.missing_remedy("cuda")
-    assert "clang cannot be run" in spirv.missing_remedy("level_zero") and "install clang" in spirv.missing_remedy("level_zero")
+    assert build.missing_remedy("opencl") == ""
+    assert "-d 0" in build.missing_remedy("cuda")
+    assert "clang cannot be run" in build.missing_remedy("level_zero") and "install clang" in build.missing_remedy("level_zero")
 
 
 def test_a_clang_without_its_translator_is_none_and_its_error_is_told(monkeypatch, tmp_path, fresh_spirv):
     fake_clang(tmp_path, """echo 'clang: error: unable to execute command: "llvm-spirv" does not exist!' >&2; exit 1""")
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    said = spirv.missing_remedy("level_zero")
+    said = build.missing_remedy("level_zero")
     assert "llvm-spirv" in said and "does not exist" in said and len(said.splitlines()) == 1
 
 
@@ -100,15 +100,15 @@ def test_macros_and_source_reach_clang(monkeypatch, tmp_path):
     fake_clang(tmp_path, script)
     monkeypatch.setenv("OUT", str(tmp_path / "seen"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert spirv.compile_source("the source", ["-DA=1"]) == b"the source"
+    assert build.compile_source("the source", ["-DA=1"]) == b"the source"
     assert (tmp_path / "seen").read_text(encoding="utf-8") == "the source"
 
 
 def test_kernels_run_from_spirv_where_clang_makes_it(device, monkeypatch, fresh_spirv):
-    why = spirv.missing_remedy("level_zero")
+    why = build.missing_remedy("level_zero")
     if why:
         pytest.skip(why)
-    monkeypatch.setattr(spirv, "is_needed", lambda of: True)
+    monkeypatch.setattr(build, "is_needed", lambda of: True)
     other = runtime("sycl").open(device.info)
     for name in ("stream", "transpose", "launch", "subgroup"):
         params = small_points(other, name)[0]

@@ -1,17 +1,34 @@
-"""Builds OpenCL C for SYCL devices, and asks what their compiler made of a kernel; part of the SYCL runtime."""
+"""Builds OpenCL C for SYCL devices, over SPIR-V where needed, and reads build logs; part of the SYCL runtime."""
 
 from __future__ import annotations
 
+import ctypes
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from clmembench.model import BuildError, Kernel, Value
 from clmembench.runtimes.built_sources import first_error
-from clmembench.runtimes.sycl import spirv
-from clmembench.runtimes.sycl.build_log import opencl_build_log
 from clmembench.runtimes.sycl.library import compiler
+
+_NAME, _DRIVER_VERSION = 0x102B, 0x102D  # CL_DEVICE_NAME, CL_DRIVER_VERSION
+_ALL_DEVICES, _BUILD_LOG = 0xFFFFFFFF, 0x1183
+_Pointer, _Size, _Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
+
+MAX_COMPILE_S = 120.0
+SOURCE_BACKENDS = ("opencl",)  # that build OpenCL C
+SPIRV_BACKENDS = ("level_zero", "ext_oneapi_level_zero")  # that build SPIR-V alone
+# OpenCL C as drivers build it by default, for 64-bit addresses. What clang's own passes make of some kernels SPIR-V has no
+# instruction for (freeze), so the driver has the optimisation to itself.
+_CLANG = ("--target=spirv64", "-c", "-x", "cl", "-cl-std=CL1.2", "-O2", "-Xclang", "-disable-llvm-passes")
+_HEADER = ("-Xclang", "-finclude-default-header")
 
 _FACTS = {
     "private_bytes": "private_mem_size",
@@ -21,6 +38,99 @@ _FACTS = {
 }
 _ATTRIBUTES = r"(?:__attribute__\s*\(\(.*?\)\)\s*)*"
 _KERNEL = re.compile(rf"\bkernel\s+{_ATTRIBUTES}void\s+{_ATTRIBUTES}(\w+)\s*\(", re.DOTALL)
+
+
+def opencl_build_log(device: Any, source: str, options: str) -> str:
+    """The log of building a source for a SYCL device of the OpenCL backend; "" where that has none."""
+    if device.backend.name != "opencl":
+        return ""
+    try:
+        library = ctypes.CDLL("OpenCL" if sys.platform == "win32" else "libOpenCL.so.1")  # as it is loaded already
+    except OSError:
+        return ""
+    found = _device(library, device.name, device.driver_version)
+    return _log(library, found, source.encode(), options.encode()) if found else ""
+
+
+def _device(library: ctypes.CDLL, name: str, driver: str) -> Any:
+    """The OpenCL device of that name and driver."""
+    for platform in _handles(library.clGetPlatformIDs):
+        for device in _handles(library.clGetDeviceIDs, _Pointer(platform), ctypes.c_uint64(_ALL_DEVICES)):
+            if (_text(library, device, _NAME), _text(library, device, _DRIVER_VERSION)) == (name.strip(), driver.strip()):
+                return device
+    return None
+
+
+def _handles(function: Any, *args: Any) -> list[int]:
+    count = _Number()
+    if function(*args, 0, None, ctypes.byref(count)) or not count.value:
+        return []
+    found = (_Pointer * count.value)()
+    return [] if function(*args, count, found, None) else [one for one in found if one]
+
+
+def _text(library: ctypes.CDLL, device: int, what: int) -> str:
+    room = ctypes.create_string_buffer(4096)
+    failed = library.clGetDeviceInfo(_Pointer(device), what, _Size(len(room)), room, None)
+    return "" if failed else room.value.decode(errors="replace").strip()
+
+
+def _log(library: ctypes.CDLL, device: int, source: bytes, options: bytes) -> str:
+    for function in (library.clCreateContext, library.clCreateProgramWithSource):
+        function.restype = _Pointer
+    devices, code = (_Pointer * 1)(device), ctypes.c_int32()
+    context = library.clCreateContext(None, 1, devices, None, None, ctypes.byref(code))
+    if not context:
+        return ""
+    text = ctypes.c_char_p(source)
+    program = library.clCreateProgramWithSource(_Pointer(context), 1, ctypes.byref(text), None, ctypes.byref(code))
+    said = b""
+    if program:
+        library.clBuildProgram(_Pointer(program), 1, devices, options, None, None)
+        size = _Size()
+        library.clGetProgramBuildInfo(_Pointer(program), _Pointer(device), _BUILD_LOG, _Size(0), None, ctypes.byref(size))
+        room = ctypes.create_string_buffer(size.value + 1)
+        library.clGetProgramBuildInfo(_Pointer(program), _Pointer(device), _BUILD_LOG, size, room, None)
+        said = room.value
+        library.clReleaseProgram(_Pointer(program))
+    library.clReleaseContext(_Pointer(context))
+    return said.decode(errors="replace").strip()
+
+
+def is_needed(device: Any) -> bool:
+    """Whether a SYCL device builds no OpenCL C, but SPIR-V."""
+    return device.backend.name not in SOURCE_BACKENDS
+
+
+@cache
+def missing_remedy(backend: str) -> str:
+    """Why kernels of OpenCL C cannot be built for a backend on this host, with the remedy; "" where they can. For SPIR-V a
+    small kernel is compiled: a clang without its translator is none."""
+    if backend in SOURCE_BACKENDS:
+        return ""
+    if backend not in SPIRV_BACKENDS:
+        return f"SYCL's backend {backend} builds neither OpenCL C nor SPIR-V: use this device through OpenCL, -d 0"
+    try:
+        compile_source("kernel void probe(global int* out) { out[0] = 1; }", ())
+    except BuildError as error:
+        needed = f"SYCL's backend {backend} builds kernels from SPIR-V alone"
+        return f"{needed}, and clang does not make it here ({error}): install clang and llvm-spirv of one version"
+    return ""
+
+
+def compile_source(source: str, options: Sequence[str]) -> bytes:
+    """The SPIR-V of a source. Raises BuildError with the compiler's log."""
+    with tempfile.TemporaryDirectory() as folder:
+        kernel, code = Path(folder) / "kernel.cl", Path(folder) / "kernel.spv"
+        kernel.write_text(source, encoding="utf-8")
+        command = [shutil.which("clang") or "clang", *_CLANG, *_HEADER, *options, "-o", str(code), str(kernel)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_COMPILE_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BuildError(f"clang cannot be run: {getattr(error, 'strerror', None) or error}", str(error)) from error
+        if done.returncode or not code.is_file():
+            raise BuildError(first_error(done.stderr), done.stderr)
+        return code.read_bytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +172,9 @@ def build_bundle(queue: Any, source: str, options: Sequence[str]) -> KernelBundl
     """
     made = compiler()
     try:
-        if not spirv.is_needed(queue.sycl_device):
+        if not is_needed(queue.sycl_device):
             return KernelBundle(made.create_program_from_source(queue, source, " ".join(options)), source, options)
-        code = spirv.compile_source(source, options)
+        code = compile_source(source, options)
         return KernelBundle(made.create_program_from_spirv(queue, code), source, options)
     except made.SyclProgramCompilationError as error:
         log = str(error) or opencl_build_log(queue.sycl_device, source, " ".join(options))

@@ -30,7 +30,7 @@ from clmembench.model import (
 from clmembench.runtimes.built_sources import BuiltSources, options_of
 from clmembench.runtimes.device_limits import check_buffer, check_shape
 from clmembench.runtimes.host_timing import time_library_work
-from clmembench.runtimes.sycl import enqueue, spirv
+from clmembench.runtimes.sycl import build, enqueue
 from clmembench.runtimes.sycl.build import SyclKernel, build_bundle, kernel_facts
 from clmembench.runtimes.sycl.info import installed_devices
 from clmembench.runtimes.sycl.library import dpctl, memory
@@ -202,7 +202,7 @@ class Sycl(Runtime):
         """Raises DeviceError when the device is gone, or no kernel can be built for it here."""
         for found, handle in installed_devices():
             if (found.id, found.driver) == (info.id, info.driver):
-                missing = spirv.missing_remedy(handle.backend.name)
+                missing = build.missing_remedy(handle.backend.name)
                 if missing:
                     raise DeviceError(missing)
                 return SyclDevice(info, handle)
