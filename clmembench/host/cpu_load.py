@@ -1,4 +1,7 @@
-"""CPU time during a measurement by consumer: this process, other programs, other guests; and how long threads had no CPU."""
+"""CPU time during a measurement by consumer: this process, other programs, other guests; and how long threads had no CPU.
+
+The wait of threads shows every lack of CPUs alike: other programs, too small a CPU set, a quota; but no guests of a hypervisor.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Locks: of an open file, and of a piece of hardware, so that no two runs measure each other."""
+"""Locks: of an open file, and of a piece of hardware, so that no two runs measure each other.
+
+They lie where every process of this host looks, not in the folder for temporary files, which a batch system gives each job for
+itself; CLMEMBENCH_LOCKS names another folder where that place itself is each job's own.
+
+Drivers and runtimes know more or less of one GPU: its PCI address, its UUID, or its name alone. A run holds the lock of the
+surest that it knows alone, and shares the others with runs that know a surer one. So it excludes whoever knows its hardware by
+any of them, and no run on another GPU of the model.
+"""
 
 from __future__ import annotations
 

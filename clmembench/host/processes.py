@@ -1,4 +1,10 @@
-"""Processes that this program starts: safe interpreters, guarded programs, and their end with their parent."""
+"""Processes that this program starts: safe interpreters, guarded programs, and their end with their parent.
+
+A guarded program is started in a process group of its own with one end of a socket pair as its standard input. Nobody writes
+to the other end, which the process that asks holds: its end is that process's end. When the program has ended, this process
+writes its exit code there, or 128 and the signal that ended it, and kills its own group: what the program has left running
+ends with it even if the process that asked is killed at that moment.
+"""
 
 from __future__ import annotations
 
