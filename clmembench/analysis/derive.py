@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clmembench.analysis import point_records, stats
-from clmembench.analysis.metric_forms import amount_of, hidden_shares, inverse_slope, slope_ends
+from clmembench.analysis import record_values, stats
+from clmembench.analysis.record_values import amount_of, hidden_shares, inverse_slope, slope_ends
 from clmembench.model import BenchmarkInfo, Cause, Metric, Placement, Record, Run, Value
 
 
@@ -149,7 +149,7 @@ def id_of(record: Record) -> str:
 def derive_point(records: Sequence[Record], card: BenchmarkInfo) -> list[Derived]:
     """The metrics of one point from its records, one a process. Metrics its Works do not speak of are absent."""
     wrong = [r for r in records if r.status == "wrong"]  # a device that is right most of the time is not right
-    best = wrong[0] if wrong else point_records.usual_record(records)
+    best = wrong[0] if wrong else record_values.usual_record(records)
     metrics = [metric for metric in card.metrics if metric.applies(best.params)]
     if not metrics:
         measured = best.status in ("ok", "suspect")
@@ -168,9 +168,9 @@ def derive_point(records: Sequence[Record], card: BenchmarkInfo) -> list[Derived
 
 def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
     """What all metrics of a point share, from its records that have values; `lost` others of this point have none."""
-    first, walls = records[0], point_records.median_times(records)
+    first, walls = records[0], record_values.median_times(records)
     return {
-        "cpu_over_wall": point_records.cpu_over_wall(records, walls),
+        "cpu_over_wall": record_values.cpu_over_wall(records, walls),
         "evidence": tuple(map(id_of, records)),
         "stopped": first.stopped,
         "checked": all(r.checked for r in records),
@@ -178,12 +178,12 @@ def _of_all_metrics(records: Sequence[Record], lost: int) -> dict[str, Any]:
         "nbytes": first.series[0].nbytes,
         "flops": first.series[0].flops,
         "clock": first.series[0].clock,
-        "others": point_records.median_or_zero([r.cpu_others for r in records if r.cpu_others is not None]),
-        "stolen": point_records.median_or_zero([r.cpu_stolen for r in records if r.cpu_stolen is not None]),
-        "waited": point_records.median_or_none([r.cpu_waited for r in records if r.cpu_waited is not None]),
+        "others": record_values.median_or_zero([r.cpu_others for r in records if r.cpu_others is not None]),
+        "stolen": record_values.median_or_zero([r.cpu_stolen for r in records if r.cpu_stolen is not None]),
+        "waited": record_values.median_or_none([r.cpu_waited for r in records if r.cpu_waited is not None]),
         "busy": first.series[0].busy,
         "together": first.series[0].together,
-        "pass_ns": point_records.pass_ns(records, walls) if len(first.series) == 1 else 0.0,
+        "pass_ns": record_values.pass_ns(records, walls) if len(first.series) == 1 else 0.0,
     }
 
 
@@ -204,7 +204,7 @@ def _pooled(
     alone = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]
     each = {r.process: one.median for r, one in zip(records, alone, strict=True) if one and math.isfinite(one.median)}
     finite = math.isfinite(summary.low)
-    moved = point_records.clock_drift(records)
+    moved = record_values.clock_drift(records)
     cycles = summarise(records, metric, in_cycles=True) if metric.cycles else None
     finite_cycles = cycles is not None and math.isfinite(cycles.low)
     clock = first.core_clock
@@ -225,7 +225,7 @@ def _pooled(
         medians=tuple(each.values()),
         measured_in=tuple(each),
         sampled=(metric, records),
-        ghz=point_records.median_or_zero(clocks) if clocks else None,
+        ghz=record_values.median_or_zero(clocks) if clocks else None,
         clock_origin=clock.origin if clock is not None else "",
         **common,
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from clmembench.analysis import stats
 from clmembench.analysis.derive import summarise
-from clmembench.analysis.point_records import MOVED
+from clmembench.analysis.record_values import MOVED
 from clmembench.gates.thresholds import POINT
 from clmembench.model import SIZE_AXES, Cause, Metric, Record, Series
 
