@@ -1,7 +1,11 @@
-"""Variation of values where nothing was changed: between processes of a run, between runs, between devices of one model.
+"""Variation of values where nothing was changed, between processes, runs and devices; and change points that exceed it.
 
 The figures are learnt from calibration runs (reports/calibration, `scripts/calibrate.py fit`) for each kind of device and each
 benchmark, and stand in noise.toml; docs/measuring.md says how. A run's own processes update them.
+
+The levels and their ends minimise the squared distance of the logarithms plus a penalty for each change (PELT: Killick,
+Fearnhead & Eckley 2012, by the library ruptures). The penalty is PENALTY times the variance of a run times ln(runs), and the
+variance is half the mean square of successive differences (von Neumann 1941), which a step hardly enlarges.
 """
 
 from __future__ import annotations
@@ -12,9 +16,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
 
 from clmembench.analysis import distributions, stats
 from clmembench.analysis.derive import Derived
+from clmembench.analysis.stats import Ratio, ratio
 from clmembench.model import DeviceInfo, Fact
 from clmembench.resources import noise_text
 
@@ -31,6 +39,14 @@ HOST_FACTOR_RANGE = (1 / 50, 20.0)
 # Of ratios within one run (peers, versions of a kernel), which few processes interleave: wide enough for any benchmark.
 PROCESS_SD: Mapping[str, float] = {"cpu": 0.08, "gpu": 0.02, "accelerator": 0.05, "host": 0.1}
 MAX_LOG_RATIO = 300.0  # of a ratio; its exponential is still a number
+
+PENALTY = 8.0  # found false in at most 0.5% of series of noise, 3% where runs resemble their neighbours: docs/reading.md
+MIN_RUNS = 10  # fewer tell too little of how runs differ
+MIN_RUNS_OF_LEVEL = 4  # runs before a change, and after it
+RULE = (
+    f"a change point needs {MIN_RUNS} runs, {MIN_RUNS_OF_LEVEL} of them before and after it, and to explain more than "
+    f"{PENALTY:g} x variance x ln(runs) of the squares of the logarithms"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +211,34 @@ def process_variance(values: Sequence[float], own: Noise, factor: float = 1.0) -
 def _variance(values: Sequence[float]) -> float:
     """Standard deviation of the logarithms; 0 of one value."""
     return statistics.variance([math.log(v) for v in values]) if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """The place of the first run of a new level, and the ratio of that level to the one before."""
+
+    index: int
+    ratio: Ratio
+
+
+def change_points(values: Sequence[float]) -> list[ChangePoint]:
+    """The change points of values above 0 in the order of their runs; none of fewer than MIN_RUNS. The interval of a ratio
+    takes the place as given. Raises ImportError where ruptures is missing, ValueError for a value that is not above 0."""
+    if min(values, default=1.0) <= 0:
+        raise ValueError("change points are of values above 0")
+    if len(values) < MIN_RUNS:
+        return []
+    import ruptures
+
+    logs = np.log(np.asarray(values, dtype=np.float64))
+    steps = np.diff(logs)
+    variance = float(steps @ steps) / (2 * len(steps))
+    if variance == 0:
+        return []
+    search = ruptures.KernelCPD(kernel="linear", min_size=MIN_RUNS_OF_LEVEL).fit(logs.reshape(-1, 1))
+    ends = [0, *search.predict(pen=PENALTY * variance * math.log(len(logs)))]
+    levels = [list(values[first:last]) for first, last in pairwise(ends)]
+    return [
+        ChangePoint(place, ratio(before, after, math.sqrt(variance), 0.0))
+        for place, (before, after) in zip(ends[1:-1], pairwise(levels), strict=True)
+    ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.analysis.change_points import MIN_RUNS, change_points
+from clmembench.analysis.noise import MIN_RUNS, change_points
 from clmembench.cli import app
 from clmembench.report.many_runs.history import histories
 from clmembench.results import jsonl

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from clmembench.analysis import change_points as changes
-from clmembench.analysis.change_points import ChangePoint
-from clmembench.analysis.noise import calibrated
+from clmembench.analysis import noise as changes
+from clmembench.analysis.noise import ChangePoint, calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import Run
 from clmembench.model.device_identity import device_groups, number_of_devices

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clmembench.analysis.change_points import RULE
+from clmembench.analysis.noise import RULE
 from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity, changed_at
 from clmembench.report.section import Cell, Column, Document, Section, columns
 from clmembench.sanitize import printable
