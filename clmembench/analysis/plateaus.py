@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.analysis import derive
-from clmembench.analysis.curve_noise import noise_of_deviations, undisturbed_values
+from clmembench.analysis.distributions import noise_of_deviations, undisturbed_values
 from clmembench.model import DeviceInfo, Finding, Metric, Record, Value
 from clmembench.model.findings import measured_finding, undetermined_finding
 
