@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from typer.core import TyperCommand, TyperGroup
 
-from clmembench.cli import conflicts, exit_codes, waiting
+from clmembench.cli import exit_codes, waiting
 from clmembench.sanitize import is_file
 
 
@@ -38,7 +38,7 @@ class Command(TyperCommand):
             if ctx.args:
                 exit_codes.stop(_left_over(self, ctx.args), exit_codes.USAGE)
             _refuse_names(ctx.params)
-            conflicts.refuse(ctx)
+            exit_codes.refuse(ctx)
         return rest
 
     def _refuse_twice(self, ctx: Any, args: list[str]) -> None:

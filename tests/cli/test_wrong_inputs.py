@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clmembench.cli import completion, conflicts, devices, options
+from clmembench.cli import completion, devices, exit_codes, options
 from clmembench.plan import selection, suggestions
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from scripts import wrong_inputs
@@ -118,7 +118,7 @@ def test_a_default_of_the_environment_contradicts_nothing(one_device):
 
 
 def test_every_conflict_is_of_parameters_that_its_command_has():
-    for name, found in conflicts.CONFLICTS.items():
+    for name, found in exit_codes.CONFLICTS.items():
         known = {parameter.name for parameter in COMMANDS[name].params}
         assert found and all(set(conflict.parameters) <= known and len(conflict.parameters) == 2 for conflict in found)
 

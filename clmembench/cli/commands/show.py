@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, extras, filters, measure_or_read, options, output_file, stored, text_output
+from clmembench.cli import exit_codes, filters, measure_or_read, options, output_file, stored, text_output
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -104,7 +104,7 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, want
     output_file.check(output, overwrite, "--parquet", "run.parquet")
     output_file.check_not_input(output, [path], "--parquet")
     output_file.check_writable(output, "--parquet")
-    extras.require("pyarrow", "data", "show --parquet")
+    exit_codes.require("pyarrow", "data", "show --parquet")
     run = stored.load(path, strict)
     stored.sheet_of(run)  # ends the command where a spec sheet is damaged
     (run,) = filters.chosen_runs([run], wanted)
