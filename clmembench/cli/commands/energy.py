@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clmembench.cli import filters, text_output
+from clmembench.cli import filters, output
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def print_energy(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilt
         print({"md": render.markdown, "latex": render.latex}[form](table(found)))
     else:
         if found.rows:
-            text_output.print_document(table(found), wide)
+            output.print_document(table(found), wide)
         else:
             print("\n".join(map(line, found.notes)))
         for shown in energy_tables.conditions(part):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, filters, measure_or_read, options, output_file, stored, text_output
+from clmembench.cli import exit_codes, filters, measure_or_read, options, output, stored
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -90,9 +90,9 @@ def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: Po
     from clmembench.report import terminal
 
     if wanted.axes or wanted.statuses:
-        text_output.print_document(terminal.points_document(run, values, sheet), wide)
+        output.print_document(terminal.points_document(run, values, sheet), wide)
         return
-    text_output.print_document(terminal.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
+    output.print_document(terminal.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
     measure_or_read.show_with_run(run)
 
 
@@ -100,14 +100,14 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, want
     """Write the wanted values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
     from clmembench.report import frames
 
-    output = output_file.in_folder(output, "run.parquet")
-    output_file.check(output, overwrite, "--parquet", "run.parquet")
-    output_file.check_not_input(output, [path], "--parquet")
-    output_file.check_writable(output, "--parquet")
+    output = output.in_folder(output, "run.parquet")
+    output.check(output, overwrite, "--parquet", "run.parquet")
+    output.check_not_input(output, [path], "--parquet")
+    output.check_writable(output, "--parquet")
     exit_codes.require("pyarrow", "data", "show --parquet")
     run = stored.load(path, strict)
     stored.sheet_of(run)  # ends the command where a spec sheet is damaged
     (run,) = filters.chosen_runs([run], wanted)
     frame = frames.run_frame(run)
-    output_file.write(output, frames.parquet(frame), overwrite, "--parquet")
+    output.write(output, frames.parquet(frame), overwrite, "--parquet")
     print(line(f"wrote {output}: {count(len(frame), 'row')}"), file=sys.stderr)

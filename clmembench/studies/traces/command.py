@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import exit_codes, options, output_file
+from clmembench.cli import exit_codes, options
 from clmembench.studies.traces.trace_programs import RecordingLanguage, recording_program
 
 
@@ -78,5 +78,5 @@ def _write_program(language: RecordingLanguage, path: Path | None, output: Path 
     if output is None:
         print(text, end="")
         return
-    output_file.check(output, overwrite, "-o", "record.c")
-    output_file.write(output, text, overwrite, "-o")
+    output.check(output, overwrite, "-o", "record.c")
+    output.write(output, text, overwrite, "-o")
