@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, stored, waiting
+from clmembench.cli import devices, exit_codes, stored_runs, waiting
 from clmembench.cli.running import session
 from clmembench.sanitize import line
 from clmembench.studies import studies
@@ -80,7 +80,7 @@ def measure_or_read(
     cannot be done, with FAILED where a record is bad, and with INTERRUPTED after Ctrl-C."""
     if path is not None:
         session.refuse_measuring_options(path, context)
-        run = stored.load(path)
+        run = stored_runs.load(path)
         if not command.has_evidence(run):
             exit_codes.stop(f"{path} {command.no_evidence}", exit_codes.USAGE)
         command.show(run, form)

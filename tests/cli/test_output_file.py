@@ -128,7 +128,7 @@ def test_a_report_looks_at_its_place_before_it_reads(run, tmp_path, monkeypatch)
     def full(**named):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("clmembench.cli.stored.load", read)
+    monkeypatch.setattr("clmembench.cli.stored_runs.load", read)
     monkeypatch.setattr("tempfile.TemporaryFile", full)
     code, said = ended(("report", "RUN"), run, "-o", str(tmp_path / "r.html"))
     assert code == 1 and f"cannot write {tmp_path / 'r.html'}: Read-only file system: choose another place with -o" in said

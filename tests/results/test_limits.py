@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clmembench.cli.stored import load
+from clmembench.cli.stored_runs import load
 from clmembench.model import Cause, Trace
 from clmembench.results import jsonl, limits, line_limits, record_lines
 from clmembench.results.jsonl import MAX_BAD_LINE_NOTES, ResultsError, Writer, decode_record, encode, read

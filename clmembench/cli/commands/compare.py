@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, filters, options, output, stored
+from clmembench.cli import exit_codes, options, output, stored_runs
 from clmembench.units import count
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def compare(
 
     if len(paths) < 2:
         exit_codes.stop("compare needs two runs or more", exit_codes.USAGE)
-    wanted, verdicts = filters.parse(bench, suite, axis), filters.parse_words(status, filters.VERDICTS)
+    wanted, verdicts = stored_runs.parse(bench, suite, axis), stored_runs.parse_words(status, stored_runs.VERDICTS)
     runs = [_judged(path) for path in paths]
     if device is not None:
-        runs = [run for run in runs if filters.is_device(run, device)]
+        runs = [run for run in runs if stored_runs.is_device(run, device)]
         if len(runs) < 2:
             left = count(len(runs), "run")
             exit_codes.stop(f"--device {device!r} leaves {left}: compare needs two or more", exit_codes.USAGE)
@@ -78,7 +78,7 @@ def create(
     output = output.in_folder(output, "baseline.jsonl")
     output.check(output, overwrite, name="baseline.jsonl")
     output.check_not_input(output, paths)
-    runs = [stored.load(path) for path in paths]
+    runs = [stored_runs.load(path) for path in paths]
     for run in runs[1:]:
         _poolable(runs[0], run, force)
     try:
@@ -126,9 +126,9 @@ def check(
         junit = output.in_folder(junit, "check.xml")
         output.check(junit, overwrite, "--junit", "check.xml", pipe=True)
         output.check_not_input(junit, (path, against), "--junit")
-    wanted, verdicts = filters.parse(bench, suite, axis), filters.parse_words(status, filters.VERDICTS)
+    wanted, verdicts = stored_runs.parse(bench, suite, axis), stored_runs.parse_words(status, stored_runs.VERDICTS)
     first, second = _judged(against), _judged(path)
-    filters.of_device([path], device, [second])
+    stored_runs.of_device([path], device, [second])
     _same_device(first, second, force)
     found = _compared(first, second, margin_share, force, wanted)
     judged = judge(found, margin_share, allow_left_out)
@@ -149,8 +149,8 @@ def check(
 def _judged(path: Path) -> Run:
     from clmembench.gates.whole import judged_run
 
-    run = stored.load(path)
-    return judged_run(run, stored.sheet_of(run))
+    run = stored_runs.load(path)
+    return judged_run(run, stored_runs.sheet_of(run))
 
 
 def _name(run: Run) -> str:
@@ -171,7 +171,7 @@ def _compared(first: Run, second: Run, margin: float, force: bool, wanted: Point
     if force:
         for objection in objections:
             exit_codes.say(f"warning: {objection}")
-    return filters.chosen_changes(found, first, second, wanted)
+    return stored_runs.chosen_changes(found, first, second, wanted)
 
 
 def _poolable(first: Run, second: Run, force: bool) -> None:

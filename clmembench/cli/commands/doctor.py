@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from clmembench.cli import devices, exit_codes, options
-from clmembench.cli.stored import load, sheet_of
+from clmembench.cli.stored_runs import load, sheet_of
 
 
 def doctor(

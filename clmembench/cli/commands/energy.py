@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clmembench.cli import filters, output
+from clmembench.cli import output, stored_runs
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def print_energy(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilt
     from clmembench.report.section import table
     from clmembench.report.sections import energy_tables
 
-    part, values = filters.chosen_rows(*rows.judged_rows(run, sheet), wanted)
+    part, values = stored_runs.chosen_rows(*rows.judged_rows(run, sheet), wanted)
     found = energy_tables.section(part, values) or energy_tables.NO_SENSORS
     if form == "csv":
         print(render.csv_text(found), end="")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, options, output, stored
+from clmembench.cli import exit_codes, options, output, stored_runs
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _runs(paths: list[Path], strict: bool) -> list[Run]:
     for path in paths:
         for file in run_files.files_of(path) if path.is_dir() else [path]:
             try:
-                run = stored.load(file, strict) if file == path else jsonl.read(file, strict)
+                run = stored_runs.load(file, strict) if file == path else jsonl.read(file, strict)
             except jsonl.ResultsError as error:
                 exit_codes.say(f"left out: {error}")
                 continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, filters, options, stored
+from clmembench.cli import exit_codes, options, stored_runs
 from clmembench.cli.running import progress
 from clmembench.sanitize import line
 
@@ -65,11 +65,11 @@ def report(
         output.check(output, overwrite, name=name, pipe=True)
         output.check_not_input(output, paths)
         output.check_writable(output)
-    wanted = filters.parse(bench, suite, axis, status)
+    wanted = stored_runs.parse(bench, suite, axis, status)
     names = _labels(label or [], paths)
     paths, foreign = _without_imports(paths, names)
     if device is not None:
-        paths = filters.of_device(paths, device, (stored.load(path, strict) for path in paths))
+        paths = stored_runs.of_device(paths, device, (stored_runs.load(path, strict) for path in paths))
     made = _made(paths, foreign, names, wanted, form, baseline, beside or [], strict)
     if output is None:
         print(_in_any_encoding(made) if form == "html" else made)
@@ -128,13 +128,13 @@ def _devices(paths: list[Path], names: Mapping[Path, str], wanted: PointFilter, 
     """The devices of runs, with the wanted points of each; one that has none is left out."""
     from clmembench.report import device_runs
 
-    found = device_runs.merged_runs([stored.load(path, strict) for path in paths], [names.get(path, "") for path in paths])
+    found = device_runs.merged_runs([stored_runs.load(path, strict) for path in paths], [names.get(path, "") for path in paths])
     for one in found:
         for note in one.notes:
             exit_codes.say(f"{one.label}: {note}")
     if wanted.takes_all:
         return found
-    parts = filters.chosen_runs([one.run for one in found], wanted)
+    parts = stored_runs.chosen_runs([one.run for one in found], wanted)
     return [replace(one, run=part) for one, part in zip(found, parts, strict=True) if part.header.benchmarks]
 
 

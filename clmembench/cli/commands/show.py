@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, filters, measure_or_read, options, output, stored
+from clmembench.cli import exit_codes, measure_or_read, options, output, stored_runs
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -48,15 +48,15 @@ def show(
     from clmembench.cli.commands.energy import print_energy
 
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    wanted = filters.parse(bench, suite, axis, status)
+    wanted = stored_runs.parse(bench, suite, axis, status)
     if parquet is not None:
         if form != "text":
             exit_codes.stop(f"choose one of --parquet and {options.FORMAT_FLAGS[form]}", exit_codes.USAGE)
         _write_parquet(parquet, path, strict, overwrite, wanted)
         return
-    run = stored.load(path, strict)
-    filters.of_device([path], device, [run])
-    sheet = stored.sheet_of(run)
+    run = stored_runs.load(path, strict)
+    stored_runs.of_device([path], device, [run])
+    sheet = stored_runs.sheet_of(run)
     if energy and form != "json":
         print_energy(run, sheet, form, wanted, wide)
         return
@@ -70,7 +70,7 @@ def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wi
     from clmembench.report.sections import roofline_tables
 
     run, whole = rows.judged_rows(run, sheet)
-    part, values = filters.chosen_rows(run, whole, wanted)
+    part, values = stored_runs.chosen_rows(run, whole, wanted)
     if form == "json":
         kept = set(map(id, values))
         objects = rows.point_objects(whole, roofline_tables.by_point(run, whole, sheet))
@@ -105,9 +105,9 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, want
     output.check_not_input(output, [path], "--parquet")
     output.check_writable(output, "--parquet")
     exit_codes.require("pyarrow", "data", "show --parquet")
-    run = stored.load(path, strict)
-    stored.sheet_of(run)  # ends the command where a spec sheet is damaged
-    (run,) = filters.chosen_runs([run], wanted)
+    run = stored_runs.load(path, strict)
+    stored_runs.sheet_of(run)  # ends the command where a spec sheet is damaged
+    (run,) = stored_runs.chosen_runs([run], wanted)
     frame = frames.run_frame(run)
     output.write(output, frames.parquet(frame), overwrite, "--parquet")
     print(line(f"wrote {output}: {count(len(frame), 'row')}"), file=sys.stderr)

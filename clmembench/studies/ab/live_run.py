@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from clmembench.cli import exit_codes, text_output
 from clmembench.cli.running import run_header, session
 from clmembench.cli.running.progress import progress
-from clmembench.cli.stored import load, sheet_of
+from clmembench.cli.stored_runs import load, sheet_of
 
 if TYPE_CHECKING:
     from clmembench.measure.worker_process import Start

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, output, stored
+from clmembench.cli import options, output, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def show(run: Run, form: str) -> None:
     from clmembench.report.section import table
     from clmembench.studies.guidelines import advice_table
 
-    sheet = stored.sheet_of(run)
+    sheet = stored_runs.sheet_of(run)
     guidelines = advice_table.derive_guidelines(run, rows.rows(run, sheet))
     if form == "json":
         print(render.json_text(advice_table.guideline_objects(guidelines)))

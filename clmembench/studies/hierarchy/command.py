@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from clmembench.cli import options, output, stored
+from clmembench.cli import options, output, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 from clmembench.studies.hierarchy.study import STUDY
 
@@ -157,7 +157,7 @@ def show(run: Run, form: str) -> None:
     from clmembench.studies.hierarchy.plan import stored_classic
     from clmembench.studies.hierarchy.views import classic_table, hierarchy_json, tree
 
-    sheet = stored.sheet_of(run)
+    sheet = stored_runs.sheet_of(run)
     found, classic = _infer_hierarchy(run), stored_classic(run)
     beside = tuple(classic_table.classic_section(readings, found) for readings in classic)
     if form == "text":

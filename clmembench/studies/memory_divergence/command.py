@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, output, stored
+from clmembench.cli import exit_codes, options, output, stored_runs
 from clmembench.cli.measure_or_read import MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def measure(
         lambda info: model_runs.measurement(given, info, validating=False),
         lambda run: True,
         "",
-        lambda run, form: model_runs.print_inputs([run, *map(stored.load, others)]),
+        lambda run, form: model_runs.print_inputs([run, *map(stored_runs.load, others)]),
         footer="# results: {}",  # a comment, as all of this is TOML
     )
     measure_or_read(inputs, context, first, "text", given)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clmembench.cli import exit_codes, output, stored
+from clmembench.cli import exit_codes, output, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions
 from clmembench.cli.running import run_header, session
 from clmembench.sanitize import line
@@ -86,7 +86,7 @@ def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured
     head = run_header.header(info, selection, session.cards(mdm.INPUTS))
     run = Run("", replace(head, clock_step_ns=found.quantum_ns), tuple(measured))
     try:
-        inputs = mdm_validation.inputs_of([run], stored.sheet_of(run))
+        inputs = mdm_validation.inputs_of([run], stored_runs.sheet_of(run))
         text = mdm_frozen.freeze(replace(inputs, origin=mdm_frozen.OWN_RUN).sheet(), info)
     except ValueError as error:
         exit_codes.stop(f"no predictions, so no kernels were measured: {error}", exit_codes.INCONCLUSIVE)
@@ -115,7 +115,7 @@ def print_inputs(runs: Sequence[Run]) -> None:
     names = {run.header.device.name for run in runs}
     if not all(is_same_model(runs[0].header.device, run.header.device) for run in runs):
         exit_codes.stop(f"runs of several devices ({', '.join(sorted(names))}): name those of one", exit_codes.USAGE)
-    inputs = mdm_validation.inputs_of(runs, stored.sheet_of(runs[0]))
+    inputs = mdm_validation.inputs_of(runs, stored_runs.sheet_of(runs[0]))
     print(mdm_toml.inputs_toml(inputs), end="")
     if inputs.missing:
         exit_codes.say(f"not known: {', '.join(inputs.missing)}: comments in the output say why")
@@ -138,7 +138,7 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_json, mdm_tables, mdm_validation
 
     _refuse_cores(run)
-    sheet = stored.sheet_of(run)
+    sheet = stored_runs.sheet_of(run)
     try:
         kernels, hardware = mdm_held_out.held_out(run, sheet) if mdm_held_out.has_held_out(run) else ([], None)
         if hardware is None or mdm_validation.has_evidence(run):

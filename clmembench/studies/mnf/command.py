@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, output, stored
+from clmembench.cli import options, output, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def show(run: Run, form: str) -> None:
     from clmembench.report.section import Document
     from clmembench.studies.mnf import mnf_data, mnf_tables
 
-    sheet = stored.sheet_of(run)
+    sheet = stored_runs.sheet_of(run)
     run = judged_run(run, sheet)
     if form == "json":
         print(render.json_text(mnf_data.study_object(run)))

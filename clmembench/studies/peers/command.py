@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, output, stored
+from clmembench.cli import options, output, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 from clmembench.cli.running import session
 
@@ -79,7 +79,7 @@ def show(run: Run, form: str) -> None:
     from clmembench.report.section import Document, table
     from clmembench.studies.peers import peer_table
 
-    sheet = stored.sheet_of(run)
+    sheet = stored_runs.sheet_of(run)
     run = judged_run(run, sheet)
     lines = peer_table.peer_lines(run, rows.rows(run, sheet))
     if form == "json":

@@ -1,4 +1,4 @@
-"""`-b`, `-s`, `-a`, `--status` and `--device` of the commands that read stored runs: which of their values are wanted."""
+"""Stored runs that a command reads, with their spec sheets, and the points that its options choose of them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,35 @@ if TYPE_CHECKING:
     from clmembench.analysis.point_filter import PointFilter
     from clmembench.model import Run
     from clmembench.report.rows import Row
+    from clmembench.specs.sheets import SpecSheet
 
 STATUSES = ("ok", "suspect", "undetermined", "wrong", "skipped", "failed", "timeout")
 VERDICTS = ("slower", "faster", "undecided", "same")
+
+
+def load(path: Path, strict: bool = False) -> Run:
+    """A stored run, with notes on malformed lines printed to standard error. Ends the command where the file cannot be read or,
+    if `strict`, where it has a malformed line."""
+    from clmembench.results import jsonl
+
+    try:
+        found = jsonl.read(path, strict)
+    except jsonl.ResultsError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    for note in found.notes:
+        exit_codes.say(note)
+    return found
+
+
+def sheet_of(run: Run) -> SpecSheet | None:
+    """The spec sheet of a run's device, None where there is none. Ends the command where two match, or one is damaged."""
+    from clmembench.report import rows
+    from clmembench.specs.sheets import SpecError
+
+    try:
+        return rows.sheet_of(run)
+    except SpecError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
 
 
 def parse(
@@ -72,12 +98,11 @@ def chosen_rows(run: Run, table: list[Row], wanted: PointFilter) -> tuple[Run, l
 def chosen_runs(runs: Sequence[Run], wanted: PointFilter) -> list[Run]:
     """The wanted parts of runs, each judged as a whole before. Ends the command where no run has any."""
     from clmembench.analysis.point_filter import filtered_run
-    from clmembench.cli import stored
     from clmembench.gates.whole import judged_values
 
     if wanted.takes_all:
         return list(runs)
-    found = [filtered_run(*judged_values(run, stored.sheet_of(run)), wanted) for run in runs]
+    found = [filtered_run(*judged_values(run, sheet_of(run)), wanted) for run in runs]
     if not any(part.header.benchmarks for part in found):
         _refuse(runs, wanted)
     return found
@@ -131,13 +156,12 @@ def _members(suite: str) -> Collection[str]:
 
 def _statuses(runs: Sequence[Run], wanted: PointFilter) -> list[str]:
     """The statuses of the values of the wanted benchmarks."""
-    from clmembench.cli import stored
     from clmembench.gates.whole import judged_values
 
     found: dict[str, None] = {}
     for run in runs:
         cards = run.header.benchmarks
-        for value in judged_values(run, stored.sheet_of(run))[1]:
+        for value in judged_values(run, sheet_of(run))[1]:
             if wanted.takes_benchmark(value.benchmark, cards[value.benchmark]):
                 found[value.status] = None
     return list(found)
