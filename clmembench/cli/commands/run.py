@@ -9,7 +9,7 @@ from typing import NamedTuple
 import typer
 
 from clmembench.cli import devices, exit_codes, measure_or_read, options, output, waiting
-from clmembench.cli.running import interrupted_run, run_names, run_options, run_preview, run_request, session, several_devices
+from clmembench.cli.running import interrupted_run, run_header, run_options, run_preview, run_request, session, several_devices
 from clmembench.cli.running.several_devices import Target
 from clmembench.sanitize import line
 
@@ -18,7 +18,7 @@ class Settings(NamedTuple):
     """How a run is measured and shown, the same for every device."""
 
     overwrite: bool
-    names: run_names.RunNames
+    names: run_header.RunNames
     waits: waiting.Waits
     as_json: bool
     wide: bool
@@ -77,7 +77,7 @@ def run(
         planned = several_devices.plan(asked, several_devices.select(devices.listed(device), device or "0"))
         wanted = several_devices.targets(planned, output, overwrite)
     with run_request.usage_errors():
-        settings = Settings(overwrite, run_names.parse(label, tag), waiting.parse(wait, wait_quiet), as_json, wide, strict)
+        settings = Settings(overwrite, run_header.parse(label, tag), waiting.parse(wait, wait_quiet), as_json, wide, strict)
     if dry_run:
         for target in wanted:
             run_preview.print_plan(target.planned, target.output)

@@ -1,4 +1,4 @@
-"""The header of a results file: what is measured, on which device and host, with which tool and which files."""
+"""The header of a results file: what is measured, on which device and host, with which tool; the user's label and tags."""
 
 from __future__ import annotations
 
@@ -6,15 +6,38 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from clmembench import __version__
 from clmembench.cli import exit_codes
-from clmembench.cli.running.run_names import RunNames
 
 if TYPE_CHECKING:
     from clmembench.model import BenchmarkInfo, DeviceInfo, Header, Value
     from clmembench.plan.selection import Selection
+
+MAX_TAG_LETTERS = 200  # of a tag's name or value, and of a label: they are headings
+
+
+class RunNames(NamedTuple):
+    """What the user calls a run: a label for its device, and tags."""
+
+    label: str = ""
+    tags: Mapping[str, str] = {}
+
+
+def parse(label: str | None, tags: Sequence[str] | None) -> RunNames:
+    """The names of `--label` and `--tag`. Raises ValueError for what is no KEY=VALUE, one key twice, and long ones."""
+    found: dict[str, str] = {}
+    for text in tags or ():
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key or not value:
+            raise ValueError(f"--tag {text!r}: write key=value, such as cooling=water")
+        if found.setdefault(key, value) != value:
+            raise ValueError(f"--tag {key}: two values, {found[key]!r} and {value!r}: name one")
+    for text in (label or "", *found, *found.values()):
+        if len(text) > MAX_TAG_LETTERS:
+            raise ValueError(f"--label and --tag have at most {MAX_TAG_LETTERS} letters, and {text[:20]!r}... has {len(text)}")
+    return RunNames((label or "").strip(), found)
 
 
 def header(

@@ -14,7 +14,7 @@ from clmembench.cli import exit_codes, waiting
 from clmembench.cli.running import run_header
 from clmembench.cli.running.outlook import ProgressEstimate
 from clmembench.cli.running.progress import conclusion, progress
-from clmembench.cli.running.run_names import RunNames
+from clmembench.cli.running.run_header import RunNames
 from clmembench.cli.waiting import Waits
 from clmembench.host import failures
 
