@@ -1,17 +1,66 @@
-"""`run`: measure a device or several, write every record, and print a summary."""
+"""`run`: its options; measures a device or several, writes every record, and prints a summary."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
 from clmembench.cli import devices, exit_codes, measure_or_read, options, output, waiting
-from clmembench.cli.running import interrupted_run, run_header, run_options, run_preview, run_request, session, several_devices
+from clmembench.cli.running import interrupted_run, run_header, run_preview, run_request, session, several_devices
 from clmembench.cli.running.several_devices import Target
 from clmembench.sanitize import line
+
+Device = Annotated[str | None, options.device_option("Device to measure, default 0; all, gpu and cpu name several")]
+Suite = Annotated[
+    str | None,
+    options.suite_option("quick, memory, access, sync, link, compute, all or everything; default: quick, or all with --bench."),
+]
+Runtime = Annotated[
+    str | None,
+    typer.Option("--runtime", metavar="NAMES", help="Runtime, opencl or sycl; opencl,sycl measures both interleaved."),
+]
+Matrix = Annotated[
+    list[Path] | None,
+    typer.Option("--matrix", metavar="FILE", help="Matrix Market file for spmv, in addition to -a matrix=...; repeatable."),
+]
+BenchmarkTimeout = Annotated[
+    str | None,
+    typer.Option("--benchmark-timeout", metavar="TIME", help="Time limit of a benchmark, as --budget; default: no limit."),
+]
+Processes = Annotated[int | None, options.processes_option("6 for points that depend on caches, else 1")]
+Reference = Annotated[
+    bool, typer.Option("--reference", help="Also measure this host's libraries on the same problems, interleaved.")
+]
+ArraySize = Annotated[
+    str | None,
+    typer.Option("--size", metavar="BYTES", help="Size of the largest array, such as 512MiB; default: fitted to the device."),
+]
+Resume = Annotated[
+    Path | None, typer.Option("--resume", metavar="FILE", help="Resume an interrupted run; its settings come from FILE.")
+]
+Tuning = Annotated[
+    Path | None,
+    typer.Option("--tuning", metavar="FILE", help="Stored configurations to use; default: those that `tune` stored."),
+]
+NoTuning = Annotated[bool, typer.Option("--no-tuning", help="Search every configuration anew, without stored ones.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Exit with 6 where a value is suspect.")]
+NoIsolate = Annotated[
+    bool, typer.Option("--no-isolate", help="Measure in this process, for debugging; a crash or a hang ends the run.")
+]
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="NAME", help="Name of the device in reports; default: the driver's.")
+]
+Tag = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="KEY=VALUE", help="Fact to keep in the file, such as cooling=water; repeatable."),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="List the points that would be measured, with time, memory and disk; measure nothing."),
+]
 
 
 class Settings(NamedTuple):
@@ -27,33 +76,33 @@ class Settings(NamedTuple):
 
 def run(
     context: typer.Context,
-    device: run_options.Device = None,
-    runtime: run_options.Runtime = None,
-    suite: run_options.Suite = None,
+    device: Device = None,
+    runtime: Runtime = None,
+    suite: Suite = None,
     bench: options.Bench = None,
     axis: options.Axis = None,
-    matrix: run_options.Matrix = None,
+    matrix: Matrix = None,
     budget: options.Budget = None,
     timeout: options.Timeout = None,
-    benchmark_timeout: run_options.BenchmarkTimeout = None,
-    processes: run_options.Processes = None,
+    benchmark_timeout: BenchmarkTimeout = None,
+    processes: Processes = None,
     seed: options.Seed = None,
-    reference: run_options.Reference = False,
-    size: run_options.ArraySize = None,
+    reference: Reference = False,
+    size: ArraySize = None,
     output: options.ResultsFile = None,
     overwrite: options.Overwrite = False,
-    resume: run_options.Resume = None,
-    label: run_options.Label = None,
-    tag: run_options.Tag = None,
+    resume: Resume = None,
+    label: Label = None,
+    tag: Tag = None,
     wait: options.Wait = None,
     wait_quiet: options.WaitQuiet = None,
-    stored: run_options.Tuning = None,
-    no_tuning: run_options.NoTuning = False,
-    strict: run_options.Strict = False,
-    no_isolate: run_options.NoIsolate = False,
+    stored: Tuning = None,
+    no_tuning: NoTuning = False,
+    strict: Strict = False,
+    no_isolate: NoIsolate = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
-    dry_run: run_options.DryRun = False,
+    dry_run: DryRun = False,
     path: options.OwnBenchmarks = None,
     energy: options.Energy = False,
 ) -> None:
