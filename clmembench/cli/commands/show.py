@@ -1,4 +1,4 @@
-"""`show`: a stored run as a summary, a table, or data."""
+"""`show`: a stored run as a summary, a table, data, or the energy of its points."""
 
 from __future__ import annotations
 
@@ -17,6 +17,27 @@ if TYPE_CHECKING:
     from clmembench.model import Run
     from clmembench.report.rows import Row
     from clmembench.specs.sheets import SpecSheet
+
+
+def print_energy(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
+    """Print the energy of each wanted point in a format but JSON, which has it with every value."""
+    from clmembench.report import render, rows
+    from clmembench.report.section import table
+    from clmembench.report.sections import energy_tables
+
+    part, values = stored_runs.chosen_rows(*rows.judged_rows(run, sheet), wanted)
+    found = energy_tables.section(part, values) or energy_tables.NO_SENSORS
+    if form == "csv":
+        print(render.csv_text(found), end="")
+    elif form != "text":
+        print({"md": render.markdown, "latex": render.latex}[form](table(found)))
+    else:
+        if found.rows:
+            output.print_document(table(found), wide)
+        else:
+            print("\n".join(map(line, found.notes)))
+        for shown in energy_tables.conditions(part):
+            print(f"{shown.name}: {min(shown.values):g} to {max(shown.values):g} {shown.unit} over {shown.seconds[-1]:.0f} s")
 
 
 def show(
@@ -45,7 +66,6 @@ def show(
     Markdown, LaTeX and Parquet have one object or line for each point and metric; so has the text with -a or --status. Filters
     change no value.
     """
-    from clmembench.cli.commands.energy import print_energy
 
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
     wanted = stored_runs.parse(bench, suite, axis, status)
