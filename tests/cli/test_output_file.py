@@ -10,7 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from clmembench.cli import app, devices, output
+from clmembench.cli import app, devices, outputs
 from clmembench.results.jsonl import ResultsError, Writer
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import STREAM, device, header, record, series
@@ -149,7 +149,7 @@ def test_what_cannot_be_written_to_its_end_is_not_there_or_as_it_was(tmp_path, b
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
         with pytest.raises(typer.Exit):
-            output.write(path, "x" * 20_000, overwrite=before is not None)
+            outputs.write(path, "x" * 20_000, overwrite=before is not None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == ([] if before is None else [("r.html", "kept")])
@@ -159,7 +159,7 @@ def test_a_file_that_is_replaced_keeps_its_permissions_and_its_links(tmp_path):
     (tmp_path / "there").write_text("before")
     (tmp_path / "there").chmod(0o640)
     (tmp_path / "link").symlink_to("there")
-    output.write(tmp_path / "link", "after", overwrite=True)
+    outputs.write(tmp_path / "link", "after", overwrite=True)
     assert (tmp_path / "link").is_symlink() and (tmp_path / "there").read_text() == "after"
     assert (tmp_path / "there").stat().st_mode & 0o777 == 0o640
     assert sorted(file.name for file in tmp_path.iterdir()) == ["link", "there"]

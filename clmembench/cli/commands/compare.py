@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, options, output, stored_runs
+from clmembench.cli import exit_codes, options, outputs, stored_runs
 from clmembench.units import count
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def compare(
         print(render.json_text(comparison.comparison_objects(runs, found, verdicts)))
     else:
         of = [run.header.device for run in runs]
-        print(comparison.comparison_text(names, found, everything, verdicts, *output.layout(wide), of))
+        print(comparison.comparison_text(names, found, everything, verdicts, *outputs.layout(wide), of))
 
 
 @baseline.command("create")
@@ -75,9 +75,9 @@ def create(
     from clmembench.analysis import matching
     from clmembench.results import jsonl
 
-    output = output.in_folder(output, "baseline.jsonl")
-    output.check(output, overwrite, name="baseline.jsonl")
-    output.check_not_input(output, paths)
+    output = outputs.in_folder(output, "baseline.jsonl")
+    outputs.check(output, overwrite, name="baseline.jsonl")
+    outputs.check_not_input(output, paths)
     runs = [stored_runs.load(path) for path in paths]
     for run in runs[1:]:
         _poolable(runs[0], run, force)
@@ -123,9 +123,9 @@ def check(
 
     margin_share = _fraction(margin)
     if junit is not None:
-        junit = output.in_folder(junit, "check.xml")
-        output.check(junit, overwrite, "--junit", "check.xml", pipe=True)
-        output.check_not_input(junit, (path, against), "--junit")
+        junit = outputs.in_folder(junit, "check.xml")
+        outputs.check(junit, overwrite, "--junit", "check.xml", pipe=True)
+        outputs.check_not_input(junit, (path, against), "--junit")
     wanted, verdicts = stored_runs.parse(bench, suite, axis), stored_runs.parse_words(status, stored_runs.VERDICTS)
     first, second = _judged(against), _judged(path)
     stored_runs.of_device([path], device, [second])
@@ -133,11 +133,11 @@ def check(
     found = _compared(first, second, margin_share, force, wanted)
     judged = judge(found, margin_share, allow_left_out)
     if junit is not None:
-        output.write(junit, comparison.junit_text(found, judged), overwrite, "--junit")
-    print("\n".join(render.wrapped([comparison.judgement_text(judged)], output.width(wide))))
+        outputs.write(junit, comparison.junit_text(found, judged), overwrite, "--junit")
+    print("\n".join(render.wrapped([comparison.judgement_text(judged)], outputs.width(wide))))
     names = [_name(first), _name(second)]
     of = [run.header.device for run in (first, second)]
-    print(comparison.comparison_text(names, [found], False, verdicts, *output.layout(wide), of))
+    print(comparison.comparison_text(names, [found], False, verdicts, *outputs.layout(wide), of))
     if judged.outcome == "FAIL":
         exit_codes.stop(f"{judged.reason}: repeat the run to see which of them persist", exit_codes.REGRESSION)
     if judged.outcome == "CANNOT DECIDE":

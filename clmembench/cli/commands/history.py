@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, options, output, stored_runs
+from clmembench.cli import exit_codes, options, outputs, stored_runs
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def history(
     else:
         document = history_tables.history_document(found)
         if form == "text":
-            output.print_document(document, wide)
+            outputs.print_document(document, wide)
         else:
             print({"md": render.markdown, "latex": render.latex}[form](document))
     for note in dict.fromkeys(note for one in found for note in one.notes if note == report.NO_LIBRARY):
@@ -90,8 +90,8 @@ def _runs(paths: list[Path], strict: bool) -> list[Run]:
 def _check_figure(path: Path, overwrite: bool) -> None:
     if path.suffix not in FIGURES and not path.is_dir():
         exit_codes.stop(f"--figure {path}: name a file that ends with {', '.join(FIGURES)}", exit_codes.USAGE)
-    output.check(path, overwrite, "--figure", "history.png")
-    output.check_writable(path, "--figure")
+    outputs.check(path, overwrite, "--figure", "history.png")
+    outputs.check_writable(path, "--figure")
 
 
 def _draw(found: list[DeviceHistory], path: Path, overwrite: bool) -> None:
@@ -104,5 +104,5 @@ def _draw(found: list[DeviceHistory], path: Path, overwrite: bool) -> None:
         content = history_chart(found[0], path.suffix[1:])
     except ValueError as error:
         exit_codes.stop(f"--figure: {error}", exit_codes.USAGE)
-    output.write(path, content, overwrite, "--figure")
+    outputs.write(path, content, overwrite, "--figure")
     print(line(f"wrote {path}"), file=sys.stderr)

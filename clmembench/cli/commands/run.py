@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from clmembench.cli import devices, exit_codes, measure_or_read, options, output, waiting
+from clmembench.cli import devices, exit_codes, measure_or_read, options, outputs, waiting
 from clmembench.cli.running import interrupted_run, run_header, run_preview, run_request, session, several_devices
 from clmembench.cli.running.several_devices import Target
 from clmembench.sanitize import line
@@ -179,7 +179,7 @@ def _print_results(path: Path, settings: Settings) -> int:
     if settings.as_json:
         print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
     else:
-        output.print_document(terminal.summary_document(stored, table, sheet), settings.wide)
+        outputs.print_document(terminal.summary_document(stored, table, sheet), settings.wide)
         measure_or_read.show_with_run(stored)
         name = line(str(path))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, measure_or_read, options, output, stored_runs
+from clmembench.cli import exit_codes, measure_or_read, options, outputs, stored_runs
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -33,7 +33,7 @@ def print_energy(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilt
         print({"md": render.markdown, "latex": render.latex}[form](table(found)))
     else:
         if found.rows:
-            output.print_document(table(found), wide)
+            outputs.print_document(table(found), wide)
         else:
             print("\n".join(map(line, found.notes)))
         for shown in energy_tables.conditions(part):
@@ -110,9 +110,9 @@ def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: Po
     from clmembench.report import terminal
 
     if wanted.axes or wanted.statuses:
-        output.print_document(terminal.points_document(run, values, sheet), wide)
+        outputs.print_document(terminal.points_document(run, values, sheet), wide)
         return
-    output.print_document(terminal.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
+    outputs.print_document(terminal.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
     measure_or_read.show_with_run(run)
 
 
@@ -120,14 +120,14 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, want
     """Write the wanted values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
     from clmembench.report import frames
 
-    output = output.in_folder(output, "run.parquet")
-    output.check(output, overwrite, "--parquet", "run.parquet")
-    output.check_not_input(output, [path], "--parquet")
-    output.check_writable(output, "--parquet")
+    output = outputs.in_folder(output, "run.parquet")
+    outputs.check(output, overwrite, "--parquet", "run.parquet")
+    outputs.check_not_input(output, [path], "--parquet")
+    outputs.check_writable(output, "--parquet")
     exit_codes.require("pyarrow", "data", "show --parquet")
     run = stored_runs.load(path, strict)
     stored_runs.sheet_of(run)  # ends the command where a spec sheet is damaged
     (run,) = stored_runs.chosen_runs([run], wanted)
     frame = frames.run_frame(run)
-    output.write(output, frames.parquet(frame), overwrite, "--parquet")
+    outputs.write(output, frames.parquet(frame), overwrite, "--parquet")
     print(line(f"wrote {output}: {count(len(frame), 'row')}"), file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, output, stored_runs
+from clmembench.cli import options, outputs, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def show(run: Run, form: str) -> None:
     elif form == "md":
         print(render.markdown(table(advice_table.guideline_table(guidelines))))
     else:
-        width = output.width()
+        width = outputs.width()
         print("\n".join(render.wrapped([terminal.device_line(run.header, sheet)], width)), end="\n\n")
         print(advice_table.guideline_text(guidelines, width))
         if not run.header.device.has_cpu_cores:

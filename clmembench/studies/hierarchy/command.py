@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from clmembench.cli import options, output, stored_runs
+from clmembench.cli import options, outputs, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 from clmembench.studies.hierarchy.study import STUDY
 
@@ -161,10 +161,10 @@ def show(run: Run, form: str) -> None:
     found, classic = _infer_hierarchy(run), stored_classic(run)
     beside = tuple(classic_table.classic_section(readings, found) for readings in classic)
     if form == "text":
-        info, bold = run.header.device, output.is_coloured(sys.stdout)
+        info, bold = run.header.device, outputs.is_coloured(sys.stdout)
         print(tree.draw_tree(found, info, claims.list_claims(info, sheet), _columns(), bold), end="\n\n")
         if beside:
-            output.print_document(Document(beside))
+            outputs.print_document(Document(beside))
     elif form == "csv":
         print(render.csv_text(finding_tables.finding_fields(found, classic_table.entries(classic))), end="")
     elif form == "json":

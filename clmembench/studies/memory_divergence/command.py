@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, output, stored_runs
+from clmembench.cli import exit_codes, options, outputs, stored_runs
 from clmembench.cli.measure_or_read import MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: ModelOpti
     if form == "md":
         print(render.markdown(document))
     else:
-        output.print_document(document)
+        outputs.print_document(document)
 
 
 @model.command("measure")

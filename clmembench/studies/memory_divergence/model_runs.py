@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from clmembench.cli import exit_codes, output, stored_runs
+from clmembench.cli import exit_codes, outputs, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions
 from clmembench.cli.running import run_header, session
 from clmembench.sanitize import line
@@ -92,7 +92,7 @@ def _frozen(info: DeviceInfo, found: ProbeResult, selection: Selection, measured
         exit_codes.stop(f"no predictions, so no kernels were measured: {error}", exit_codes.INCONCLUSIVE)
     sha256 = mdm_frozen.digest(text)
     path = folder / mdm_frozen.file_name(sha256)
-    output.write(path, text, overwrite=True)  # the same hash is the same text
+    outputs.write(path, text, overwrite=True)  # the same hash is the same text
     exit_codes.say(f"predictions frozen in {path}")
     return mdm_frozen.NOTE.format(sha256)
 
@@ -126,8 +126,8 @@ def check_figure(path: Path) -> None:
     """Ends the command if no figure of that name can be made. An existing figure is replaced."""
     if path.suffix not in FIGURES:
         exit_codes.stop(f"--figure {path}: name a file that ends with {', '.join(FIGURES)}", exit_codes.USAGE)
-    output.check(path, overwrite=True, option="--figure", name="validation.svg")
-    output.check_writable(path, "--figure")
+    outputs.check(path, overwrite=True, option="--figure", name="validation.svg")
+    outputs.check_writable(path, "--figure")
 
 
 def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
@@ -156,7 +156,7 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
         return
     document = Document(tuple(mdm_tables.validation_sections(found, kernels)), line(terminal.device_line(run.header, sheet)))
     if form == "text":
-        output.print_document(document)
+        outputs.print_document(document)
     else:
         print({"md": render.markdown, "latex": render.latex}[form](document))
 
@@ -168,7 +168,7 @@ def _draw(found: Validation, label: str, path: Path) -> None:
         content = mdm_chart(found, label, path.suffix[1:])
     except ValueError as error:
         exit_codes.stop(f"--figure: {error}", exit_codes.USAGE)
-    output.write(path, content, overwrite=True, option="--figure")
+    outputs.write(path, content, overwrite=True, option="--figure")
     exit_codes.say(f"wrote {path}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, output, stored_runs
+from clmembench.cli import options, outputs, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
@@ -118,4 +118,4 @@ def show(run: Run, form: str) -> None:
     elif form == "latex":
         print(render.latex(Document(tuple(mnf_tables.sections(run)))))
     else:
-        output.print_document(Document(tuple(mnf_tables.sections(run)), terminal.device_line(run.header, sheet)))
+        outputs.print_document(Document(tuple(mnf_tables.sections(run)), terminal.device_line(run.header, sheet)))

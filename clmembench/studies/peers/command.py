@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import options, output, stored_runs
+from clmembench.cli import options, outputs, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 from clmembench.cli.running import session
 
@@ -88,4 +88,4 @@ def show(run: Run, form: str) -> None:
         print(render.markdown(table(peer_table.peer_section(run, lines))))
     else:
         document = Document((peer_table.peer_section(run, lines),), terminal.device_line(run.header, sheet))
-        output.print_document(document)
+        outputs.print_document(document)

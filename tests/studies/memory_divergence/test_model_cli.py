@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import exit_codes, output
+from clmembench.cli import exit_codes, outputs
 from clmembench.report import folding
 from clmembench.studies.memory_divergence.model.equations import MODELS
 from tests.commands import cli
@@ -39,7 +39,7 @@ def test_predict_prints_every_model_as_json(profile):
 
 @pytest.mark.parametrize("columns", [60, 80])
 def test_predictions_are_folded_to_the_terminal(profile, monkeypatch, columns):
-    monkeypatch.setattr(output, "width", lambda wide=False: columns)
+    monkeypatch.setattr(outputs, "width", lambda wide=False: columns)
     done = cli("model", "predict", "wang2019-table1", profile)
     assert done.returncode == 0 and max(map(folding.columns, done.stdout.splitlines())) <= columns
 
