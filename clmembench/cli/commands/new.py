@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from clmembench.cli import exit_codes, options
+from clmembench.cli import exit_codes, options, outputs
 from clmembench.sanitize import line
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -36,10 +36,10 @@ def new(
         exit_codes.stop(f"{output} is no folder: choose another -o", exit_codes.USAGE)
     paths = [output / f"{name}.{kind}" for kind in ("py", "cl")]
     for path in paths if output.is_dir() else paths[:1]:
-        output.check(path, overwrite, "NAME")
+        outputs.check(path, overwrite, "NAME")
     for path in paths:
         text = (TEMPLATES / f"benchmark{path.suffix}.txt").read_text(encoding="utf-8")
-        output.write(path, text.replace("@NAME@", name), overwrite, "NAME")
+        outputs.write(path, text.replace("@NAME@", name), overwrite, "NAME")
     print(line(f"wrote {paths[0]} and {paths[1]}"))
     print(line(f"Measure it: clmembench run --path {output} -b {name}"))
     print(line(f"Describe it: clmembench describe --path {output} {name}"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, stored_runs
+from clmembench.cli import exit_codes, options, outputs, stored_runs
 from clmembench.cli.running import progress
 from clmembench.sanitize import line
 
@@ -61,10 +61,10 @@ def report(
     selected points only, as if no others had been measured."""
     if output is not None:
         name = f"report.{form}".replace(".latex", ".tex")
-        output = output.in_folder(output, name)
-        output.check(output, overwrite, name=name, pipe=True)
-        output.check_not_input(output, paths)
-        output.check_writable(output)
+        output = outputs.in_folder(output, name)
+        outputs.check(output, overwrite, name=name, pipe=True)
+        outputs.check_not_input(output, paths)
+        outputs.check_writable(output)
     wanted = stored_runs.parse(bench, suite, axis, status)
     names = _labels(label or [], paths)
     paths, foreign = _without_imports(paths, names)
@@ -74,7 +74,7 @@ def report(
     if output is None:
         print(_in_any_encoding(made) if form == "html" else made)
         return
-    output.write(output, made, overwrite)
+    outputs.write(output, made, overwrite)
     print(line(f"wrote {output}"), file=sys.stderr)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from clmembench import units
-from clmembench.cli import completion, devices, exit_codes, options
+from clmembench.cli import completion, devices, exit_codes, options, outputs
 from clmembench.cli.running import session
 from clmembench.sanitize import line
 
@@ -60,8 +60,8 @@ def tune(
     info = devices.select(devices.listed(device), device or "0")
     path = output or tuned.user_tuning_path()
     if output is not None:
-        path = output.in_folder(output, "shapes.toml")
-        output.check(path, overwrite=True, name="shapes.toml")  # entries are added to it
+        path = outputs.in_folder(output, "shapes.toml")
+        outputs.check(path, overwrite=True, name="shapes.toml")  # entries are added to it
     try:
         budget_s = units.parse_seconds(budget, "--budget")
         case = _case(info, bench or ["*"], axis or [], units.parse_seconds(timeout, "--timeout"), seed or 0, path)

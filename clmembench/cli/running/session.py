@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from clmembench.cli import exit_codes, waiting
+from clmembench.cli import exit_codes, outputs, waiting
 from clmembench.cli.running import run_header
 from clmembench.cli.running.outlook import ProgressEstimate
 from clmembench.cli.running.progress import conclusion, progress
@@ -91,9 +91,9 @@ def refuse_measuring_options(path: Path, context: typer.Context) -> None:
 def check_output(output: Path | None, overwrite: bool, option: str = "-o") -> None:
     """Ends the command where no new results file can be made of that name."""
     if output is not None and not output.is_dir():  # in a folder a new file is made
-        output.check(output, overwrite, option)
+        outputs.check(output, overwrite, option)
     elif output is not None:
-        output.check_writable(output / "run.jsonl", option)
+        outputs.check_writable(output / "run.jsonl", option)
 
 
 def with_stored_configurations(
@@ -157,7 +157,7 @@ def measure_to_file(
             head = earlier.header if earlier else run_header.header(info, selection, cards, names)
             head = replace(head, clock_step_ns=found.quantum_ns, claimed=tuple(sorted(claimed.features)))
             new = default_path(info, head.run_id)
-            path = new if output is None else output.in_folder(output, new.name)
+            path = new if output is None else outputs.in_folder(output, new.name)
             writer = jsonl.Writer.going_on(path) if earlier else jsonl.Writer(path, head, overwrite)
             # read again: another run may have appended to it before the lock was ours
             known = jsonl.read(path).records if earlier else ()

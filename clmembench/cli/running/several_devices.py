@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from clmembench.cli import devices, exit_codes
+from clmembench.cli import devices, exit_codes, outputs
 from clmembench.cli.running import run_request, session
 from clmembench.results import run_files
 from clmembench.sanitize import line
@@ -75,7 +75,7 @@ def targets(planned: Sequence[PlannedRun], output: Path | None, overwrite: bool)
         name = session.slug(one.info.name)
         path = output / f"{name}{f'-{number}' if names[name] > 1 else ''}.jsonl"
         if not number or output.is_dir():  # a folder that is not there yet is announced once
-            output.check(path, overwrite)
+            outputs.check(path, overwrite)
         found.append(Target(one, path))
     return found
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from clmembench import units
-from clmembench.cli import exit_codes, options
+from clmembench.cli import exit_codes, options, outputs
 from clmembench.studies.traces.trace_programs import RecordingLanguage, recording_program
 
 
@@ -78,5 +78,5 @@ def _write_program(language: RecordingLanguage, path: Path | None, output: Path 
     if output is None:
         print(text, end="")
         return
-    output.check(output, overwrite, "-o", "record.c")
-    output.write(output, text, overwrite, "-o")
+    outputs.check(output, overwrite, "-o", "record.c")
+    outputs.write(output, text, overwrite, "-o")
