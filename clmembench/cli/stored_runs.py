@@ -10,7 +10,7 @@ from clmembench.cli import exit_codes, options
 
 if TYPE_CHECKING:
     from clmembench.analysis.compare import Comparison
-    from clmembench.analysis.point_filter import PointFilter
+    from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
     from clmembench.report.rows import Row
     from clmembench.specs.sheets import SpecSheet
@@ -51,7 +51,7 @@ def parse(
     status: list[str] | None = None,
 ) -> PointFilter:
     """The filter that these options make. Ends the command for a word that is no status or no value of an axis."""
-    from clmembench.analysis.point_filter import PointFilter
+    from clmembench.analysis.matching import PointFilter
 
     try:
         axes = options.parse_axes(axis or [], [])
@@ -84,7 +84,7 @@ def parse_words(given: list[str] | None, known: Sequence[str]) -> frozenset[str]
 
 def chosen_rows(run: Run, table: list[Row], wanted: PointFilter) -> tuple[Run, list[Row]]:
     """The wanted part of a judged run, and of its rows, which are those of the whole run. Ends the command where it is none."""
-    from clmembench.analysis.point_filter import filtered_run
+    from clmembench.analysis.matching import filtered_run
 
     if wanted.takes_all:
         return run, table
@@ -97,7 +97,7 @@ def chosen_rows(run: Run, table: list[Row], wanted: PointFilter) -> tuple[Run, l
 
 def chosen_runs(runs: Sequence[Run], wanted: PointFilter) -> list[Run]:
     """The wanted parts of runs, each judged as a whole before. Ends the command where no run has any."""
-    from clmembench.analysis.point_filter import filtered_run
+    from clmembench.analysis.matching import filtered_run
     from clmembench.gates.whole import judged_values
 
     if wanted.takes_all:

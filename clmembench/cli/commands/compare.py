@@ -13,7 +13,7 @@ from clmembench.units import count
 
 if TYPE_CHECKING:
     from clmembench.analysis.compare import Comparison
-    from clmembench.analysis.point_filter import PointFilter
+    from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
 
 baseline = typer.Typer(help="Create the baseline that `check` compares runs with.")

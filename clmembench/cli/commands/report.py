@@ -15,7 +15,7 @@ from clmembench.cli.running import progress
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
-    from clmembench.analysis.point_filter import PointFilter
+    from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
     from clmembench.report.device_runs import DeviceRun
     from clmembench.report.many_runs import digests, fleet

@@ -13,7 +13,7 @@ from clmembench.sanitize import line
 from clmembench.units import count
 
 if TYPE_CHECKING:
-    from clmembench.analysis.point_filter import PointFilter
+    from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
     from clmembench.report.rows import Row
     from clmembench.specs.sheets import SpecSheet
