@@ -13,7 +13,7 @@ from clmembench.report.parts import parts
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.results import imported, jsonl
 from clmembench.results.imported import ImportFault
-from clmembench.results.importers import READERS, cells
+from clmembench.results.importers import READERS, foreign_text
 from tests.builders import device, header
 from tests.report.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.report.test_scorecard import CARDS, TRIAD, line, of, triad
@@ -115,7 +115,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_babelstream_as_other_systems_and_versions_write_it_is_the_same(shape):
-    (found,), (plain,) = READERS["babelstream"](cells.decoded(SHAPES[shape].encode())), READERS["babelstream"](STREAM)
+    (found,), (plain,) = READERS["babelstream"](foreign_text.decoded(SHAPES[shape].encode())), READERS["babelstream"](STREAM)
     assert (found.device.lstrip("\ufeff"), found.left_out) == (plain.device, ())
     assert [replace(value, name=value.name.title()) for value in found.values] == list(plain.values)
 
@@ -126,7 +126,7 @@ def test_times_of_few_digits_are_noted():
 
 
 def test_a_file_of_powershell_is_text():
-    assert cells.decoded(STREAM.encode("utf-16")) == STREAM
+    assert foreign_text.decoded(STREAM.encode("utf-16")) == STREAM
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("gbytes", 1e9), ("gibytes", 2**30)])

@@ -60,12 +60,12 @@ def _read(path: Path, program: str, label: str) -> list[ImportedRun]:
     import hashlib
 
     from clmembench.results import imported, line_limits
-    from clmembench.results.importers import READERS, cells
+    from clmembench.results.importers import READERS, foreign_text
     from clmembench.sanitize import input_problem, read_input
 
     try:
         content = read_input(path, line_limits.MAX_LINE_BYTES)
-        runs = [imported.checked(run) for run in READERS[program](cells.decoded(content))]
+        runs = [imported.checked(run) for run in READERS[program](foreign_text.decoded(content))]
     except imported.ImportFault as error:
         exit_codes.stop(f"{path} is not imported as {program}: {error}", exit_codes.USAGE)
     except (OSError, ValueError) as error:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from clmembench.model import Value
 from clmembench.results.imported import SCHEMA, ImportedRun, ImportedValue, ImportFault
-from clmembench.results.importers.cells import decimal_step, first_line, number, refuse_wrong, whole_number
+from clmembench.results.importers.foreign_text import decimal_step, first_line, number, refuse_wrong, whole_number
 
 SEPARATORS = (",", ";", "\t")  # its own, and those of spreadsheets
 COLUMNS = ("function", "num_times", "n_elements", "sizeof")

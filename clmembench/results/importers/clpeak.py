@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from clmembench.results.imported import SCHEMA, ImportedRun, ImportedValue, ImportFault, with_distinct_devices
-from clmembench.results.importers.json_text import parse, part, text_of
+from clmembench.results.importers.foreign_text import parse, part, text_of
 
 # to our units: factors of version 2's units, and of version 3's SI quantities
 UNITS = {

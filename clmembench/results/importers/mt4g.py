@@ -7,7 +7,7 @@ from typing import Any
 
 from clmembench.model import Value
 from clmembench.results.imported import SCHEMA, ImportedRun, ImportedValue
-from clmembench.results.importers.json_text import parse, part, text_of
+from clmembench.results.importers.foreign_text import parse, part, text_of
 
 GIB = 2.0**30 / 1e9
 MIN_CONFIDENCE = 0.5  # of a size or line: below, MT4G's own test says that it has not found one

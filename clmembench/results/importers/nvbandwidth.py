@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from clmembench.results.imported import SCHEMA, ImportedRun, ImportedValue, ImportFault, with_distinct_devices
-from clmembench.results.importers.cells import first_line, number, refuse_wrong
-from clmembench.results.importers.json_text import parse, part, text_of
+from clmembench.results.importers.foreign_text import first_line, number, parse, part, refuse_wrong, text_of
 
 # copies by the copy engine between pinned memory of the host and a GPU, one way, are ours
 DIRECTIONS = {"host_to_device_memcpy_ce": "to_device", "device_to_host_memcpy_ce": "from_device"}

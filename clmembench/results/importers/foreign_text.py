@@ -1,16 +1,21 @@
-"""Text files of strangers: decoded, and their numbers read whole or not at all."""
+"""Text of strangers: decoded, numbers read whole or not at all, and JSON as objects with messages that name a missing key."""
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
+from typing import Any
 
+from clmembench.results import line_limits
 from clmembench.results.imported import ImportFault
 
 MAX_NUMBER_LETTERS = 40  # of a number: a double has 25
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?", re.ASCII)
 _AMBIGUOUS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}", re.ASCII)  # a thousand and more, or a fraction
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as PowerShell writes what a program prints
+
+MAX_WHOLE_DIGITS = 19  # of a whole number with its sign, which 64 bits hold
 
 
 def decoded(content: bytes) -> str:
@@ -54,3 +59,34 @@ def refuse_wrong(found: list[str], program: str) -> None:
     """Raises ImportFault where a program itself says that its results are wrong: in the first of these lines."""
     if found:
         raise ImportFault(f"{program} itself calls its results wrong: {found[0].strip()[:150]}")
+
+
+def parse(text: str, program: str, remedy: str = "") -> dict[str, Any]:
+    """The object in a text. Raises ImportFault, which ends with the remedy, where it is none, or over a limit."""
+    try:
+        line_limits.check_line(text.encode())
+        found = json.loads(text, parse_int=_whole)
+    except ValueError as error:
+        raise ImportFault(f"it is no JSON of {program}: {str(error)[:200]}{remedy}") from error
+    if not isinstance(found, dict):
+        raise ImportFault(f"it is no JSON of {program}: it holds no object")
+    return found
+
+
+def _whole(digits: str) -> int | float:
+    """A whole number; one that no 64 bits hold as a float, which may be infinite: it is no measurement."""
+    return int(digits) if len(digits) < MAX_WHOLE_DIGITS else float(digits)
+
+
+def part(found: object, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """The value of a key, of that type. Raises ImportFault where there is none."""
+    value = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ImportFault(f"{where} has no {key}{'' if value is None else f' that can be used: {str(value)[:40]!r}'}")
+    return value
+
+
+def text_of(found: object, key: str) -> str:
+    """A text, or a number as text; "" where there is none."""
+    value = found.get(key) if isinstance(found, dict) else None
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
