@@ -21,7 +21,7 @@ import pytest
 from clmembench import sanitize
 from clmembench.cli.running.run_request import _with_array_size
 from clmembench.gates.thresholds import POINT
-from clmembench.results import content_hash, jsonl, run_files
+from clmembench.results import jsonl, run_files, whole_file
 from clmembench.results.limits import MAX_FILE_BYTES
 from tests.builders import device
 from tests.commands import ROOT, Ended, as_on_a_quiet_host, brief_points, cli, process
@@ -304,7 +304,7 @@ def test_a_run_does_not_go_on_with_another_matrix_of_the_same_name(tmp_path):
     assert path.read_bytes() == whole
     matrix_file(matrix, "1.5")
     assert cli("run", "--resume", str(path)).returncode == 0
-    assert jsonl.read(path).header.inputs == {str(matrix): content_hash.hash_file(matrix)}
+    assert jsonl.read(path).header.inputs == {str(matrix): whole_file.hash_file(matrix)}
 
 
 @pytest.mark.parametrize(

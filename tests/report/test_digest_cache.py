@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clmembench.report.many_runs import digest_cache, digests
-from clmembench.results import content_hash
+from clmembench.results import whole_file
 from clmembench.results.jsonl import encode
 from tests.builders import STREAM, record, series
 from tests.report.test_fleet import COPY, stored
@@ -65,7 +65,7 @@ def test_a_newer_program_or_library_reads_no_digest_of_an_older_one(run, key, mo
     if changed == "numpy":
         monkeypatch.setattr("numpy.__version__", "99.0")
     else:
-        monkeypatch.setattr(content_hash, "hash_sources", lambda: "sha256:newer")
+        monkeypatch.setattr(whole_file, "hash_sources", lambda: "sha256:newer")
     read(run, key, monkeypatch, made=True)
     read(run, key, monkeypatch, made=False)
     assert len(kept(run)) == 1, "in the place of the older one"

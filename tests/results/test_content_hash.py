@@ -8,7 +8,7 @@ import os
 import pytest
 
 from clmembench import resources
-from clmembench.results import content_hash
+from clmembench.results import whole_file
 
 
 def laid_out(folder, inside):
@@ -27,7 +27,7 @@ def laid_out(folder, inside):
 
 def hashed(folder, inside):
     parent = folder / "package" if inside else folder
-    return content_hash.hash_package(folder / "package", parent / "cl_kernels", parent / "platforms")
+    return whole_file.hash_package(folder / "package", parent / "cl_kernels", parent / "platforms")
 
 
 def test_a_wheel_has_the_revision_of_its_checkout(tmp_path):
@@ -56,14 +56,14 @@ def test_what_python_and_editors_leave_is_no_part_of_a_revision(tmp_path):
 
 
 def test_the_revision_of_this_program_is_of_its_own_files():
-    assert content_hash.hash_sources() == content_hash.hash_package(resources.package_folder(), *resources.folders())
-    assert content_hash.hash_sources().startswith("sha256:") and len(content_hash.hash_sources()) == 71
+    assert whole_file.hash_sources() == whole_file.hash_package(resources.package_folder(), *resources.folders())
+    assert whole_file.hash_sources().startswith("sha256:") and len(whole_file.hash_sources()) == 71
 
 
 def test_a_file_s_hash_is_its_sha256_and_a_pipe_has_none(tmp_path):
     path = tmp_path / "a"
-    path.write_bytes(b"x" * (content_hash.READ_CHUNK_BYTES + 5))
-    assert content_hash.hash_file(path) == "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+    path.write_bytes(b"x" * (whole_file.READ_CHUNK_BYTES + 5))
+    assert whole_file.hash_file(path) == "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="no regular file"):
-        content_hash.hash_file(tmp_path / "pipe")
+        whole_file.hash_file(tmp_path / "pipe")

@@ -51,7 +51,7 @@ def header(
 
     from clmembench.host import environment, sensors
     from clmembench.model import Header
-    from clmembench.results import content_hash, jsonl
+    from clmembench.results import jsonl, whole_file
 
     return Header(
         schema=jsonl.SCHEMA,
@@ -76,7 +76,7 @@ def header(
         timeout_s=selection.timeout_s,
         benchmark_s=selection.benchmark_s,
         tuning=selection.tuning,
-        source_revision=content_hash.hash_sources(),
+        source_revision=whole_file.hash_sources(),
         inputs={**_inputs(selection.axes), **_own_files(cards)},
         label=names.label,
         tags=names.tags,
@@ -87,13 +87,13 @@ def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
     """Hashes of the files among the values of axes, by name, since a file of that name may change. Ends the command where one
     cannot be read."""
     from clmembench.benchmarks.spmv import matrix_market
-    from clmembench.results import content_hash
+    from clmembench.results import whole_file
 
     try:
         files = [
             value for values in axes.values() for value in values if isinstance(value, str) and matrix_market.is_file(value)
         ]
-        return {name: content_hash.hash_file(Path(name)) for name in files}
+        return {name: whole_file.hash_file(Path(name)) for name in files}
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except OSError as error:
@@ -103,9 +103,9 @@ def _inputs(axes: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
 def _own_files(names: Iterable[str]) -> Mapping[str, str]:
     """Hashes of the files of benchmarks that the user wrote, by name, since they may change."""
     from clmembench.benchmarks.plugins import external
-    from clmembench.results import content_hash
+    from clmembench.results import whole_file
 
     try:
-        return {f"{path.parent.name}/{path.name}": content_hash.hash_file(path) for path in external.files_of(names)}
+        return {f"{path.parent.name}/{path.name}": whole_file.hash_file(path) for path in external.files_of(names)}
     except OSError as error:
         exit_codes.stop(f"cannot read {error.filename}: {error.strerror}", exit_codes.USAGE)

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clmembench.results import content_hash, line_limits, record_lines
+from clmembench.results import line_limits, record_lines, whole_file
 from clmembench.results.whole_file import remove_abandoned_parts, write_whole
 from clmembench.sanitize import read_regular
 
@@ -85,7 +85,7 @@ class CacheEntry:
         try:
             text = record_lines.encode(digest).encode()
             line_limits.check_line(text)
-            if content_hash.hash_file(self.run) != self.content or self.path.parent.is_symlink():
+            if whole_file.hash_file(self.run) != self.content or self.path.parent.is_symlink():
                 return
             self.path.parent.mkdir(exist_ok=True)
             with contextlib.suppress(FileExistsError):
@@ -113,7 +113,7 @@ def entry(run: Path, key: bytes | None) -> CacheEntry | None:
     if key is None:
         return None
     try:
-        content = content_hash.hash_file(run)
+        content = whole_file.hash_file(run)
     except OSError:
         return None
     return CacheEntry(run.parent / FOLDER / f"{content.removeprefix('sha256:')}.json", run, content, key)
@@ -123,7 +123,7 @@ def _revision() -> str:
     """Of what makes a digest of a run: this program, and the library that it takes medians with."""
     import numpy as np
 
-    return f"{content_hash.hash_sources()} numpy {np.__version__}"
+    return f"{whole_file.hash_sources()} numpy {np.__version__}"
 
 
 @cache
