@@ -21,7 +21,7 @@ from tests.builders import walked
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
 CHECK = import_module("clmembench.benchmarks.dgemm.gemm_check")
 SHAPE = import_module("clmembench.benchmarks.dgemm.gemm_shape")
-MATRIX = import_module("clmembench.benchmarks.dgemm.gemm_matrix")
+MATRIX = import_module("clmembench.benchmarks.dgemm.gemm_shape")
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 TYPES = {"double": np.float64, "float": np.float32}
 UNASKED = [  # every shape that is tried unasked

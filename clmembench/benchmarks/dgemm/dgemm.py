@@ -16,8 +16,7 @@ from clmembench.benchmarks import (
     work_group_sizes,
 )
 from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, check_product
-from clmembench.benchmarks.dgemm.gemm_matrix import MatrixShape
-from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, Shape, fit_cpu_tile
+from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, MatrixShape, Shape, fit_cpu_tile
 from clmembench.model import Buffer, Device, DeviceInfo, Headline, Launch, Local, Metric, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
