@@ -91,9 +91,9 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is named. Ends the program with a remedy where it is none but a benchmark, a suite or a file."""
         if ctx.parent is None and not ctx.resilient_parsing and not args[0].startswith("-") and args[0] not in self.commands:
-            from clmembench.plan import suggestions
+            from clmembench.plan import selection
 
-            if not suggestions.near(args[0], self.commands) and (remedy := _remedy(args[0])):
+            if not selection.near(args[0], self.commands) and (remedy := _remedy(args[0])):
                 exit_codes.stop(f"no command {args[0]!r}: {remedy}", exit_codes.USAGE)
         return super().resolve_command(ctx, args)
 
@@ -162,7 +162,7 @@ def _left_over(command: Any, words: list[str]) -> str:
 
 def _remedy(word: str, options: set[str] | None = None) -> str:
     """How to say what a word that stands alone may mean: with these options of a command, or with `run` before them."""
-    from clmembench.plan import selection, suggestions
+    from clmembench.plan import selection
     from clmembench.results import run_files
 
     run = "" if options is not None else "clmembench run "
@@ -174,7 +174,7 @@ def _remedy(word: str, options: set[str] | None = None) -> str:
         return f"did you mean -a {word}?"
     if options is not None and not {"-b", "-s"} <= options:
         return ""
-    return suggestions.benchmark_or_suite(word, selection.suites(), run)
+    return selection.benchmark_or_suite(word, selection.suites(), run)
 
 
 def _without_environment(option: Any) -> Any:

@@ -97,14 +97,14 @@ def split_axis(context: typer.Context, incomplete: str) -> list[str] | None:
 
 def device_remedy(found: Sequence[DeviceInfo], text: str) -> str:
     """`did you mean ...? Or ` for a device that was not found, where part of a name was given, or nearly one; else ""."""
-    from clmembench.plan import suggestions
+    from clmembench.plan import selection
 
     word = text.removeprefix("name~").removesuffix("~")
     inside = [d for d in found if len(word) > 1 and word.lower() in d.name.lower()]
     if len(inside) == 1:
         return f"did you mean name~{word}? Or "
     words = {part for d in found for part in _name_words(d.name)}
-    meant = suggestions.near(word, sorted(words)) if len(word) > 2 and not inside else []
+    meant = selection.near(word, sorted(words)) if len(word) > 2 and not inside else []
     return f"did you mean name~{meant[0]}? Or " if meant else ""
 
 

@@ -197,9 +197,9 @@ def describe(
 
     known = discovered()
     if bench not in known:
-        from clmembench.plan import suggestions
+        from clmembench.plan import selection
 
-        exit_codes.stop(f"no benchmark {bench!r}: {suggestions.or_all(bench, known)}", exit_codes.USAGE)
+        exit_codes.stop(f"no benchmark {bench!r}: {selection.or_all(bench, known)}", exit_codes.USAGE)
     found = known[bench]
     print(f"{found.name} (suite {found.suite}, version {found.version})\n")
     print(f"{inspect.getdoc(found.prepare)}\n")

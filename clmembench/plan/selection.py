@@ -1,17 +1,20 @@
-"""What a run is to measure: suites, benchmarks and values that a user named, checked before anything is measured."""
+"""What a run is to measure: suites, benchmarks and values that a user named, checked; and remedies for mistyped names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
 from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements
 from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Tuned, Value
-from clmembench.plan import suggestions
 from clmembench.plan.budget import Budget
 from clmembench.studies import studies
+
+MAX_SUGGESTIONS = 3
+MIN_SIMILARITY = 0.6  # difflib's own: a wrong, missing or exchanged letter of a word of four
 
 EVERYTHING = "everything"  # suite all with the host's libraries, and the memory hierarchy: all parts of one run
 PLACE_AXES = ("compute_units", "placement")  # named like axes, but a property of the process that measures
@@ -21,6 +24,45 @@ QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=
 FULL_BUDGET = Budget(min_time_s=0.05, max_time_s=0.8, max_noise=0.01, slope_ns=1e6)
 # a plan asks hundreds of points, of which some few are slow
 ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.03, max_noise=0.003, slope_ns=4e5, patience=30)
+
+
+def near(word: str, known: Iterable[str]) -> list[str]:
+    """The known names most like a word, the best first; else those that begin with it or contain it."""
+    by_folded = {name.casefold(): name for name in known}
+    folded = word.casefold()
+    found = get_close_matches(folded, by_folded, MAX_SUGGESTIONS, MIN_SIMILARITY)
+    inside = [name for name in by_folded if len(folded) > 1 and folded in name]
+    return [by_folded[name] for name in found or inside[:MAX_SUGGESTIONS]]
+
+
+def or_all(word: str, known: Iterable[str], all_of_them: str = "") -> str:
+    """`did you mean A or B?` where names are near a word, else every known name; `all_of_them` says where they are listed."""
+    names = list(known)
+    found = near(word, names)
+    if not found:
+        return f"choose from {', '.join(names)}"
+    return f"did you mean {' or '.join(found)}?{f' {all_of_them}' if all_of_them else ''}"
+
+
+def benchmark_or_suite(word: str, suites: Iterable[str], command: str = "") -> str:
+    """The option that takes a word which is, or is nearly, the name of a suite or a benchmark, with the `command` before it; ""
+    where the word is none."""
+    known, kinds = [b.name for b in discovered().values() if not b.adaptive], list(suites)
+    for names, option, kind in ((known, "-b", "benchmark"), (kinds, "-s", "suite")):
+        if word in names:
+            return f"it is a {kind}: write {command}{option} {word}"
+    for names, option in ((known, "-b"), (kinds, "-s")):
+        found = near(word, names)
+        if found:
+            return f"did you mean {command}{option} {found[0]}?"
+    return ""
+
+
+def axis_of_others(name: str, chosen: Iterable[str]) -> str:
+    """Which other benchmarks have an axis of that name; "" where none has."""
+    mine = set(chosen)
+    others = [b.name for b in discovered().values() if name in b.axes and not b.adaptive and b.name not in mine]
+    return f"it is an axis of {', '.join(others)}: name one of them with -b" if others else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +174,13 @@ def selected_benchmarks(selection: Selection) -> list[Benchmark]:
     """The benchmarks of a selection. Raises ValueError naming what there is when nothing matches."""
     known, all_suites = discovered(), suites()
     if selection.suite not in all_suites:
-        remedy = suggestions.or_all(selection.suite, all_suites, f"Suites: {', '.join(all_suites)}")
+        remedy = or_all(selection.suite, all_suites, f"Suites: {', '.join(all_suites)}")
         if selection.suite in all_suites["all"]:
             remedy = f"it is a benchmark: write -b {selection.suite}"
         raise ValueError(f"no suite {selection.suite!r}: {remedy}")
     for glob in selection.globs:
         if not any(fnmatchcase(name, glob) for name in known):
-            remedy = suggestions.or_all(glob, all_suites["all"], "`clmembench suites` lists all")
+            remedy = or_all(glob, all_suites["all"], "`clmembench suites` lists all")
             if glob in all_suites:
                 remedy = f"it is a suite: write -s {glob}"
             raise ValueError(f"no benchmark matches {glob!r}: {remedy}")
@@ -157,8 +199,8 @@ def selected_benchmarks(selection: Selection) -> list[Benchmark]:
     for name in selection.axes:
         if name not in axes and name not in PLACE_AXES:
             there = [*sorted(axes), *PLACE_AXES]
-            elsewhere = suggestions.axis_of_others(name, (benchmark.name for benchmark in chosen))
-            remedy = elsewhere or suggestions.or_all(name, there, f"Axes: {', '.join(there)}")
+            elsewhere = axis_of_others(name, (benchmark.name for benchmark in chosen))
+            remedy = elsewhere or or_all(name, there, f"Axes: {', '.join(there)}")
             raise ValueError(f"no axis {name!r} here: {remedy}")
     return chosen
 
@@ -190,7 +232,7 @@ def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selecti
             number = f"a number from {min(1, *numbers)} up" if numbers else ""
             file = "a file that it reads (see describe)" if any(axis.accepts for axis in axes) else ""
             wanted = " or ".join(filter(None, [number, f"one of {words}" if words else "", file]))
-            meant = suggestions.near(value, words.split(", ")) if isinstance(value, str) and words else []
+            meant = near(value, words.split(", ")) if isinstance(value, str) and words else []
             raise ValueError(f"-a {name}: {value!r} is not {wanted}{f': did you mean {meant[0]}?' if meant else ''}")
 
 

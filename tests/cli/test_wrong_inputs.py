@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from clmembench.cli import completion, devices, exit_codes, options
-from clmembench.plan import selection, suggestions
+from clmembench.plan import selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from scripts import wrong_inputs
 from tests.cli.test_cli_options import COMMANDS
@@ -124,9 +124,9 @@ def test_every_conflict_is_of_parameters_that_its_command_has():
 
 
 def test_a_name_that_is_like_none_is_answered_with_all():
-    assert suggestions.or_all("zzz", ["copy", "read"]) == "choose from copy, read"
-    assert suggestions.or_all("cpoy", ["copy", "read"], "See x") == "did you mean copy? See x"
-    assert suggestions.near("wri", ["copy", "write", "rewrite"]) == ["write", "rewrite"]
+    assert selection.or_all("zzz", ["copy", "read"]) == "choose from copy, read"
+    assert selection.or_all("cpoy", ["copy", "read"], "See x") == "did you mean copy? See x"
+    assert selection.near("wri", ["copy", "write", "rewrite"]) == ["write", "rewrite"]
 
 
 def test_a_file_of_other_programs_with_something_wrong_is_refused_in_a_line(tmp_path):

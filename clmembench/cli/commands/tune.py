@@ -131,12 +131,12 @@ def _search(info: DeviceInfo, case: _Case, budget_s: float, path: Path, output: 
 def _tunable(globs: Sequence[str]) -> list[Benchmark]:
     """Raises ValueError naming what there is where a glob matches nothing that has tuning axes."""
     from clmembench.benchmarks import discovered
-    from clmembench.plan import suggestions
+    from clmembench.plan import selection
 
     known = {n: b for n, b in discovered().items() if not b.adaptive and any(axis.tuning for axis in b.axes.values())}
     for glob in globs:
         if not any(fnmatchcase(name, glob) for name in known):
-            raise ValueError(f"{glob!r} matches no benchmark that has tuning axes: {suggestions.or_all(glob, known)}")
+            raise ValueError(f"{glob!r} matches no benchmark that has tuning axes: {selection.or_all(glob, known)}")
     return [benchmark for name, benchmark in known.items() if any(fnmatchcase(name, glob) for glob in globs)]
 
 
@@ -145,7 +145,7 @@ def _selection(
 ) -> tuple[Selection, AllowedValues]:
     """The selection of what is tuned, and the values that the user named on tuning axes. Raises ValueError for an axis or a
     value that no benchmark has."""
-    from clmembench.plan import suggestions
+    from clmembench.plan import selection
     from clmembench.plan.selection import Selection, check_axes
 
     given = options.parse_axes(axis, [])
@@ -161,7 +161,7 @@ def _selection(
     for name in plain:
         if not any(name in benchmark.axes for benchmark in chosen):
             names_here = sorted({n for benchmark in chosen for n in benchmark.axes})
-            raise ValueError(f"no axis {name!r} here: {suggestions.or_all(name, names_here)}")
+            raise ValueError(f"no axis {name!r} here: {selection.or_all(name, names_here)}")
     selection = Selection(suite="tune", axes=plain, timeout_s=timeout_s, seed=seed)
     check_axes(chosen, info, selection)
     return selection, allowed
