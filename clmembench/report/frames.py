@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.analysis.decision import spread_of
 from clmembench.analysis.noise import calibrated
-from clmembench.report.device_runs import merged_runs
-from clmembench.report.parts import parts
+from clmembench.report.device_runs import merged_runs, parts
 from clmembench.report.rows import point_fields
 from clmembench.report.scorecard.device_pairs import side_of
 from clmembench.report.scorecard.scorecard import verdict

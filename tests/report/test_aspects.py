@@ -6,6 +6,7 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.model import BenchmarkInfo, Metric, Placement
+from clmembench.report.device_runs import parts
 from clmembench.report.figures import comparison_choice
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.comparison_data import DrawnSeries, PlotPoint, compared_devices, eligible_devices
@@ -15,7 +16,6 @@ from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.paper_figures import CATALOGUE, UNITS, CurveFigure
 from clmembench.report.figures.published_marks import published_best, published_series
 from clmembench.report.page import study_figures
-from clmembench.report.parts import parts
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope
 

@@ -13,13 +13,13 @@ from clmembench.analysis import plateaus
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import BenchmarkInfo, CacheLevel, Finding, Hierarchy, Metric, Placement, TlbLevel
 from clmembench.report import render, terminal
+from clmembench.report.device_runs import parts
 from clmembench.report.figures import style
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.finding_tables import entries
 from clmembench.report.page import study_figures
 from clmembench.report.page.markdown_page import render_markdown
 from clmembench.report.page.page import render_html
-from clmembench.report.parts import parts
 from clmembench.report.rows import point_fields, point_objects, point_table, row_object, rows
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import table as only

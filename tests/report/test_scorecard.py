@@ -11,13 +11,12 @@ from clmembench.analysis import compare
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
-from clmembench.report.device_runs import device_label, merged_runs
+from clmembench.report.device_runs import device_label, merged_runs, parts
 from clmembench.report.imported.published_headlines import published_cells
 from clmembench.report.imported.published_map import FOUND, JOINS, why_not_joined
 from clmembench.report.imported.published_points import published_points
 from clmembench.report.page.page import render_html
 from clmembench.report.page.page_verdict import MAX_DEVICES_WITHOUT_BEST, verdict_values
-from clmembench.report.parts import parts
 from clmembench.report.render import markdown
 from clmembench.report.scorecard.claimed_lines import FIGURES
 from clmembench.report.scorecard.published_sentences import published_sentences

@@ -17,9 +17,8 @@ from clmembench.sanitize import line
 if TYPE_CHECKING:
     from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
-    from clmembench.report.device_runs import DeviceRun
+    from clmembench.report.device_runs import DeviceRun, Findings
     from clmembench.report.many_runs import digests, fleet
-    from clmembench.report.parts import Findings
     from clmembench.results.imported import ImportedRun
     from clmembench.specs.sheets import SpecSheet
 
@@ -90,9 +89,9 @@ def _made(
 ) -> str:
     """The report on these files in a format. Ends the command where one cannot be read, or a name is of nothing."""
     from clmembench.report import scorecard_cells as verdict_cells
+    from clmembench.report.device_runs import with_findings
     from clmembench.report.imported import imported_headlines
     from clmembench.report.many_runs import digests
-    from clmembench.report.parts import with_findings
     from clmembench.results import jsonl
     from clmembench.specs import sheets
 

@@ -21,9 +21,8 @@ from pathlib import Path
 from clmembench.benchmarks import discovered
 from clmembench.host import processes
 from clmembench.model import BenchmarkInfo, DeviceInfo
-from clmembench.report.device_runs import device_label
+from clmembench.report.device_runs import LabelledRun, device_label
 from clmembench.report.many_runs import digest_cache
-from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import judged_rows, point_labels, sheet_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.scorecard_cells import Cell

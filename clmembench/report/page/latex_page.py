@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from clmembench.model import Run
 from clmembench.report import render, terminal
+from clmembench.report.device_runs import Findings, parts
 from clmembench.report.many_runs import fleet
-from clmembench.report.parts import Findings, parts
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.section import Document, Section
 from clmembench.specs.sheets import SpecSheet

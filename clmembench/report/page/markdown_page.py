@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from clmembench.model import Run
 from clmembench.report import render, terminal
+from clmembench.report.device_runs import Findings, LabelledRun, parts
 from clmembench.report.imported.published import published, published_table
 from clmembench.report.many_runs import fleet
-from clmembench.report.parts import Findings, LabelledRun, parts
 from clmembench.report.rows import point_table
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.scorecard.sentences import sentences

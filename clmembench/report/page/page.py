@@ -9,6 +9,7 @@ from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import render
+from clmembench.report.device_runs import Findings, LabelledRun, parts
 from clmembench.report.figures import device_rows, roofline_page
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.conditions_chart import conditions_chart
@@ -21,7 +22,6 @@ from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.page.page_contents import ASPECTS, SUITES, anchors, contents
 from clmembench.report.page.page_points import point_values
 from clmembench.report.page.page_verdict import verdict_values
-from clmembench.report.parts import Findings, LabelledRun, parts
 from clmembench.report.run_warnings import warnings
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import sentences as verdict_sentences

@@ -9,9 +9,9 @@ from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
 from clmembench.model.metrics import score
+from clmembench.report.device_runs import LabelledRun
 from clmembench.report.imported.imported_headlines import imported_cells
 from clmembench.report.imported.published_headlines import published_cells
-from clmembench.report.parts import LabelledRun
 from clmembench.report.scorecard.claimed_lines import known_lines
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell

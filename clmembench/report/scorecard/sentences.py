@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.model.metrics import more_is_better, score
-from clmembench.report.parts import LabelledRun
+from clmembench.report.device_runs import LabelledRun
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import common_size
 from clmembench.report.scorecard.published_sentences import published_sentences

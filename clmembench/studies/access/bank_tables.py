@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clmembench.model import Run
+from clmembench.report.device_runs import LabelledRun
 from clmembench.report.finding_tables import finding_cell, interval_text, property_label, value_text
-from clmembench.report.parts import LabelledRun
 from clmembench.report.rows import Row
 from clmembench.report.scorecard_cells import Line
 from clmembench.report.section import Column, Section, columns

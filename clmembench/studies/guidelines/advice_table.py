@@ -11,7 +11,7 @@ from typing import Any
 
 from clmembench.model import Run
 from clmembench.report import render
-from clmembench.report.parts import LabelledRun
+from clmembench.report.device_runs import LabelledRun
 from clmembench.report.rows import Row
 from clmembench.report.section import Column, Section, columns
 from clmembench.sanitize import line

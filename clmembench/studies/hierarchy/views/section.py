@@ -10,8 +10,8 @@ from typing import Any
 from clmembench.model import DeviceInfo, Hierarchy
 from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
+from clmembench.report.device_runs import LabelledRun
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.parts import LabelledRun
 from clmembench.report.section import Document, Section, reasons_as_notes
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
