@@ -1,4 +1,4 @@
-"""Findings in words for people, and every finding of a hierarchy as a table for people and as fields for programs."""
+"""Findings in words for people, and a hierarchy's as a table by path to memory and as fields for programs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,21 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from clmembench.model import Finding, Hierarchy
-from clmembench.report.memory_paths import main_levels, other_paths
+from clmembench.model import CacheLevel, Finding, Hierarchy
 from clmembench.report.scorecard_cells import Cell
 from clmembench.report.section import Column, Section, columns
 from clmembench.sanitize import line, printable
 from clmembench.units import format_bytes, format_in, format_interval, format_value
+
+HEADINGS = {
+    "readonly": "Read-only global memory",
+    "private": "Private memory",
+    "constant": "Constant memory",
+    "constant_array": "Constant arrays",
+    "image1d_buffer": "Images over a buffer",
+    "image1d": "One-dimensional images",
+    "image2d": "Two-dimensional images",
+}
 
 COLUMNS = tuple(
     Column(name, is_number=name in ("value", "interval"))
@@ -20,6 +29,40 @@ COLUMNS = tuple(
 FIELDS = ("level", "space", "property", "value", "low", "high", "unit", "status", "method", "evidence", "reason")  # of CSV
 SHARING_HEADING = "Shared storage"
 MAX_NAMED_RECORDS = 3  # ids of records that a table for people has room for
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The levels that loads from one memory space meet, from the nearest on; `group` stands before their names."""
+
+    space: str
+    heading: str
+    group: str
+    levels: tuple[CacheLevel, ...]
+
+
+def main_space(hierarchy: Hierarchy) -> str:
+    """Common prefix of the spaces of the levels between a compute unit and memory: global, unless nothing was found there."""
+    if not hierarchy.levels or any(level.space.startswith("global") for level in hierarchy.levels):
+        return "global"
+    return hierarchy.levels[0].space
+
+
+def main_levels(hierarchy: Hierarchy) -> tuple[CacheLevel, ...]:
+    """The levels from the nearest cache to memory, each beyond the one before it."""
+    space = main_space(hierarchy)
+    return tuple(level for level in hierarchy.levels if level.space.startswith(space))
+
+
+def other_paths(hierarchy: Hierarchy) -> list[Path]:
+    """Every other path: it begins at the compute unit too, and none of its levels lies beyond memory."""
+    main = main_levels(hierarchy)
+    rest = [(level, "") for level in hierarchy.levels if level not in main]
+    rest += [(level, "constant") for level in hierarchy.constant] + [(level, "image") for level in hierarchy.image]
+    found: dict[tuple[str, str], list[CacheLevel]] = {}
+    for level, group in rest:
+        found.setdefault((level.space, group or level.space), []).append(level)
+    return [Path(space, HEADINGS.get(space, line(space)), group, tuple(levels)) for (space, group), levels in found.items()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from itertools import groupby
 from typing import Literal
 
 from clmembench.model import CacheLevel, DeviceInfo, Finding, Hierarchy
-from clmembench.report.finding_tables import interval_text, number_text, property_label, value_text
-from clmembench.report.memory_paths import main_levels, other_paths
+from clmembench.report.finding_tables import interval_text, main_levels, number_text, other_paths, property_label, value_text
 from clmembench.sanitize import line
 from clmembench.specs.claims import Claim, claims_by_level, verdict
 from clmembench.studies.hierarchy.views.sharing_text import sharing_lines
