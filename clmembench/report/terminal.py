@@ -9,7 +9,7 @@ from clmembench.model import Header, Run
 from clmembench.report.rows import Row, point_table
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import Document
-from clmembench.report.sections import agreement_table, energy_tables, peer_values, roofline_tables
+from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
@@ -41,7 +41,7 @@ def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is
     peers = peer_values.section(run, table)
     found += [peers] if peers is not None else []
     if is_whole:
-        agreement = agreement_table.section(run, table, sheet)
+        agreement = roofline_tables.agreement_section(run, table, sheet)
         found += [*roofline_tables.sections(run, table, sheet), *([agreement] if agreement is not None else [])]
         own = [study.call(study.summary, run, table) for study in studies() if study.summary]
         found += [section for section in own if section is not None]

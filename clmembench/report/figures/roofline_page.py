@@ -8,7 +8,7 @@ from typing import Any
 from clmembench.model import Run
 from clmembench.report.figures import roofline_chart
 from clmembench.report.rows import Row
-from clmembench.report.sections import agreement_table, roofline_tables
+from clmembench.report.sections import roofline_tables
 from clmembench.specs.sheets import SpecSheet
 
 
@@ -17,7 +17,7 @@ def roofline_values(runs: Sequence[tuple[str, Run, Sequence[Row], SpecSheet | No
     from markupsafe import Markup
 
     found = [
-        (label, roofline_tables.tables(made, table), agreement_table.section(run, table, sheet), made)
+        (label, roofline_tables.tables(made, table), roofline_tables.agreement_section(run, table, sheet), made)
         for label, run, table, sheet in runs
         if (made := roofline_tables.derive_roofline(run, table, sheet)) is not None
     ]

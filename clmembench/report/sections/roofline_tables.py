@@ -1,4 +1,4 @@
-"""The roofline of a run as tables and objects: its roofs, and every kernel with the roof that bounds it."""
+"""The roofline of a run as tables and objects: its roofs, kernels, and values of the run that measure one thing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from clmembench.analysis import roofline as model
 from clmembench.analysis.roofline import COMPULSORY_BYTES, KernelPosition, Roofline
 from clmembench.analysis.roofs import MEMORY, Roof
+from clmembench.gates import agreement
+from clmembench.gates.agreement import AgreementPair
 from clmembench.model import Run
 from clmembench.report.rows import Row, point_labels
-from clmembench.report.section import Section, columns
+from clmembench.report.section import Reasons, Section, columns
 from clmembench.specs.sheets import SpecSheet
-from clmembench.units import format_bytes, format_in, format_interval, format_value
+from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
 if TYPE_CHECKING:
     from clmembench.report.json_outputs import RooflineObject
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 SOURCE = "Williams, Waterman & Patterson 2009"
 ROOFS = f"The roofs of kernels, as measured ({SOURCE})."
 KERNELS = "Kernels under their roofs: the least of memory's bandwidth x FLOP/B and of arithmetic bounds each."
+
+AGREEMENT_TITLE = "Agreement: values of this run that measure one thing, each beside the best of them."
 
 
 def derive_roofline(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Roofline | None:
@@ -121,3 +125,23 @@ def kernel_object(p: KernelPosition) -> RooflineObject:
         "bound_unit": p.bound.unit,
         "bound_by_records": list(p.bound.evidence),
     }
+
+
+def agreement_section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Section | None:
+    """A line for each pair, contradictions first; None where the run has no two values of one thing."""
+    pairs = agreement.pairs([row.value for row in table], run, sheet)
+    if not pairs:
+        return None
+    reasons = Reasons()
+    rows = tuple(_cells(pair, reasons) for pair in sorted(pairs, key=lambda pair: not pair.contradicts))
+    header = ("quantity", "best", "other", "best value", "other value", "other / best", "95% interval", "why")
+    wrong = sum(pair.contradicts for pair in pairs)
+    verdict = f"contradictions: {wrong} of {count(len(pairs), 'pair')}, whose values are suspect" if wrong else ""
+    return Section(AGREEMENT_TITLE, columns(header, left=3), rows, (*reasons.notes(), *([verdict] if verdict else [])))
+
+
+def _cells(pair: AgreementPair, reasons: Reasons) -> tuple[str, ...]:
+    values = (format_in(v.median, v.unit, 4) for v in (pair.better, pair.other))
+    why = f"{'CONTRADICTION ' if pair.contradicts else ''}{reasons.number(pair.why)}"
+    interval = f"{pair.share_low:.3f} to {pair.share_high:.3f}"
+    return (pair.name, pair.better_label, pair.other_label, *values, f"{pair.share:.3f}", interval, why)
