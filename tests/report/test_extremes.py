@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from clmembench.model import Placement, Run
 from clmembench.report import render, rows, terminal
-from clmembench.report.page.markdown_page import render_markdown
 from clmembench.report.page.page import render_html
+from clmembench.report.page.text_pages import render_markdown
 from clmembench.report.section import table as only
 from clmembench.results.jsonl import ResultsError, encode, read
 from clmembench.specs.sheets import SpecError

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from clmembench.cli import app
 from clmembench.report.many_runs import digests, fleet
-from clmembench.report.page.markdown_page import render_fleet_markdown
 from clmembench.report.page.page import render_html
+from clmembench.report.page.text_pages import render_fleet_markdown
 from clmembench.results import jsonl
 from clmembench.results.jsonl import ResultsError, Writer
 from tests.builders import STREAM, device, header, record, run, series

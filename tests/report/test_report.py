@@ -18,8 +18,8 @@ from clmembench.report.figures import style
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.finding_tables import entries
 from clmembench.report.page import study_figures
-from clmembench.report.page.markdown_page import render_markdown
 from clmembench.report.page.page import render_html
+from clmembench.report.page.text_pages import render_markdown
 from clmembench.report.rows import point_fields, point_objects, point_table, row_object, rows
 from clmembench.report.run_warnings import warnings
 from clmembench.report.section import table as only

@@ -147,13 +147,13 @@ def _rendered(
     baseline: str,
 ) -> str:
     """The report in a format."""
-    from clmembench.report.page import latex_page, markdown_page, page
+    from clmembench.report.page import page, text_pages
 
     if form == "html":
         return page.render_html(runs, others, findings, groups, labels, baseline)
     if form == "latex":
-        return latex_page.render_latex(runs, others, findings, labels, baseline, groups)
-    return markdown_page.render_markdown(runs, others, findings, groups, labels, baseline)
+        return text_pages.render_latex(runs, others, findings, labels, baseline, groups)
+    return text_pages.render_markdown(runs, others, findings, groups, labels, baseline)
 
 
 def _without_imports(paths: list[Path], names: Mapping[Path, str]) -> tuple[list[Path], list[ImportedRun]]:

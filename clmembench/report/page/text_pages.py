@@ -1,8 +1,9 @@
-"""One report over any number of runs and devices as Markdown."""
+"""One report over any number of runs and devices as Markdown, and its tables as LaTeX."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clmembench.model import Run
 from clmembench.report import render, terminal
@@ -12,7 +13,7 @@ from clmembench.report.many_runs import fleet
 from clmembench.report.rows import point_table
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.scorecard.sentences import sentences
-from clmembench.report.section import Column, Section, table
+from clmembench.report.section import Column, Document, Section, table
 from clmembench.sanitize import markdown
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
@@ -65,3 +66,23 @@ def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
         rows = [(row["params"], row["metric"], *(c["text"] for c in row["cells"])) for row in fleet.points(groups, name)]
         lines += ["", f"### {markdown(name)}", "", render.markdown(table(Section("", columns, tuple(rows))))]
     return "\n".join([*lines, ""])
+
+
+def render_latex(
+    runs: Sequence[Run],
+    others: Sequence[SpecSheet] = (),
+    findings: Sequence[Findings] = (),
+    labels: Sequence[str] = (),
+    baseline: str = "",
+    groups: Sequence[fleet.DeviceGroup] = (),
+) -> str:
+    """Tables for booktabs, of one device too; of many runs (`groups`) that of the devices first. Titles and notes are comments.
+    Raises UnknownDevice where none has the label of the `baseline`."""
+    all_parts = parts(runs, labels, findings)
+    compared = verdict(all_parts, baseline, others)
+    tables: list[Section] = [fleet.group_table(groups)] if groups else []
+    tables += [verdict_section(compared)] if compared.lines else []
+    for part in all_parts:
+        summary = terminal.summary_document(part.run, part.rows, part.sheet)
+        tables += [replace(one, title=f"{part.label}: {one.title}") for one in summary.sections]
+    return render.latex(Document(tuple(tables)))
