@@ -22,11 +22,12 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from clmembench import sanitize
-from clmembench.model import DeviceInfo
-from clmembench.model.device_identity import driver_uuid, name_key, pci_address
+
+if TYPE_CHECKING:
+    from clmembench.model import DeviceInfo
 
 MAX_LOCK_FILE_BYTES = 4096  # that are read of a file which anybody may have written
 MAX_NAME_LETTERS = 80  # of what a lock's file is named after
@@ -72,6 +73,8 @@ def hardware_names(info: DeviceInfo) -> list[str]:
     of a GPU has the PCI address of the whole, but for the function."""
     if info.kind == "cpu" or (info.has_cpu_cores and info.shares_host_memory):
         return ["cpu"]
+    from clmembench.model.device_identity import driver_uuid, name_key, pci_address  # with numpy, which start-up does without
+
     address, uuid, model = pci_address(info.pci), driver_uuid(info), name_key(info.name)
     return [
         *(["pci-{:x}-{:x}-{:x}".format(*address)] if address else []),
