@@ -12,7 +12,7 @@ from clmembench.report import render
 from clmembench.report.many_runs import digests, fleet
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.page.page import render_html
-from clmembench.report.page.page_contents import anchors
+from clmembench.report.page.page_parts import anchors
 from clmembench.report.section import Column, Section, reasons_as_notes
 from clmembench.results import jsonl
 from clmembench.results.jsonl import Writer

@@ -16,7 +16,7 @@ from clmembench.report.imported.published_headlines import published_cells
 from clmembench.report.imported.published_map import FOUND, JOINS, why_not_joined
 from clmembench.report.imported.published_points import published_points
 from clmembench.report.page.page import render_html
-from clmembench.report.page.page_verdict import MAX_DEVICES_WITHOUT_BEST, verdict_values
+from clmembench.report.page.page_parts import MAX_DEVICES_WITHOUT_BEST, verdict_values
 from clmembench.report.render import markdown
 from clmembench.report.scorecard.claimed_lines import FIGURES
 from clmembench.report.scorecard.published_sentences import published_sentences

@@ -10,18 +10,16 @@ from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import render
 from clmembench.report.device_runs import Findings, LabelledRun, parts
-from clmembench.report.figures import device_rows, roofline_page
+from clmembench.report.figures import device_rows
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.conditions_chart import conditions_chart
 from clmembench.report.imported.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
 from clmembench.report.imported.published_points import published_marks
 from clmembench.report.many_runs import fleet
 from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
-from clmembench.report.page import study_figures
+from clmembench.report.page import page_parts, study_figures
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.page.page_contents import ASPECTS, SUITES, anchors, contents
-from clmembench.report.page.page_points import point_values
-from clmembench.report.page.page_verdict import verdict_values
+from clmembench.report.page.page_parts import ASPECTS, SUITES, anchors, contents, point_values, verdict_values
 from clmembench.report.run_warnings import warnings
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import sentences as verdict_sentences
@@ -122,7 +120,7 @@ def _peers(part: LabelledRun) -> dict[str, Any] | None:
 
 
 def _roofline(all_parts: Sequence[LabelledRun]) -> dict[str, Any] | None:
-    made = roofline_page.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts])
+    made = page_parts.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts])
     if not made["devices"]:
         return None
     return {**made, "figures": embedded(made["svg"], f"Measured kernels under the roofs of each device; {IN_TABLES}")}
