@@ -19,9 +19,8 @@ from clmembench.report.page.page import render_html
 from clmembench.report.page.page_parts import MAX_DEVICES_WITHOUT_BEST, verdict_values
 from clmembench.report.render import markdown
 from clmembench.report.scorecard.claimed_lines import FIGURES
-from clmembench.report.scorecard.published_sentences import published_sentences
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
-from clmembench.report.scorecard.sentences import sentences
+from clmembench.report.scorecard.sentences import published_sentences, sentences
 from clmembench.report.scorecard_cells import UnknownDevice
 from clmembench.report.section import table
 from clmembench.results import jsonl

@@ -1,20 +1,31 @@
-"""What the verdict's numbers mean for the author of a kernel, in sentences: ratios with intervals, and crossover sizes."""
+"""What the verdict's numbers mean for a kernel's author, in sentences: devices, published ones, and runtimes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from clmembench.analysis.decision import DEFAULT_MARGIN
+from clmembench.model import DeviceInfo
+from clmembench.model.device_identity import is_same_platform
 from clmembench.model.metrics import more_is_better, score
 from clmembench.report.device_runs import LabelledRun
+from clmembench.report.imported.published_map import published_text
+from clmembench.report.imported.published_points import PublishedPoint, published_points
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import common_size
-from clmembench.report.scorecard.published_sentences import published_sentences
-from clmembench.report.scorecard.runtime_sentences import runtime_sentences
 from clmembench.report.scorecard.sum_crossover import sum_sentences
 from clmembench.report.scorecard_cells import OLDER, OTHER_SIZE, Cell, Decision, Line, Scorecard
+from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_value
+
+QUANTITIES = ("memory triad, double", "DGEMM")  # headlines that a sentence compares
+ACCELERATORS = ("accelerator", "gpu")  # kinds that CPUs are compared with: GPUs where a paper has no accelerator
+
+_Known = tuple[SpecSheet, list[PublishedPoint]]
+
+MAX_PAIRS = 3  # pairs of columns with a sentence: a cluster's nodes are of one model
 
 # the headlines that a sentence is about, and its subject
 RATES = (
@@ -29,6 +40,95 @@ LATENCIES = (
     ("memory", "Dependent load from memory, at the end of a latency sweep"),
 )
 MAX_NAMED_DEVICES = 5  # devices that a sentence names beside the first
+
+
+def published_sentences(others: Sequence[SpecSheet]) -> list[str]:
+    """One sentence for each quantity and paper that has values of a CPU and of an accelerator or a GPU. Values of one paper are
+    comparable with each other; none is compared with what was measured here, and no ratio is drawn."""
+    known = [(sheet, published_points(sheet)) for sheet in others if sheet.origin == "published"]
+    papers = dict.fromkeys(point.paper for _, points in known for point in points)
+    return [text for paper in papers for quantity in QUANTITIES for text in _published_sentence(known, paper, quantity)]
+
+
+def _published_sentence(known: Sequence[_Known], paper: str, quantity: str) -> Iterator[str]:
+    having = [
+        (sheet, next((p for p in points if p.paper == paper and quantity in p.headlines), None)) for sheet, points in known
+    ]
+    mine = [(sheet, point) for sheet, point in having if point is not None]
+    cpus = [one for one in mine if one[0].kind == "cpu"]
+    first = next((found for kind in ACCELERATORS if (found := [one for one in mine if one[0].kind == kind])), [])
+    if not cpus or not first:
+        return
+    told = [f"{text} on {_enumerated(names)}" for group in (first, cpus) for text, names in _by_value(group).items()]
+    caveats = dict.fromkeys(point.caveat for _, point in (*first, *cpus) if point.caveat)
+    about = f"{quantity} ({'; '.join(caveats)})" if caveats else quantity
+    yield printable(f"Published in {paper}, not measured here, {about}: {'; '.join(told)}.")
+
+
+def _by_value(mine: Sequence[tuple[SpecSheet, PublishedPoint]]) -> dict[str, list[str]]:
+    """The names of the devices of each value, which has its bounds, how it was derived, and what the sheet notes of it."""
+    found: dict[str, list[str]] = {}
+    for sheet, point in mine:
+        ends = point.low is not None and point.high is not None
+        bounds = f"{format_value(point.low)} to {format_value(point.high)}" if ends else ""
+        details = "; ".join(filter(None, (bounds, point.result.derived, point.result.note)))
+        found.setdefault(f"{published_text(point.result)}{f' ({details})' if details else ''}", []).append(sheet.name)
+    return found
+
+
+def _enumerated(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def runtime_sentences(found: Scorecard) -> list[str]:
+    """A sentence for each two columns that are a CPU of one model with as many compute units, under different platforms, of
+    MAX_PAIRS of them at most. That it is the same machine cannot be known from runs, and is not claimed."""
+    devices = found.devices
+    pairs = [(a, b) for a, b in combinations(range(len(devices)), 2) if _is_one_cpu(devices[a], devices[b])]
+    said = [text for a, b in pairs[:MAX_PAIRS] for text in _runtime_sentence(found, a, b)]
+    left = len(pairs) - MAX_PAIRS
+    return (
+        [*said, f"{count(left, 'more pair')} of such columns {'is' if left == 1 else 'are'} in the table."]
+        if left > 0
+        else said
+    )
+
+
+def _is_one_cpu(one: DeviceInfo, other: DeviceInfo) -> bool:
+    alike = (one.kind, one.cpu_id, one.compute_units) == (other.kind, other.cpu_id, other.compute_units)
+    return alike and one.kind == "cpu" and bool(one.cpu_id) and not is_same_platform(one, other)
+
+
+def _runtime_sentence(found: Scorecard, a: int, b: int) -> Iterator[str]:
+    lines = [(line, found.pairs.decide(line, b, a)) for line in found.lines if line.better]
+    decided = [(line.name, one) for line, one in lines if one is not None]
+    better = sorted(((one.gain.value, name) for name, one in decided if one.verdict == "faster"), reverse=True)
+    worse = sorted(((1 / one.gain.value, name) for name, one in decided if one.verdict == "slower"), reverse=True)
+    if not better and not worse:
+        return
+    first, second = found.labels[a], found.labels[b]
+    told = [_told(better, first), _told(worse, second)]
+    left = len(decided) - len(better) - len(worse)
+    rest = f"; {count(left, 'quantity', 'quantities')} the same or undecided" if left else ""
+    layer = _layer(found.devices[a], found.devices[b])
+    yield f"Of a CPU of one model under two runtimes, {' and '.join(filter(None, told))}{rest}.{layer}"
+
+
+def _layer(one: DeviceInfo, other: DeviceInfo) -> str:
+    """What two runtimes of one driver differ in."""
+    if {one.runtime, other.runtime} != {"opencl", "sycl"} or one.driver != other.driver:
+        return ""
+    return (
+        " Both run kernels by the same driver, so that kernels' own times should agree, and differ where the host disturbed "
+        "one of the runs; run --runtime opencl,sycl measures both interleaved, and what the layer of SYCL costs."
+    )
+
+
+def _told(ratios: Sequence[tuple[float, str]], label: str) -> str:
+    if not ratios:
+        return ""
+    most = ", ".join(f"{name}: {format_value(ratio)} times" for ratio, name in ratios[:3])
+    return f"{label} is better in {count(len(ratios), 'quantity', 'quantities')} ({most})"
 
 
 def sentences(found: Scorecard, parts: Sequence[LabelledRun], others: Sequence[SpecSheet] = ()) -> list[str]:
