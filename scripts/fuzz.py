@@ -62,11 +62,11 @@ def results_target(path: Path) -> Callable[[bytes], None]:
             found = jsonl.read(file)
             sheet = specs.match_sheet(found.header.device, sheets)
             table = rows.rows(found, sheet)
-            points, summary = alone(rows.point_table(table)), terminal.summary_document(found, table, sheet)
+            points, document = alone(rows.point_table(table)), terminal.summary_document(found, table, sheet)
             render.json_text(rows.point_objects(table))
             render.csv_text(rows.point_fields(table))
             render.latex(points)
-            made = render.text(summary) + render.markdown(summary) + render.markdown(points)
+            made = render.text(document) + render.markdown(document) + render.markdown(points)
             assert all(c.isprintable() or c == "\n" for c in made), "an unprintable character"
 
     return run

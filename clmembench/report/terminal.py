@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from clmembench import studies
 from clmembench.model import Header, Run
 from clmembench.report.rows import Row, point_table
 from clmembench.report.run_warnings import warnings
@@ -13,7 +14,6 @@ from clmembench.report.sections import energy_tables, peer_values, roofline_tabl
 from clmembench.report.summary import sections
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
-from clmembench.studies import studies
 from clmembench.units import count, format_bytes
 
 
@@ -43,7 +43,7 @@ def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is
     if is_whole:
         agreement = roofline_tables.agreement_section(run, table, sheet)
         found += [*roofline_tables.sections(run, table, sheet), *([agreement] if agreement is not None else [])]
-        own = [study.call(study.summary, run, table) for study in studies() if study.summary]
+        own = [study.call(study.summary, run, table) for study in studies.studies() if study.summary]
         found += [section for section in own if section is not None]
     energy = energy_tables.determined(run, table)
     found += [energy] if energy is not None else []

@@ -162,9 +162,9 @@ def _selection(
         if not any(name in benchmark.axes for benchmark in chosen):
             names_here = sorted({n for benchmark in chosen for n in benchmark.axes})
             raise ValueError(f"no axis {name!r} here: {selection.or_all(name, names_here)}")
-    selection = Selection(suite="tune", axes=plain, timeout_s=timeout_s, seed=seed)
-    check_axes(chosen, info, selection)
-    return selection, allowed
+    request = Selection(suite="tune", axes=plain, timeout_s=timeout_s, seed=seed)
+    check_axes(chosen, info, request)
+    return request, allowed
 
 
 def _print_outcomes(found: Found, path: Path, records: Path) -> None:

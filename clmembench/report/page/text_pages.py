@@ -45,11 +45,11 @@ def render_markdown(
 
 
 def _measured(part: LabelledRun) -> str:
-    summary = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
+    shown = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
     own = [study.call(study.markdown, part) for study in studies() if study.markdown and study.name in part.findings]
     found = "".join(f"{one}\n" for one in own)
     points = render.markdown(table(point_table(part.rows)))
-    return f"{summary}\n{found}### All points\n\n{points}\n"
+    return f"{shown}\n{found}### All points\n\n{points}\n"
 
 
 def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
@@ -83,6 +83,6 @@ def render_latex(
     tables: list[Section] = [fleet.group_table(groups)] if groups else []
     tables += [verdict_section(compared)] if compared.lines else []
     for part in all_parts:
-        summary = terminal.summary_document(part.run, part.rows, part.sheet)
-        tables += [replace(one, title=f"{part.label}: {one.title}") for one in summary.sections]
+        document = terminal.summary_document(part.run, part.rows, part.sheet)
+        tables += [replace(one, title=f"{part.label}: {one.title}") for one in document.sections]
     return render.latex(Document(tuple(tables)))

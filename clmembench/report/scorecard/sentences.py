@@ -59,7 +59,7 @@ def _published_sentence(known: Sequence[_Known], paper: str, quantity: str) -> I
     first = next((found for kind in ACCELERATORS if (found := [one for one in mine if one[0].kind == kind])), [])
     if not cpus or not first:
         return
-    told = [f"{text} on {_enumerated(names)}" for group in (first, cpus) for text, names in _by_value(group).items()]
+    told = [f"{text} on {_listed(names)}" for group in (first, cpus) for text, names in _by_value(group).items()]
     caveats = dict.fromkeys(point.caveat for _, point in (*first, *cpus) if point.caveat)
     about = f"{quantity} ({'; '.join(caveats)})" if caveats else quantity
     yield printable(f"Published in {paper}, not measured here, {about}: {'; '.join(told)}.")
@@ -74,10 +74,6 @@ def _by_value(mine: Sequence[tuple[SpecSheet, PublishedPoint]]) -> dict[str, lis
         details = "; ".join(filter(None, (bounds, point.result.derived, point.result.note)))
         found.setdefault(f"{published_text(point.result)}{f' ({details})' if details else ''}", []).append(sheet.name)
     return found
-
-
-def _enumerated(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def runtime_sentences(found: Scorecard) -> list[str]:
