@@ -47,7 +47,7 @@ VALUES = ("op=[triad,copy]", "array_bytes=64MiB", "array_bytes=['4 KiB',1.5GB]",
 
 def results_target(path: Path) -> Callable[[bytes], None]:
     """Reads a run, derives values from it, and renders it in every text format."""
-    from clmembench.report import render, rows, terminal
+    from clmembench.report import render, rows, summary
     from clmembench.report.section import table as alone
     from clmembench.resources import sheet_paths
     from clmembench.results import jsonl
@@ -62,7 +62,7 @@ def results_target(path: Path) -> Callable[[bytes], None]:
             found = jsonl.read(file)
             sheet = specs.match_sheet(found.header.device, sheets)
             table = rows.rows(found, sheet)
-            points, document = alone(rows.point_table(table)), terminal.summary_document(found, table, sheet)
+            points, document = alone(rows.point_table(table)), summary.summary_document(found, table, sheet)
             render.json_text(rows.point_objects(table))
             render.csv_text(rows.point_fields(table))
             render.latex(points)

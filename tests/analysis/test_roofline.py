@@ -11,7 +11,7 @@ import pytest
 from clmembench.analysis.roofline import COMPULSORY_BYTES
 from clmembench.benchmarks import discovered
 from clmembench.plan.sweep import benchmark_card
-from clmembench.report import render, terminal
+from clmembench.report import render, summary
 from clmembench.report.figures import roofline_chart
 from clmembench.report.figures.label_placement import offsets
 from clmembench.report.page.page import render_html
@@ -201,7 +201,7 @@ def test_a_time_becomes_a_rate_of_flop():
 
 def test_summaries_and_json_and_pages_have_it():
     found, table, _ = made([*roofs(), spmv(120.0), dgemm(8000.0)])
-    shown = render.text(terminal.summary_document(found, table, SHEET))
+    shown = render.text(summary.summary_document(found, table, SHEET))
     assert roofline_tables.ROOFS in shown and roofline_tables.KERNELS in shown and "FP64 vector" in shown
     told = point_objects(table, roofline_tables.by_point(found, table, SHEET))
     placed = {row["benchmark"]: row["roofline"] for row in told if row["roofline"]}

@@ -12,7 +12,7 @@ from clmembench.gates.agreement import GATE, pairs
 from clmembench.gates.whole import judged_run
 from clmembench.model import Cause, Placement, Quantity
 from clmembench.plan.sweep import benchmark_card
-from clmembench.report import render, terminal
+from clmembench.report import render, summary
 from clmembench.report.rows import judged_rows
 from tests.builders import device, header, record, run, series
 
@@ -224,11 +224,11 @@ def test_a_speed_up_above_the_number_of_units_is_explained_or_suspect():
 
 def test_the_summary_lists_every_pair_with_its_ratio_and_why_contradictions_first():
     one, table = judged_rows(whole(read(31.0), shared(30.9), usm(0.82)), None)
-    text = render.text(terminal.summary_document(one, table, None))
+    text = render.text(summary.summary_document(one, table, None))
     lines = text[text.index("Agreement") :].splitlines()
     assert [line.split()[:2] for line in lines[2:4]] == [["memory", "reads"]] * 2
     assert "usm_bandwidth" in lines[2] and "0.026" in lines[2] and "CONTRADICTION [1]" in lines[2]
     assert "cache_read" in lines[3] and "0.997" in lines[3] and "[2]" in lines[3]
     assert "within the intervals of both" in text and "contradictions: 1 of 2 pairs" in text
-    plain = render.text(terminal.summary_document(*judged_rows(whole(read(31.0)), None), None))
+    plain = render.text(summary.summary_document(*judged_rows(whole(read(31.0)), None), None))
     assert "Agreement" not in plain

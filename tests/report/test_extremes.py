@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Placement, Run
-from clmembench.report import render, rows, terminal
+from clmembench.report import render, rows, summary
 from clmembench.report.page.page import render_html
 from clmembench.report.page.text_pages import render_markdown
 from clmembench.report.section import table as only
@@ -164,7 +164,7 @@ def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
     head, *lines = csv.reader(io.StringIO(render.csv_text(rows.point_fields(table)))) if table else [[]]
     assert [len(line) for line in lines] == [len(head)] * len(table)
     shown = (
-        render.text(terminal.summary_document(found, table, sheet))
+        render.text(summary.summary_document(found, table, sheet))
         + render.markdown(only(rows.point_table(table)))
         + render.latex(only(rows.point_table(table)))
         + render_markdown([found])

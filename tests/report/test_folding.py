@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clmembench.report import folding, render, rows, terminal
+from clmembench.report import folding, render, rows, summary
 from clmembench.report.section import Column, Document, Remark, Section
 from clmembench.results import jsonl
 from tests.terminals import on_terminal
@@ -107,7 +107,7 @@ def documents():
     def document(name: str) -> Document:
         run = jsonl.read(ROOT / "reports" / f"{name}.jsonl.gz")
         sheet = rows.sheet_of(run)
-        return terminal.summary_document(*rows.judged_rows(run, sheet), sheet)
+        return summary.summary_document(*rows.judged_rows(run, sheet), sheet)
 
     return document
 

@@ -12,7 +12,7 @@ from clmembench import sanitize
 from clmembench.analysis import plateaus
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import BenchmarkInfo, CacheLevel, Finding, Hierarchy, Metric, Placement, TlbLevel
-from clmembench.report import render, terminal
+from clmembench.report import render, summary
 from clmembench.report.device_runs import parts
 from clmembench.report.figures import style
 from clmembench.report.figures.device_rows import Shown
@@ -176,7 +176,7 @@ def test_nothing_makes_an_empty_report_and_no_error():
     assert json.loads(render.json_text(point_objects([]))) == []
     assert len(render.markdown(only(point_table([]))).split("\n")) == 2
     assert "<html" in render_html([empty]) and render.csv_text(point_fields([])).strip() == ""
-    assert "Synthetic GPU" in render.text(terminal.summary_document(empty, [], None))
+    assert "Synthetic GPU" in render.text(summary.summary_document(empty, [], None))
 
 
 # ---- summary and text ---------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_a_reason_widens_no_column_and_stands_below_the_table(status):
     assert not any(reason in cell for row in section.rows for cell in row)
     assert [row[1:3] for row in section.rows[1:]] == [(status, "[1]")] * 2
     assert section.notes[0] == f"[1] {reason}"
-    lines = render.text(terminal.summary_document(found, rows(found, None), None)).split("\n")
+    lines = render.text(summary.summary_document(found, rows(found, None), None)).split("\n")
     table = [line for line in lines if line.split()[:1] in (["copy"], ["add"], ["dot"])]
     assert max(map(len, table)) < 80
     assert reason in " ".join(Page(render_html([found])).words)
@@ -305,9 +305,9 @@ def test_warnings_say_what_to_do():
 
 def test_text_is_aligned_and_plain():
     found = ordinary()
-    shown = render.text(terminal.summary_document(found, rows(found, SHEET), SHEET))
+    shown = render.text(summary.summary_document(found, rows(found, SHEET), SHEET))
     assert "\x1b" not in shown and "peaks of Test sheet" in shown
-    assert "\x1b[1m" in render.text(terminal.summary_document(found, rows(found, SHEET), SHEET), bold=True)
+    assert "\x1b[1m" in render.text(summary.summary_document(found, rows(found, SHEET), SHEET), bold=True)
     copy, triad = (line for line in shown.split("\n") if line.split()[:1] in (["copy"], ["triad"]))
     assert copy.index("50.0 GB/s") == triad.index("50.0 GB/s")
 
@@ -315,7 +315,7 @@ def test_text_is_aligned_and_plain():
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_hostile_names_cannot_steer_a_terminal(evil):
     found = hostile(evil)
-    shown = render.text(terminal.summary_document(found, rows(found, None), None))
+    shown = render.text(summary.summary_document(found, rows(found, None), None))
     assert [c for c in shown if c != "\n" and not c.isprintable()] == []
 
 
@@ -328,7 +328,7 @@ def test_markdown_tables_keep_their_columns(evil):
     table = rows(found, None)
     assert len(render.markdown(only(point_table(table))).split("\n")) == 2 + len(table)
     assert_tables_are_rectangular(render.markdown(only(point_table(table))))
-    assert_tables_are_rectangular(render.markdown(terminal.summary_document(found, table, None)))
+    assert_tables_are_rectangular(render.markdown(summary.summary_document(found, table, None)))
     assert_tables_are_rectangular(render_markdown([found, ordinary()]))
 
 
@@ -468,8 +468,8 @@ def test_output_is_the_same_twice(two):
     assert point_objects(table) == point_objects(again)
     assert render.csv_text(point_fields(table)) == render.csv_text(point_fields(again))
     assert render.markdown(only(point_table(table))) == render.markdown(only(point_table(again)))
-    assert render.text(terminal.summary_document(runs[0], table, SHEET)) == render.text(
-        terminal.summary_document(runs[0], rows(runs[0], SHEET), SHEET)
+    assert render.text(summary.summary_document(runs[0], table, SHEET)) == render.text(
+        summary.summary_document(runs[0], rows(runs[0], SHEET), SHEET)
     )
 
 
@@ -491,7 +491,7 @@ def test_a_benchmark_known_only_from_the_file_is_shown_everywhere(card):
     assert [row.value.benchmark for row in table] == [name] * len(points)
     (section,) = sections(found, table)
     assert section.header[0].split(":")[0] == name and section.rows
-    assert name in render.text(terminal.summary_document(found, table, None))
+    assert name in render.text(summary.summary_document(found, table, None))
     words = " ".join(Page(render_html([found])).words)
     assert name in words and "What nobody knows yet." in words and "Somebody 2030" in words
 
@@ -990,8 +990,8 @@ def test_one_kind_of_set_looks_the_same_in_every_plot_and_one_point_is_drawn():
 def test_a_device_of_one_compute_unit_has_no_plural():
     alone = run([], header(device(compute_units=1), {}))
     assert "1 compute unit " in render.text(
-        terminal.summary_document(alone, [], None)
-    ) + " " and "1 compute units" not in render.text(terminal.summary_document(alone, [], None))
+        summary.summary_document(alone, [], None)
+    ) + " " and "1 compute units" not in render.text(summary.summary_document(alone, [], None))
 
 
 def test_the_page_names_results_that_nothing_checked():

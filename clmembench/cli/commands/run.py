@@ -170,7 +170,7 @@ def _run_one(target: Target, settings: Settings) -> Path:
 
 def _print_results(path: Path, settings: Settings) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
-    from clmembench.report import render, rows, terminal
+    from clmembench.report import render, rows, summary
     from clmembench.report.sections import roofline_tables
 
     stored = session.read_back(path)
@@ -179,7 +179,7 @@ def _print_results(path: Path, settings: Settings) -> int:
     if settings.as_json:
         print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
     else:
-        outputs.print_document(terminal.summary_document(stored, table, sheet), settings.wide)
+        outputs.print_document(summary.summary_document(stored, table, sheet), settings.wide)
         measure_or_read.show_with_run(stored)
         name = line(str(path))
         print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")

@@ -107,12 +107,12 @@ def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wi
 
 def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: PointFilter, wide: bool) -> None:
     """Print a summary, or a line for each value where points were chosen: what is inferred from a curve needs all of it."""
-    from clmembench.report import terminal
+    from clmembench.report import summary
 
     if wanted.axes or wanted.statuses:
-        outputs.print_document(terminal.points_document(run, values, sheet), wide)
+        outputs.print_document(summary.points_document(run, values, sheet), wide)
         return
-    outputs.print_document(terminal.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
+    outputs.print_document(summary.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
     measure_or_read.show_with_run(run)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.model import Run
-from clmembench.report import render, terminal
+from clmembench.report import render, summary
 from clmembench.report.device_runs import Findings, LabelledRun, parts
 from clmembench.report.imported.published import published, published_table
 from clmembench.report.many_runs import fleet
@@ -45,7 +45,7 @@ def render_markdown(
 
 
 def _measured(part: LabelledRun) -> str:
-    shown = render.markdown(terminal.summary_document(part.run, part.rows, part.sheet))
+    shown = render.markdown(summary.summary_document(part.run, part.rows, part.sheet))
     own = [study.call(study.markdown, part) for study in studies() if study.markdown and study.name in part.findings]
     found = "".join(f"{one}\n" for one in own)
     points = render.markdown(table(point_table(part.rows)))
@@ -83,6 +83,6 @@ def render_latex(
     tables: list[Section] = [fleet.group_table(groups)] if groups else []
     tables += [verdict_section(compared)] if compared.lines else []
     for part in all_parts:
-        document = terminal.summary_document(part.run, part.rows, part.sheet)
+        document = summary.summary_document(part.run, part.rows, part.sheet)
         tables += [replace(one, title=f"{part.label}: {one.title}") for one in document.sections]
     return render.latex(Document(tuple(tables)))

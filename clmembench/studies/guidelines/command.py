@@ -73,7 +73,7 @@ def _has_evidence(run: Run) -> bool:
 
 def show(run: Run, form: str) -> None:
     """Print the guidelines that a run gives evidence for, in one of the formats json, md and text."""
-    from clmembench.report import render, rows, terminal
+    from clmembench.report import render, rows, summary
     from clmembench.report.section import table
     from clmembench.studies.guidelines import advice_table
 
@@ -85,7 +85,7 @@ def show(run: Run, form: str) -> None:
         print(render.markdown(table(advice_table.guideline_table(guidelines))))
     else:
         width = outputs.width()
-        print("\n".join(render.wrapped([terminal.device_line(run.header, sheet)], width)), end="\n\n")
+        print("\n".join(render.wrapped([summary.device_line(run.header, sheet)], width)), end="\n\n")
         print(advice_table.guideline_text(guidelines, width))
         if not run.header.device.has_cpu_cores:
             more = "What scattered loads cost at your occupancy: clmembench model predict (docs/memory-divergence.md)"

@@ -103,7 +103,7 @@ def _has_evidence(run: Run) -> bool:
 def show(run: Run, form: str) -> None:
     """Print what a run says of the study, in one of the forms."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import render, terminal
+    from clmembench.report import render, summary
     from clmembench.report.section import Document
     from clmembench.studies.mnf import mnf_data, mnf_tables
 
@@ -118,4 +118,4 @@ def show(run: Run, form: str) -> None:
     elif form == "latex":
         print(render.latex(Document(tuple(mnf_tables.sections(run)))))
     else:
-        outputs.print_document(Document(tuple(mnf_tables.sections(run)), terminal.device_line(run.header, sheet)))
+        outputs.print_document(Document(tuple(mnf_tables.sections(run)), summary.device_line(run.header, sheet)))

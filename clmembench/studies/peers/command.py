@@ -75,7 +75,7 @@ def _has_evidence(run: Run) -> bool:
 def show(run: Run, form: str) -> None:
     """Print the table of a run in one of the forms."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import render, rows, terminal
+    from clmembench.report import render, rows, summary
     from clmembench.report.section import Document, table
     from clmembench.studies.peers import peer_table
 
@@ -87,5 +87,5 @@ def show(run: Run, form: str) -> None:
     elif form == "md":
         print(render.markdown(table(peer_table.peer_section(run, lines))))
     else:
-        document = Document((peer_table.peer_section(run, lines),), terminal.device_line(run.header, sheet))
+        document = Document((peer_table.peer_section(run, lines),), summary.device_line(run.header, sheet))
         outputs.print_document(document)
