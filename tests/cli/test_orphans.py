@@ -136,7 +136,7 @@ def test_a_program_that_cannot_run_or_crashes_says_so(tmp_path, text, says):
 def slow_report(folder: Path, more: str = "") -> Path:
     """The package with a report whose workers wait for a run that never comes."""
     slow = tree(folder / "slow")
-    with (slow / "clmembench" / "report" / "digests.py").open("a") as file:
+    with (slow / "clmembench" / "report" / "many_runs" / "digests.py").open("a") as file:
         file.write("\n\ndef sheet_of(run):\n    import time\n    time.sleep(600)\n" + more)
     return slow
 

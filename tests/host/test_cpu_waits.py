@@ -1,4 +1,4 @@
-"""cpu_waits, on made statistics of the scheduler and on this system's."""
+"""Waits for CPUs, on made statistics of the scheduler and on this system's."""
 
 from __future__ import annotations
 

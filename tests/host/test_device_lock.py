@@ -180,7 +180,7 @@ def test_where_no_lock_can_be_kept_is_said_with_a_remedy(monkeypatch, tmp_path):
         assert without.startswith(f"no lock keeps other runs off {GPU.name}: {tmp_path}") and "\n" not in without
         assert os.strerror(error) in without and "CLMEMBENCH_LOCKS" in without
     with monkeypatch.context() as patch:
-        patch.setattr(device_lock.file_lock, "attempt", lambda *_: "unavailable")
+        patch.setattr(device_lock, "attempt", lambda *_: "unavailable")
         with device_lock.held(GPU) as without:
             assert "locks are not available in" in without
     (tmp_path / device_lock.path_of(CPU).name).mkdir()

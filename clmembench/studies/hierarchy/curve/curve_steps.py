@@ -11,7 +11,7 @@ from itertools import pairwise
 from clmembench.analysis.distributions import noise_of_deviations
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE
 
-# Thresholds of a step. Why this is not the detector of `infer.plateaus`: see `infer.curve_noise`.
+# Thresholds of a step. Why this is not the detector of `analysis.plateaus`: see `analysis.distributions`.
 MAX_VALLEY_SLOPE_RATIO = 0.3  # of the lower of two rises: a slope below that between them parts two levels
 MAX_VALLEY_SPREAD = 0.05  # between page frames, relative: where latency depends more on them, a valley is chance
 MAX_PLATEAU_RELATIVE_FALL = 0.02  # from the first half of a plateau to the second
