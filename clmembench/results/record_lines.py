@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from clmembench.model import Cause, Record
 from clmembench.results import limits, line_limits
-from clmembench.results.old_records import with_cause
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -46,11 +45,10 @@ def _fits_line(line: str) -> bool:
 
 
 def decode_record(line: str | bytes) -> Record:
-    """The record on a line. Unknown fields are ignored, and a record of an older version gets the cause that its reason tells.
-    Raises ValueError where the line is no record, or is over a limit."""
+    """The record on a line. Unknown fields are ignored. Raises ValueError where the line is no record, or is over a limit."""
     record: Record = decode(Record, line if isinstance(line, bytes) else line.encode())
     limits.check_record(record)
-    return with_cause(record)
+    return record
 
 
 def decode(kind: type, line: bytes) -> Any:

@@ -13,7 +13,6 @@ from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause
 from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record, encode, read
-from clmembench.results.old_records import with_cause
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.studies.hierarchy.replacement import policies
 from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses
@@ -26,11 +25,11 @@ from clmembench.studies.traces.streams import AccessStream
 from tests.builders import record
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-BEFORE, NOW = GOLDEN / "schema1-before-cause.jsonl", GOLDEN / "schema1-cause.jsonl"
+STORED = GOLDEN / "schema1-cause.jsonl"
 FOUND = ProbeResult(FAKE_DEVICE_INFO.features, 1.0, "test", 1.0)
-OLD_SPENT = ("the run's --budget was spent", "the time that --benchmark-timeout gives one benchmark was spent")
-OLD_DEADLY = ("its process ", "the device was lost", "no answer within")
-MEASURED = [n for n, r in enumerate(read(BEFORE).records) if r.benchmark == "launch" and r.role == "measure"]
+SPENT = ("the run's --budget was spent", "the time that --benchmark-timeout gives one benchmark was spent")
+DEADLY = ("its process ", "the device was lost", "no answer within")
+MEASURED = [n for n, r in enumerate(read(STORED).records) if r.benchmark == "launch" and r.role == "measure"]
 OTHER = {"groups": 1000}  # a point of which nothing is known
 
 
@@ -67,22 +66,19 @@ def decided(known, benchmark, axes):
     ]
 
 
-def test_an_old_file_gets_the_causes_that_the_same_run_writes_today():
-    before, now = records_of(BEFORE), records_of(NOW)
-    assert all('"cause"' not in line for line in BEFORE.read_text().splitlines()[1:])
-    assert [(r.params, r.status, r.cause) for r in before] == [(r.params, r.status, r.cause) for r in now]
-    assert all((r.status == "ok") == (r.cause is Cause.NONE) for r in now)
-    assert Cause.UNKNOWN not in {r.cause for r in now}
+def test_every_stored_record_that_is_not_ok_has_a_cause():
+    stored = records_of(STORED)
+    assert all((r.status == "ok") == (r.cause is Cause.NONE) for r in stored)
+    assert Cause.UNKNOWN not in {r.cause for r in stored}
 
 
-@pytest.mark.parametrize("path", [BEFORE, NOW], ids=["before", "now"])
 @pytest.mark.parametrize("number", MEASURED)
-def test_a_resumed_run_decides_by_each_stored_record_as_it_did_by_its_words(measured, path, number):
-    """The words of the old file are the oracle: what versions without causes decided by them."""
-    old, one = records_of(BEFORE)[number], records_of(path)[number]
-    died = old.status in ("failed", "timeout") and old.reason.startswith(OLD_DEADLY)
+def test_a_resumed_run_decides_by_each_stored_record_as_it_did_by_its_words(measured, number):
+    """The words of the file are the oracle: what they tell people is what the cause tells the run."""
+    one = records_of(STORED)[number]
+    died = one.status in ("failed", "timeout") and one.reason.startswith(DEADLY)
     known = [one, *(replace(one, params={"groups": 2000 + n}) for n in range(MAX_PROCESS_DEATHS - 1))]
-    again = old.reason in OLD_SPENT
+    again = one.reason in SPENT
     expected = [OTHER] * (not died) + [dict(one.params)] * again
     for stored in (known, reworded(known)):
         measured.clear()
@@ -92,9 +88,8 @@ def test_a_resumed_run_decides_by_each_stored_record_as_it_did_by_its_words(meas
         assert any(params == one.params for params, *_ in outcomes) == again
 
 
-@pytest.mark.parametrize("path", [BEFORE, NOW], ids=["before", "now"])
-def test_a_resumed_search_leaves_out_what_has_ended_its_process(measured, path):
-    trials = [r for r in records_of(path) if r.benchmark == "stream" and r.role == "tune" and r.params["op"] == "copy"]
+def test_a_resumed_search_leaves_out_what_has_ended_its_process(measured):
+    trials = [r for r in records_of(STORED) if r.benchmark == "stream" and r.role == "tune" and r.params["op"] == "copy"]
     dead = [r for r in trials if r.cause is Cause.PROCESS_DIED]
     assert len(dead) > 1
     axes = {"op": ("copy", "write"), "dtype": ("float",), "array_bytes": (1 << 20,)}
@@ -116,35 +111,6 @@ def test_a_run_stops_trying_after_two_deaths_whatever_is_said_of_them(monkeypatc
     outcomes = decided([], "launch", {"groups": (1, 2, 4)})
     status = "timeout" if cause is Cause.TIMEOUT else "failed"
     assert [(s, c) for _, _, s, c in outcomes] == [(status, cause)] * MAX_PROCESS_DEATHS + [("failed", Cause.QUARANTINE)]
-
-
-@pytest.mark.parametrize(
-    ("status", "reason", "cause"),
-    [
-        ("ok", "", Cause.NONE),
-        ("suspect", "only 3 samples: budget of 1 s spent; lower --size", Cause.GATE),
-        ("wrong", "3 is not 4", Cause.WRONG_RESULT),
-        ("skipped", "device has no fp64, ptx", Cause.MISSING_FEATURE),
-        ("skipped", "csr_row has no loads of its own with hints=ptx", Cause.UNSUPPORTED),
-        ("skipped", "no width/order that is tried suits this device", Cause.UNSUPPORTED),
-        ("timeout", "no answer within 0.5 s: its process was stopped by a signal, and was ended", Cause.TIMEOUT),
-        ("failed", "its process ended with exit code 7", Cause.PROCESS_DIED),
-        ("failed", "its process died of SIGABRT; it last said: abort", Cause.PROCESS_DIED),
-        ("failed", "its process closed its answers and did not end", Cause.PROCESS_DIED),
-        ("failed", "its process answered with something that is no record", Cause.INVALID_ANSWER),
-        ("failed", "no process could be started: No space left on device: free memory", Cause.PROCESS_NOT_STARTED),
-        ("failed", "the device cannot be opened: clCreateContext failed", Cause.DEVICE_UNAVAILABLE),
-        ("failed", "it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF),
-        ("failed", "internal error in stream: KeyError: 'op'", Cause.INTERNAL_ERROR),
-        ("failed", "what was measured cannot be stored: series: over 1000000 samples", Cause.NOT_STORABLE),
-        ("failed", "its record takes 12 MiB, over the 8 MiB of a line: measure a smaller point", Cause.NOT_STORABLE),
-        ("failed", "the host is out of memory: lower --size", Cause.OUT_OF_MEMORY),
-        ("failed", "Unable to allocate 3.00 GiB for an array", Cause.OUT_OF_MEMORY),
-        ("failed", "clFinish failed: OUT_OF_HOST_MEMORY: the host is out of memory: lower --size", Cause.DEVICE_ERROR),
-    ],
-)
-def test_every_sentence_of_older_versions_has_its_cause(status, reason, cause):
-    assert with_cause(record(status=status, reason=reason)).cause is cause
 
 
 def test_a_cause_that_a_newer_version_wrote_costs_no_record():

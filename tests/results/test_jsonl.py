@@ -324,7 +324,6 @@ def test_a_file_of_schema_1_still_reads_to_the_same_medians():
 def test_there_is_a_golden_file_of_every_schema():
     assert {p.name for p in GOLDEN.glob("*.jsonl")} == {
         *(f"schema{n}.jsonl" for n in range(1, SCHEMA + 1)),
-        "schema1-before-cause.jsonl",  # of the versions that told why a record is not ok in its reason only
         "schema1-cause.jsonl",
     }
 
