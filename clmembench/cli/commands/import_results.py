@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clmembench.cli import exit_codes, options, output_file, text_output
+from clmembench.cli import exit_codes, options, outputs
 from clmembench.results import run_files
 from clmembench.sanitize import line
 
@@ -38,20 +38,20 @@ def import_results(
     from clmembench.report.imported import import_table
 
     if output is not None:
-        output = output_file.in_folder(output, f"{path.stem}.import.jsonl")
-        output_file.check(output, overwrite, name="other.import.jsonl")
-        output_file.check_not_input(output, [path])
-        output_file.check_writable(output)
+        output = outputs.in_folder(output, f"{path.stem}.import.jsonl")
+        outputs.check(output, overwrite, name="other.import.jsonl")
+        outputs.check_not_input(output, [path])
+        outputs.check_writable(output)
     runs = _read(path, program, label)
     if as_json:
         print(render.json_text(import_table.import_objects(runs)))
     else:
-        text_output.print_document(import_table.import_document(runs))
+        outputs.print_document(import_table.import_document(runs))
     if output is not None:
         from clmembench.results import imported
 
         content = imported.as_lines(runs).encode()
-        output_file.write(output, run_files.compress(content) if run_files.is_compressed(output) else content, overwrite)
+        outputs.write(output, run_files.compress(content) if run_files.is_compressed(output) else content, overwrite)
         print(line(f"wrote {output}; show it: clmembench report RUN {output} -o report.html"), file=sys.stderr)
 
 
