@@ -44,11 +44,11 @@ What a benchmark is written with. [Extending](../extending.md) explains it by an
 
 ::: clmembench.benchmarks.growing
 
-::: clmembench.model.benchmark.Metric
+::: clmembench.model.metrics.Metric
 
 ::: clmembench.model.benchmark.Axis
 
-::: clmembench.model.headline.Headline
+::: clmembench.model.metrics.Headline
 
 ::: clmembench.model.work
     options:

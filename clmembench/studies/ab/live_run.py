@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from clmembench.cli import exit_codes, text_output
+from clmembench.cli import exit_codes, outputs
 from clmembench.cli.running import run_header, session
 from clmembench.cli.running.progress import progress
 from clmembench.cli.stored_runs import load, sheet_of
@@ -169,9 +169,7 @@ def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_jso
 
     try:
         objects = ab_result.outcome_object(outcomes, setting)
-        print(
-            render.json_text(objects) if as_json else ab_result.outcome_text(outcomes, setting, text_output.width()), flush=True
-        )
+        print(render.json_text(objects) if as_json else ab_result.outcome_text(outcomes, setting, outputs.width()), flush=True)
     except BrokenPipeError:  # a script may read the exit code only
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}

@@ -132,7 +132,7 @@ def check_figure(path: Path) -> None:
 
 def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     """Print the comparison of the model with a run, and draw it into a figure. Ends the command if the run lacks inputs."""
-    from clmembench.report import render, terminal
+    from clmembench.report import render, summary
     from clmembench.report.section import Document
     from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
     from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_json, mdm_tables, mdm_validation
@@ -154,7 +154,7 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     if form == "json":
         print(render.json_text(mdm_json.validation_object(found, kernels)))
         return
-    document = Document(tuple(mdm_tables.validation_sections(found, kernels)), line(terminal.device_line(run.header, sheet)))
+    document = Document(tuple(mdm_tables.validation_sections(found, kernels)), line(summary.device_line(run.header, sheet)))
     if form == "text":
         outputs.print_document(document)
     else:

@@ -8,7 +8,6 @@ import numpy as np
 
 from clmembench.benchmarks import axis, benchmark
 from clmembench.model import Device, DeviceInfo, Metric, Read, Skip, Work
-from clmembench.studies.hierarchy.benchmarks.cache_sharing import BRACKETS, FIT_LAPS, IDLE_CODE, PATH_CODES, SAME_WALKS, WALKS
 from clmembench.studies.hierarchy.benchmarks.sharing_memory import (
     CONSTANT_PATHS,
     KIB,
@@ -22,6 +21,19 @@ from clmembench.studies.hierarchy.benchmarks.sharing_memory import (
 from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, constant_room
 from clmembench.studies.hierarchy.benchmarks.sharing_units import prepare_units
 
+PATH_CODES = {"global": 0, "readonly": 1, "image1d_buffer": 2, "constant": 3, "constant_array": 4}  # of cache_sharing.cl
+IDLE_CODE = 5
+SHARING_BENCHMARK = "cache_sharing"
+FIT_LAPS = 6  # over each set of question fit; the last lap counts: with random victims it takes some until a set stays
+BRACKETS = 2  # walks of no step at the beginning of a launch: what reading the counter costs
+# question paths: laps over the owner's set ("first", "warm_...", "after_..."), and what is visited between them
+LAPS = ("lap",) * 4  # until the set is back
+OWN_WALK = ("bracket", "bracket_again", "first", *LAPS, "warm_own", "own", "after_own")
+OTHER_WALK = (*LAPS, "warm_other", "other", "after_other")
+IDLE_WALK = (*LAPS, "warm_idle", "idle", "after_idle")
+WALKS = (*OWN_WALK, *OTHER_WALK, *IDLE_WALK)
+# where both paths reach the owner's addresses: evicted on its own path, then loaded on the other one
+SAME_WALKS = (*LAPS, "warm_same", "own", "same", "after_same")
 GPU_FIT_BYTES = tuple(n * KIB for n in (2, 4, 8, 12, *range(16, 289, 16)))  # larger than any known first cache, 256 KiB
 CPU_FIT_BYTES = tuple(n * KIB for n in (4, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 128, 160, 192))  # larger than any core's L1
 CONSTANT_FIT_BYTES = tuple(n * KIB for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48))
@@ -58,7 +70,7 @@ def cache_sharing(
     metric is only the time of a pass. question fit: laps over each of several sets, of `bytes`, on the path `owner`, while the
     work-group takes `local_bytes` of local memory. question paths: laps over a set of `array_bytes` on the path `owner`, after
     other addresses of about `other_bytes` were visited on the same path (the control), after as many bytes on the path `other`,
-    and after an idle wait of that length. `ticks` and `steps` are of the walks that model/sharing.py lists. question units
+    and after an idle wait of that length. `ticks` and `steps` are of the walks listed above. question units
     (NVIDIA): see sharing_units. Raises Skip if no counter can be read, or if the device lacks a path."""
     if not counter_code(device.info):
         raise Skip("no in-kernel counter works here, so single laps cannot be timed")
