@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from clmembench.cli import exit_codes, options, outputs
-from clmembench.results import run_files
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def import_results(
     else:
         outputs.print_document(import_table.import_document(runs))
     if output is not None:
-        from clmembench.results import imported
+        from clmembench.results import imported, run_files
 
         content = imported.as_lines(runs).encode()
         outputs.write(output, run_files.compress(content) if run_files.is_compressed(output) else content, overwrite)
