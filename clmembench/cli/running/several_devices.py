@@ -11,7 +11,6 @@ import typer
 
 from clmembench.cli import devices, exit_codes, outputs
 from clmembench.cli.running import run_request, session
-from clmembench.results import run_files
 from clmembench.sanitize import line
 from clmembench.units import count
 
@@ -64,6 +63,8 @@ def targets(planned: Sequence[PlannedRun], output: Path | None, overwrite: bool)
         session.check_output(output, overwrite)
         return [Target(one, output) for one in planned]
     if output.suffix or output.is_file():
+        from clmembench.results import run_files
+
         stem, _ = run_files.split_suffix(output)
         folder = stem if stem != output else output.with_suffix("")
         exit_codes.stop(

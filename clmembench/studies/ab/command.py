@@ -13,7 +13,6 @@ from clmembench import units
 from clmembench.cli import devices, exit_codes, options
 from clmembench.cli.command import Command
 from clmembench.cli.running import session
-from clmembench.results import run_files
 from clmembench.studies.ab.live_run import LiveRun, RequestedSide, end
 
 if TYPE_CHECKING:
@@ -181,6 +180,8 @@ def side_files(
 ) -> tuple[Path, Path]:
     """The results file of each side. Ends the command where one exists."""
     from ulid import ULID
+
+    from clmembench.results import run_files
 
     stem, suffix = run_files.split_suffix(output or session.default_path(info, str(ULID())))
     found = stem.with_name(f"{stem.name}-{names[0]}{suffix}"), stem.with_name(f"{stem.name}-{names[1]}{suffix}")
