@@ -104,14 +104,14 @@ def test_findings_name_their_records():
 
 
 @pytest.mark.parametrize("sheet", [SHEET, None], ids=["a sheet", "banks alone"])
-def test_throughput_is_held_against_a_sheet_or_the_banks_found(sheet):
+def test_throughput_is_compared_with_a_sheet_or_the_inferred_banks(sheet):
     run = simulated()
     for name, share in (("local_copy", 90), ("local_read", 95)):
         _, sections = shown(run, name, sheet)
         row = sections[0].rows[0]
         assert row[1] == "256.0 GB/s"
         assert float(row[3].rstrip("%")) == pytest.approx(share, rel=0.01)
-        assert ("sheet" if sheet else "banks found") in sections[0].notes[0]
+        assert ("sheet" if sheet else "inferred banks") in sections[0].notes[0]
 
 
 def test_little_law_says_what_the_simulated_device_needs():
