@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import namedtuple
 
 
 def main() -> None:
@@ -23,6 +24,10 @@ def main() -> None:
         error.__traceback__ = None  # its frames hold what there was no memory for
         print(f"clmembench: {reason}", file=sys.stderr)
         sys.exit(1)
+    finally:
+        # CPython ends a process by SIGINT in place of its exit code where Ctrl-C came while a string was executed, as by the
+        # decorator of a dataclass, although it was handled since. Executing another string, as here, clears that.
+        namedtuple("Nothing", "")
 
 
 def _leave_current_folder() -> None:

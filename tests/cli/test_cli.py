@@ -94,6 +94,27 @@ def test_letters_that_a_terminal_lacks_are_written_by_ones_that_look_alike():
     assert stream.buffer.getvalue().decode("latin-1") == "5 \xb5s - | ? ?"
 
 
+HANDLED = """
+import clmembench.__main__ as entry, clmembench.cli as cli
+
+def interrupted():
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        raise SystemExit(130)
+
+cli.main = interrupted
+entry.main()
+"""
+
+
+def test_a_handled_ctrl_c_ends_in_its_exit_code_and_not_by_a_signal(tmp_path):
+    (tmp_path / "interrupted.py").write_text(HANDLED)
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    done = subprocess.run([sys.executable, "-m", "interrupted"], capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_import_of_the_command_line_brings_no_heavy_library():
     heavy = "('numpy', 'pandas', 'scipy', 'seaborn', 'matplotlib', 'pyopencl')"
     code = f"import sys, clmembench.cli; print([m for m in {heavy} if m in sys.modules])"
