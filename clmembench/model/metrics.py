@@ -119,7 +119,7 @@ def more_is_better(better: str) -> bool:
 
 
 def sign(better: str) -> int:
-    """1 or -1: times a value, or the logarithm of a ratio of two, it is larger where that is better."""
+    """1 where larger values are better, -1 where smaller ones are. Multiplied by a value, larger is better."""
     return 1 if more_is_better(better) else -1
 
 

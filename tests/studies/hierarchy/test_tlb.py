@@ -461,7 +461,7 @@ def test_a_penalty_behind_one_that_is_not_known_is_not_known(doubt, told):
 
 @pytest.mark.parametrize(("lap_lines", "least"), [(0, 23.5), (6416, None)])
 def test_pages_whose_lines_the_nearest_cache_may_hold_bound_no_entries(lap_lines, least):
-    """An L1 of 3072 lines that asks no TLB held 128 lines of each of 24 pages, behind it were 16 entries."""
+    """A virtually addressed L1 of 3072 lines held 128 lines of each of 24 pages; the TLB behind it has 16 entries."""
     held, page = CapacityBound(24, 25, 9.2, 0.5), 64 * KIB
     level = TlbGeometry(
         HitMissModel(0.0, 79.8, 0.8), held, page, (79.4, 80.2), UnitSize(page), None, None, 0.0, 0.5, SOURCES, alike=False

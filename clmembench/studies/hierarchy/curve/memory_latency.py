@@ -71,9 +71,9 @@ def measure_memory(
 def measure_memory_apart(
     asked: ProbeSession, chase: ChaseLayout, node_bytes: int, curve: LatencyCurve, most_bytes: int, translated: float
 ) -> Inquiry[LevelLatency | bool | None]:
-    """Latency of memory in the same way, where laps over lines far apart take longer than the curve says of all lines: misses
-    bring in some of these, in blocks of any size, or each access is translated. True where they take as long: then neither does
-    anything to the curve; None where that is not known. `translated`: what a missing translation costs at most, once a page."""
+    """Latency of memory from laps over lines far apart, in cycles, where these laps take longer than the curve over all lines:
+    a prefetcher brings in lines of the curve's laps, or each access misses the TLB. True where both take the same time, so that
+    neither affects the curve; None where this is unknown. `translated`: the largest cost of a TLB miss, paid once per page."""
     memory, gone = curve.memory or 0.0, curve.steps[-1].gone_bytes
     apart = LINES_APART[-1]
     lines = min(curve.sizes[-1], MEMORY_OVERFLOW * gone, most_bytes // LINES_FAR_APART[-1]) // node_bytes

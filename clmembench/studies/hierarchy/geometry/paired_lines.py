@@ -58,8 +58,8 @@ class LineUnit:
     """What a miss brings in, as far as it is one line's. `line_bytes`: the line, where it is known by that (0: not); then
     `pair_bytes` is what a miss brings in with a prefetcher's help, `at_some_misses` if not each time, or if another level is
     between. `doubted`: lines over the first and up to the second look like shorter ones with a prefetcher; `doubt` says why
-    that is not settled, `note` what settles it, or that it was not measured. `brought_bytes`: what a miss seems to bring in,
-    where that is in doubt."""
+    that is not settled, `note` what settles it, or that it was not measured. `brought_bytes`: the apparent
+    fill unit of a doubted line."""
 
     filled: UnitSize
     line_bytes: int = 0

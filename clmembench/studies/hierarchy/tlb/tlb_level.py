@@ -56,7 +56,7 @@ def infer_tlb_level(
     findings = {"page_bytes": _page_finding(tlb)}
     count = _entry_count(tlb, number)
     if chase.lap_lines and not chase.has_enough_lines(tlb.pages.fits, tlb.stride_bytes):
-        count = replace(count, low=None)  # the nearest cache, which may ask no TLB, may hold the lines of so few pages
+        count = replace(count, low=None)  # so few lines fit the nearest cache, which may be virtually addressed
     findings |= _entry_findings(tlb, count)
     findings |= yield from _set_findings(asked, chase, tlb, number, before)
     findings |= penalty_findings(tlb, ghz)
