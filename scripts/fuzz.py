@@ -50,13 +50,13 @@ def results_target(path: Path) -> Callable[[bytes], None]:
     from clmembench.report import render, rows, summary
     from clmembench.report.section import table as alone
     from clmembench.resources import sheet_paths
-    from clmembench.results import jsonl
+    from clmembench.results import jsonl, run_files
     from clmembench.specs import sheets as specs
 
     sheets = [specs.load(sheet) for sheet in sheet_paths()]  # once: sheets are not fuzzed
 
     def run(data: bytes) -> None:
-        file = path.with_suffix(".jsonl.gz") if data.startswith(jsonl.GZIP) else path
+        file = path.with_suffix(".jsonl.gz") if data.startswith(run_files.GZIP) else path
         file.write_bytes(data)
         with contextlib.suppress(jsonl.ResultsError, specs.SpecError):
             found = jsonl.read(file)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from clmembench.model import Value
-from clmembench.results import jsonl
+from clmembench.results import jsonl, run_files
 from tests.faulty import Command, whole_lines
 
 OK, INTERNAL, USAGE, NO_DEVICE, FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -148,7 +148,7 @@ class Trial:
 
     def tear(self, header: bool = True) -> None:
         """Cut the file at a random byte, behind its header or anywhere; the lines before stay to be kept."""
-        content, end = self.file.read_bytes(), jsonl.FLUSHED if self.compressed else b"\n"
+        content, end = self.file.read_bytes(), run_files.FLUSHED if self.compressed else b"\n"
         least = content.index(end) + len(end) if header else 0
         os.truncate(self.file, self.rng.randrange(least, len(content) + 1))
         self.seen = whole_lines(self.file)
