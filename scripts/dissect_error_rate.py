@@ -1,8 +1,8 @@
 """Measures how often `topology` is right, wrong or silent about random simulated devices; prints a Markdown table.
 
-The devices are those of tests/hierarchies.py, with the same inquiry as for real devices. trace_error_rate.py defines wrong; of
-spaces other than global memory only latencies are judged. An inquiry that fails or takes too long is counted and listed, and is
-in no row.
+The devices are those of tests/hierarchies.py, with the same experiment as for real devices. trace_error_rate.py defines wrong;
+of spaces other than global memory only latencies are judged. An experiment that fails or takes too long is counted and listed,
+and is in no row.
 `--published` judges the published devices of tests/published.py in place of random ones: FIRST to LAST are their numbers.
 Usage: python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong] [--reasons] [--rows FILE] [--write]
 `--write` puts the sentence and the table into docs/topology.md, the only place that has them.

@@ -48,7 +48,7 @@ VALUES = ("op=[triad,copy]", "array_bytes=64MiB", "array_bytes=['4 KiB',1.5GB]",
 def results_target(path: Path) -> Callable[[bytes], None]:
     """Reads a run, derives values from it, and renders it in every text format."""
     from clmembench.report import render, rows, summary
-    from clmembench.report.section import table as alone
+    from clmembench.report.table import one_table as alone
     from clmembench.resources import sheet_paths
     from clmembench.results import jsonl, run_files
     from clmembench.specs import sheets as specs

@@ -12,9 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.model import Answer, Inquiry
+from clmembench.model import Answer, Experiment
 from clmembench.report import render
-from clmembench.report.section import table
+from clmembench.report.table import one_table
 from clmembench.studies.hierarchy.classic.contradiction import overflow_traces, read_overflow_traces
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
@@ -35,14 +35,14 @@ def main() -> None:
     """Measures, infers and prints."""
     machine = Machine("texture L1", {"global": Way((TEXTURE, L2), 600.0)}, NOISE, 1)
 
-    def asked(inquiry: Inquiry[tuple[Answer, ...]]) -> tuple[Answer, ...]:
-        return replay(inquiry, lambda probes: [machine.answer(probe) for probe in probes])
+    def asked(experiment: Experiment[tuple[Answer, ...]]) -> tuple[Answer, ...]:
+        return replay(experiment, lambda probes: [machine.answer(probe) for probe in probes])
 
     strides, sizes = asked(saavedra_chases()), asked(wong_chases(WONG_STRIDE_BYTES))
     fine = read_overflow_traces(asked(overflow_traces(TEXTURE.size_bytes)), TEXTURE.size_bytes)
     by_strides = read_saavedra(strides, at_bytes=SAAVEDRA_BYTES)
     read = ClassicReadings("texture", strides, sizes, by_strides, read_wong(sizes), fine)
-    print(render.text(table(classic_section(read))))
+    print(render.text(one_table(classic_section(read))))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ Two detectors exist because two kinds of curves exist, and each detector fails o
 
 - `plateaus.find_plateaus` reads stored points that nobody can measure again. Disturbed points are in them for good, so it
   looks for the long flat stretches and lets a few slow points lie among them.
-- `hierarchy.curve_steps.find_steps` reads a curve whose disturbed points the inquiry has measured again. It looks for the
+- `hierarchy.curve_steps.find_steps` reads a curve whose disturbed points the experiment has measured again. It looks for the
   rises, since under random replacement or with pages in random frames a level ends in a soft rise, on which short flat
   stretches mean nothing.
 
@@ -18,9 +18,8 @@ Levels of simulated curves (three machines, 4 points an octave, noise of 0.5%, 4
 | random replacement, undisturbed | plateaus | 284 | 66 | 19 |
 | | steps | 312 | 1 | 37 |
 
-On the curves that the inquiry measured on 36 simulated hierarchies (`tests/hierarchies.py`, 110 levels) they are equal within
-chance: plateaus 91 right and 11 capacities wrong, steps 88 and 10. A step also states where a level is left and where most of
-its accesses miss, and bounds a level without a plateau; the inquiry needs both.
+On curves of 36 simulated hierarchies (`tests/hierarchies.py`, 110 levels) they are equal within chance: plateaus 91 right and 11 capacities wrong, steps 88 and 10. A step also states where a level is left and where most of
+its accesses miss, and bounds a level without a plateau; the experiment needs both.
 
 `tests/analysis/test_curve_noise.py` keeps both halves of that comparison.
 """

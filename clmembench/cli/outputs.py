@@ -16,7 +16,7 @@ from clmembench.cli import exit_codes
 from clmembench.results.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from clmembench.report.section import Document
+    from clmembench.report.table import Document
 
 
 def is_coloured(stream: TextIO) -> bool:

@@ -132,4 +132,4 @@ class Answer:
     alone: float = 1.0
 
 
-Inquiry = Generator[Sequence[Probe], list[Answer], T]  # asks probes, is sent an Answer for each, returns what it found
+Experiment = Generator[Sequence[Probe], list[Answer], T]  # asks probes, is sent an Answer for each, returns what it found

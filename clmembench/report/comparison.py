@@ -15,7 +15,7 @@ from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo, Run
 from clmembench.model.device_identity import is_same_device, is_same_model, is_same_platform
 from clmembench.report import render
-from clmembench.report.section import Column, Remark, Section
+from clmembench.report.table import Column, Remark, Table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
 from clmembench.units import count, format_in, format_params
 
@@ -154,7 +154,7 @@ def _said(change: Change) -> str:
     )
 
 
-def _table(changes: Sequence[Change]) -> Section:
+def _table(changes: Sequence[Change]) -> Table:
     rows: list[tuple[str, ...]] = []
     for change in changes:
         name = printable(f"{change.benchmark} {format_params(dict(change.params))}".strip())
@@ -162,7 +162,7 @@ def _table(changes: Sequence[Change]) -> Section:
         values = _value(change, change.first), _value(change, change.second)
         sees = f"{change.smallest:.3g}x" if change.smallest is not None else ""
         rows.append((change.verdict, f"{name}: {change.metric}", *values, ratio, sees))
-    return Section("", COLUMNS, tuple(rows))
+    return Table("", COLUMNS, tuple(rows))
 
 
 def _value(change: Change, value: float | None) -> str:

@@ -68,8 +68,8 @@ def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceR
 
 
 def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:
-    """One run of all records that are the latest of their point, and notes. What an inquiry or a growing axis asks for depends
-    on what it was answered, so that the points of such a benchmark are all of one run: that with most good points, since a
+    """One run of all records that are the latest of their point, and notes. What an experiment or a growing axis asks for
+    depends on earlier answers, so all points of such a benchmark come from one run: the one with most good points, since a
     quick or an interrupted run says less."""
     if len(runs) == 1:
         return runs[0], ()

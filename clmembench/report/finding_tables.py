@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clmembench.model import CacheLevel, Finding, Hierarchy
 from clmembench.report.scorecard_cells import Cell
-from clmembench.report.section import Column, Section, columns
+from clmembench.report.table import Column, Table, columns
 from clmembench.sanitize import line, printable
 from clmembench.units import format_bytes, format_in, format_interval, format_value
 
@@ -93,19 +93,19 @@ def entries(hierarchy: Hierarchy) -> list[Entry]:
     return [Entry(level, space, name, finding, path) for level, space, of, path in found for name, finding in of.items()]
 
 
-def finding_fields(hierarchy: Hierarchy, more: Sequence[Entry] = ()) -> Section:
+def finding_fields(hierarchy: Hierarchy, more: Sequence[Entry] = ()) -> Table:
     """One line for each finding, then for each of `more`, for CSV, numbers as they are; ids of records are joined by spaces."""
     found = []
     for entry in (*entries(hierarchy), *more):
         f = entry.finding
         numbers = (f.value, f.low, f.high, f.unit, f.status, f.method, " ".join(f.evidence), f.reason)
         found.append((entry.level, entry.space, entry.name, *numbers))
-    return Section("", columns(FIELDS), tuple(found))
+    return Table("", columns(FIELDS), tuple(found))
 
 
-def finding_table(hierarchy: Hierarchy) -> Section:
+def finding_table(hierarchy: Hierarchy) -> Table:
     """One line for each finding, for people, and one above each path that begins at the compute unit anew."""
-    return Section("", COLUMNS, tuple(_with_headings(hierarchy)))
+    return Table("", COLUMNS, tuple(_with_headings(hierarchy)))
 
 
 def _with_headings(hierarchy: Hierarchy) -> Iterator[tuple[str, ...]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from clmembench import sanitize
 from clmembench.report import folding
-from clmembench.report.section import Cell, Document, Remark, Section
+from clmembench.report.table import Cell, Document, Remark, Table
 from clmembench.sanitize import line, printable
 from clmembench.units import count
 
@@ -49,7 +49,7 @@ def text(document: Document, bold: bool = False, width: int | None = None) -> st
     return "\n".join(lines)
 
 
-def aligned(section: Section, indent: str = "  ", width: int | None = None, colour: bool = False) -> list[str]:
+def aligned(section: Table, indent: str = "  ", width: int | None = None, colour: bool = False) -> list[str]:
     """The lines of a table: names to the left, numbers to the right. A cell over its column's `max_cell` letters runs on; with
     a `width`, no line is wider, and columns fold. `colour` marks statuses with terminal codes."""
     paint = _coloured if colour else _uncoloured
@@ -107,7 +107,7 @@ def latex(document: Document) -> str:
     return "\n".join(lines)
 
 
-def csv_text(section: Section) -> str:
+def csv_text(section: Table) -> str:
     """One line for each row under the names of the columns, numbers as they are, None as an empty cell."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

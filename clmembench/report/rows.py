@@ -11,7 +11,7 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.energy import Energy, energy_of
 from clmembench.gates.whole import judged_values, peak_of
 from clmembench.model import Run
-from clmembench.report.section import Column, Section, columns
+from clmembench.report.table import Column, Table, columns
 from clmembench.specs import sheets as specs
 from clmembench.specs.sheets import Peak, SpecSheet
 from clmembench.units import format_in, format_interval, format_params
@@ -148,7 +148,7 @@ def point_objects(table: Sequence[Row], roofline: Mapping[int, RooflineObject] |
     return [{**row_object(row)} | ({"roofline": roofline.get(index)} if roofline else {}) for index, row in enumerate(table)]
 
 
-def point_fields(table: Sequence[Row]) -> Section:
+def point_fields(table: Sequence[Row]) -> Table:
     """One line for each row, for CSV; parameters, tuning and facts are columns of their own: param.x, tuning.x and fact.x."""
     flat = []
     for row in table:
@@ -161,12 +161,12 @@ def point_fields(table: Sequence[Row]) -> Section:
         known = {f"fact.{k}": v for k, v in facts.items()}
         flat.append({"benchmark": fields.pop("benchmark"), **named, **fields, **known})
     names = list(dict.fromkeys(name for fields in flat for name in fields))
-    return Section("", columns(names), tuple(tuple(fields.get(name) for name in names) for fields in flat))
+    return Table("", columns(names), tuple(tuple(fields.get(name) for name in names) for fields in flat))
 
 
-def point_table(table: Sequence[Row]) -> Section:
+def point_table(table: Sequence[Row]) -> Table:
     """One line for each row, for people."""
-    return Section("", COLUMNS, tuple(_cells(table)))
+    return Table("", COLUMNS, tuple(_cells(table)))
 
 
 def _cells(table: Sequence[Row]) -> Iterator[tuple[str, ...]]:

@@ -10,9 +10,9 @@ from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Header, Run, Value
 from clmembench.model.metrics import gain
 from clmembench.report.rows import Row, by_point, interval, percent, point_table
 from clmembench.report.run_warnings import warnings
-from clmembench.report.section import Document, Reasons, Section, columns
 from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.sections.level_table import cycles_cell, levels_section
+from clmembench.report.table import Document, Reasons, Table, columns
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_param, format_params, format_value
@@ -21,7 +21,7 @@ SIZES = ("array_bytes", "n", "matrix")  # parameters that are the size of a prob
 PLACES = ("compute_units", "work_groups", "placement")  # parameters that say where a point was measured
 
 
-def sections(run: Run, table: Sequence[Row]) -> list[Section]:
+def sections(run: Run, table: Sequence[Row]) -> list[Table]:
     """A section or two a benchmark, in file order: levels where it has a growing axis, else its points at the largest size; and
     its points over compute units. A study has its own sections. What a hierarchy is inferred from is not for people,
     and references have a section with ours (peers)."""
@@ -47,7 +47,7 @@ def split(table: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     return (whole, placed) if whole else (placed, [])
 
 
-def _points(name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Section:
+def _points(name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Table:
     """A line for each point at the largest size: what differs between points, the headline metric, then the others."""
     sizes = [row.value.params.get("array_bytes") for row in mine]
     largest = max((s for s in sizes if isinstance(s, int)), default=None)
@@ -75,10 +75,10 @@ def _points(name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Section:
     header = [f"{name}: {varying[0]}" if varying[0] else name, *varying[1:], "median", "95% interval"]
     header += ["cycles"] * cycles + ["of peak"] * fractions + others + [f"best {'/'.join(tuned)}"] * bool(tuned)
     notes = dict.fromkeys(note for row in heads for note in row.value.notes)
-    return Section(title, columns(tuple(header), left=len(varying)), tuple(found), (*reasons.notes(), *notes))
+    return Table(title, columns(tuple(header), left=len(varying)), tuple(found), (*reasons.notes(), *notes))
 
 
-def _scalings(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> list[Section]:
+def _scalings(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> list[Table]:
     """A section for each point that was measured on several numbers of compute units, and one for those on one number."""
     groups: dict[str, list[Row]] = {}
     for row in mine:
@@ -96,7 +96,7 @@ def _apart_from_place(card: BenchmarkInfo, row: Row) -> dict[str, Value]:
     return {name: v for name, v in row.value.params.items() if name not in (*PLACES, *grows)}
 
 
-def _scaling(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> Section:
+def _scaling(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> Table:
     """The headline metric of one point over compute units, beside that on the fewest of them: how many times faster, or of the
     cost of one operation how many times dearer."""
     heads = [point[0] for point in by_point(mine)]
@@ -125,7 +125,7 @@ def _scaling(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> 
     header = (f"{name}: {units}",) + ("placement",) * named
     header += ("median", "95% interval", ("cost ratio" if dearer else "speed-up") + over) + ("CPU/wall",) * (kind == "cpu")
     of = f": {format_params(params)}" if params else ""
-    return Section(f"{name} over {units}{of}.", columns(header, left=1 + named), tuple(found), reasons.notes())
+    return Table(f"{name} over {units}{of}.", columns(header, left=1 + named), tuple(found), reasons.notes())
 
 
 def _varying(summary: str, heads: Sequence[Row]) -> tuple[list[str], str]:

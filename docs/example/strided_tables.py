@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from clmembench.model import Run
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Reasons, Section, columns
+from clmembench.report.table import Reasons, Table, columns
 from clmembench.units import format_value
 
 
-def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """One line for each stride; a point without a value has its status and the number of its reason."""
     lines, reasons = [], Reasons()
     neighbours = next((row.value.median for row in rows if row.value.params["stride"] == 1), None)
@@ -23,4 +23,4 @@ def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
         lines.append((stride, f"{format_value(median)} {row.value.unit}", interval(row.value), percent(share)))
     header = ("strided_read: stride", "useful bandwidth", "95% interval", "of stride 1")
     title = "Useful bandwidth of strided reads, and its fraction of that of neighbouring words."
-    return [Section(title, columns(header), tuple(lines), reasons.notes())]
+    return [Table(title, columns(header), tuple(lines), reasons.notes())]

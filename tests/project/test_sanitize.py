@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from clmembench import sanitize
 from clmembench.report import render, rows
-from clmembench.report.section import table as only
+from clmembench.report.table import one_table as only
 from tests.builders import header, record, run, series
 
 BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"

@@ -20,7 +20,7 @@ from clmembench.model import Placement, Run
 from clmembench.report import render, rows, summary
 from clmembench.report.page.page import render_html
 from clmembench.report.page.text_pages import render_markdown
-from clmembench.report.section import table as only
+from clmembench.report.table import one_table as only
 from clmembench.results.jsonl import ResultsError, encode, read
 from clmembench.specs.sheets import SpecError
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope

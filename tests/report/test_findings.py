@@ -9,7 +9,7 @@ import pytest
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.report import finding_tables, render
-from clmembench.report.section import table as only
+from clmembench.report.table import one_table as only
 from tests import found_hierarchies as hierarchies
 from tests.found_hierarchies import KIB, known, level, unknown
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.report import folding, render, rows, summary
-from clmembench.report.section import Column, Document, Remark, Section
+from clmembench.report.table import Column, Document, Remark, Table
 from clmembench.results import jsonl
 from tests.terminals import on_terminal
 
 ROOT = Path(__file__).parents[2]
 QUICK = ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl.gz"
 COLUMNS = (Column("name"), Column("median", is_number=True), Column("a long remark on the point"), Column("best width/tile"))
-SECTION = Section(
+SECTION = Table(
     "Title.",
     COLUMNS,
     (
@@ -40,12 +40,12 @@ def test_a_folded_table_is_no_wider_than_its_terminal(width):
 
 
 def test_a_table_that_fits_is_as_it_is_in_a_pipe():
-    narrow = Section("", COLUMNS[:2], (("copy", "1 GB/s"), ("triad", "2 GB/s")))
+    narrow = Table("", COLUMNS[:2], (("copy", "1 GB/s"), ("triad", "2 GB/s")))
     assert render.aligned(narrow, width=80) == render.aligned(narrow)
 
 
 def test_text_in_a_column_is_wrapped_beneath_its_heading():
-    section = Section("", (Column("name"), Column("what it is for", max_cell=200)), (("copy", "word " * 30),))
+    section = Table("", (Column("name"), Column("what it is for", max_cell=200)), (("copy", "word " * 30),))
     heading, *lines = render.aligned(section, width=60)
     at = heading.index("what it is for")
     assert len(lines) > 2 and all(line[at:].startswith("word") for line in lines)
@@ -53,7 +53,7 @@ def test_text_in_a_column_is_wrapped_beneath_its_heading():
 
 def test_columns_that_do_not_fit_stand_below_their_row_with_their_headings():
     columns = (Column("name"), *(Column(f"number {n}", is_number=True) for n in range(9)))
-    section = Section("", columns, (("a", *(f"{n}234,567 GB/s" for n in range(9))), ("b", *("" for _ in range(9)))))
+    section = Table("", columns, (("a", *(f"{n}234,567 GB/s" for n in range(9))), ("b", *("" for _ in range(9)))))
     lines = render.aligned(section, width=60)
     assert max(map(len, lines)) <= 60
     below = "\n".join(lines[1:])
@@ -76,7 +76,7 @@ tables = st.integers(1, 6).flatmap(
 @given(tables, st.integers(40, 140))
 def test_folding_loses_no_letter_of_any_row(table, width):
     head, rows = table
-    section = Section("", tuple(Column(name, is_number) for name, is_number in head), tuple(map(tuple, rows)))
+    section = Table("", tuple(Column(name, is_number) for name, is_number in head), tuple(map(tuple, rows)))
     lines = render.aligned(section, width=width)
     assert max(map(len, lines)) <= width
     shown = letters("".join(lines))
@@ -128,14 +128,14 @@ def test_a_text_is_broken_at_separators(text, pieces):
 
 def test_wide_letters_take_two_columns():
     name = "\u8a08\u7b97" * 30
-    section = Section("", COLUMNS[:3], ((name, "1 GB/s", "a remark " * 9), ("plain", "2 GB/s", name)))
+    section = Table("", COLUMNS[:3], ((name, "1 GB/s", "a remark " * 9), ("plain", "2 GB/s", name)))
     lines = render.aligned(section, width=60)
     assert max(map(folding.columns, lines)) <= 60 and "".join(lines).count("\u8a08") == 60
     assert max(map(folding.columns, folding.wrap(name, 60))) <= 60
 
 
 def test_titles_notes_and_warnings_are_wrapped_too():
-    section = Section("A title of many words. " * 8, COLUMNS, SECTION.rows, ("a note of many words " * 9,))
+    section = Table("A title of many words. " * 8, COLUMNS, SECTION.rows, ("a note of many words " * 9,))
     document = Document((section,), "a heading of many words " * 7, ("a warning of many words " * 9,))
     assert max(map(len, render.text(document, width=80).split("\n"))) <= 80
     assert "note:" in render.text(document, width=80)
@@ -143,7 +143,7 @@ def test_titles_notes_and_warnings_are_wrapped_too():
 
 def test_colour_marks_statuses_and_changes_no_letter():
     rows = (("a", "suspect"), ("b", "failed: no memory"), ("c", "ok"))
-    section = Section("", (Column("point"), Column("status")), rows)
+    section = Table("", (Column("point"), Column("status")), rows)
     plain, coloured = render.aligned(section), render.aligned(section, colour=True)
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in coloured] == plain
     assert "\x1b[33m" in coloured[1] and "\x1b[31m" in coloured[2] and "\x1b" not in coloured[3]

@@ -13,7 +13,7 @@ from clmembench.report.many_runs import digests, fleet
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.page.page import render_html
 from clmembench.report.page.page_parts import anchors
-from clmembench.report.section import Column, Section, reasons_as_notes
+from clmembench.report.table import Column, Table, reasons_as_notes
 from clmembench.results import jsonl
 from clmembench.results.jsonl import Writer
 from clmembench.specs.sheets import Match, Published, SpecSheet
@@ -93,7 +93,7 @@ def test_every_number_in_a_table_has_its_note_below_it(source):
 def test_columns_of_reasons_become_notes():
     columns = (Column("level"), Column("value", is_number=True), Column("status"), Column("why"))
     rows = (("L1", "1", "ok", ""), ("L2", "–", "undetermined", "too noisy"), ("L3", "–", "undetermined", "too noisy"))
-    found = reasons_as_notes(Section("Findings", columns, rows, ("a note",)), ("why",))
+    found = reasons_as_notes(Table("Findings", columns, rows, ("a note",)), ("why",))
     assert [column.name for column in found.columns] == ["level", "value", "status"]
     assert [row[-1] for row in found.rows] == ["ok", "undetermined [1]", "undetermined [1]"]
     assert found.notes == ("a note", "[1] too noisy")

@@ -22,9 +22,9 @@ from clmembench.report.page.page import render_html
 from clmembench.report.page.text_pages import render_markdown
 from clmembench.report.rows import point_fields, point_objects, point_table, row_object, rows
 from clmembench.report.run_warnings import warnings
-from clmembench.report.section import table as only
 from clmembench.report.sections import level_table
 from clmembench.report.summary import sections
+from clmembench.report.table import one_table as only
 from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.section import HierarchyFindings

@@ -22,7 +22,7 @@ from clmembench.report.scorecard.claimed_lines import FIGURES
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.scorecard.sentences import published_sentences, sentences
 from clmembench.report.scorecard_cells import UnknownDevice
-from clmembench.report.section import table
+from clmembench.report.table import one_table
 from clmembench.results import jsonl
 from clmembench.specs.sheets import published_sheets
 from clmembench.units import format_value
@@ -101,7 +101,7 @@ def test_devices_that_are_the_same_are_the_best_too_what_is_undecided_is_marked_
     assert [c.mark for c in line(compared(*near, far), TRIAD).cells] == ["?", "*", ""]
     like = run([triad(1001.5, 1 << 30)], header(device("Like"), CARDS))
     assert [c.mark for c in line(compared(*near, far, like), TRIAD).cells] == ["*", "?", "", "*"]
-    text = markdown(table(verdict_section(compared(*near, far))))
+    text = markdown(one_table(verdict_section(compared(*near, far))))
     assert "\\* the best of those measured" in text and "? compare does not decide" in text
 
 
@@ -114,7 +114,7 @@ def test_a_value_by_an_older_version_of_the_benchmark_is_shown_and_not_compared(
     assert "measured by version 1 of stream, not comparable with version 2" in old.detail
     assert not old.is_best and not latest.is_best
     assert told(of("gpu", triad(4000.0, 1 << 30)), new) == []
-    assert "4,000 GB/s, by an older version" in markdown(table(verdict_section(found)))
+    assert "4,000 GB/s, by an older version" in markdown(one_table(verdict_section(found)))
     sums = [total(n, 1e4) for n in (1024, 4096)]
     old_sums = run([replace(r, version=1) for r in sums], header(device("Old"), {"reduction": replace(SUMS, version=1)}))
     assert told(old_sums, of("cpu", *sums)) == []
@@ -212,7 +212,7 @@ def test_the_report_as_latex_is_the_tables_of_the_verdict_and_of_each_device(tmp
 
 def test_the_table_marks_the_best_and_tells_where_points_differ():
     found = compared(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)), baseline="Slow CPU")
-    text = markdown(table(verdict_section(found)))
+    text = markdown(one_table(verdict_section(found)))
     assert "| bandwidth | memory triad, double \\[1\\] | 4,000 GB/s (25.0x)\\* | 160 GB/s (1x) |" in text
     assert "\\[1\\] Fast GPU: array\\_bytes=1 GiB" in text.replace("array_bytes", "array\\_bytes")
     page = render_html([of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29))])
@@ -226,7 +226,7 @@ def test_cycles_and_the_share_of_the_peak_stand_beside_the_value():
     runs = [run([point], header(device(name), {"pchase": chase})) for name in ("A", "B")]
     cell = line(compared(*runs), "nearest cache").cells[0]
     assert (cell.text, cell.extra) == ("2.00 ns", "4.00 cycles")
-    assert "2.00 ns, 4.00 cycles |" in markdown(table(verdict_section(compared(*runs))))
+    assert "2.00 ns, 4.00 cycles |" in markdown(one_table(verdict_section(compared(*runs))))
     assert "<small>4.00 cycles</small>" in render_html(runs)
 
 

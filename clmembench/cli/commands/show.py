@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 def print_energy(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
     """Print the energy of each wanted point in a format but JSON, which has it with every value."""
     from clmembench.report import render, rows
-    from clmembench.report.section import table
     from clmembench.report.sections import energy_tables
+    from clmembench.report.table import one_table
 
     part, values = stored_runs.chosen_rows(*rows.judged_rows(run, sheet), wanted)
     found = energy_tables.section(part, values) or energy_tables.NO_SENSORS
     if form == "csv":
         print(render.csv_text(found), end="")
     elif form != "text":
-        print({"md": render.markdown, "latex": render.latex}[form](table(found)))
+        print({"md": render.markdown, "latex": render.latex}[form](one_table(found)))
     else:
         if found.rows:
-            outputs.print_document(table(found), wide)
+            outputs.print_document(one_table(found), wide)
         else:
             print("\n".join(map(line, found.notes)))
         for shown in energy_tables.conditions(part):
@@ -86,8 +86,8 @@ def show(
 def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
     """Print the wanted values of a run, judged and derived as those of the whole run."""
     from clmembench.report import render, rows
-    from clmembench.report.section import table
     from clmembench.report.sections import roofline_tables
+    from clmembench.report.table import one_table
 
     run, whole = rows.judged_rows(run, sheet)
     part, values = stored_runs.chosen_rows(run, whole, wanted)
@@ -98,9 +98,9 @@ def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wi
     elif form == "csv":
         print(render.csv_text(rows.point_fields(values)), end="")
     elif form == "md":
-        print(render.markdown(table(rows.point_table(values))))
+        print(render.markdown(one_table(rows.point_table(values))))
     elif form == "latex":
-        print(render.latex(table(rows.point_table(values))))
+        print(render.latex(one_table(rows.point_table(values))))
     else:
         _print_text(part, values, sheet, wanted, wide)
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from clmembench.report.imported.imported_headlines import joined_headlines
-from clmembench.report.section import Column, Document, Section
+from clmembench.report.table import Column, Document, Table
 from clmembench.results.imported import ImportedRun, ImportedValue
 from clmembench.sanitize import printable
 from clmembench.units import format_bytes, format_in, format_params
@@ -20,12 +20,12 @@ def import_document(runs: Sequence[ImportedRun]) -> Document:
     return Document(tuple(map(_section, runs)))
 
 
-def _section(run: ImportedRun) -> Section:
+def _section(run: ImportedRun) -> Table:
     left = tuple(f"left out: {printable(reason)}" for reason in run.left_out)
     rows = [
         (printable(value.name), _value(value), _statistic(value), _ours(value), printable(value.note)) for value in run.values
     ]
-    return Section(printable(f"{run.device}, {run.origin}"), COLUMNS, tuple(rows), left)
+    return Table(printable(f"{run.device}, {run.origin}"), COLUMNS, tuple(rows), left)
 
 
 def _value(value: ImportedValue) -> str:

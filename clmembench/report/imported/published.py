@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.report.imported.published_map import JOINS, QUALIFIERS
-from clmembench.report.section import Column, Section
+from clmembench.report.table import Column, Table
 from clmembench.specs.sheets import Published, SpecSheet
 from clmembench.units import format_params
 
@@ -71,10 +71,10 @@ def _derivation(result: Published) -> str:
     return "; ".join(filter(None, (f"derived: {how}" if how else "", " to ".join(ends))))
 
 
-def published_table(device: PublishedDevice) -> Section:
+def published_table(device: PublishedDevice) -> Table:
     """One line for each published result of a device."""
     rows = ((r.benchmark, r.metric, r.params, r.value, f"{r.source} {r.note}".strip()) for r in device.rows)
-    return Section("", COLUMNS, tuple(rows))
+    return Table("", COLUMNS, tuple(rows))
 
 
 def peak_text(sheet: SpecSheet | None, name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import device_groups
 from clmembench.report.many_runs.digests import Digest, Key
-from clmembench.report.section import Column, Section
+from clmembench.report.table import Column, Table
 from clmembench.sanitize import printable
 from clmembench.units import count, format_in, format_value
 
@@ -71,7 +71,7 @@ class DeviceGroup:
 class OutlierRuns:
     """The runs that stand apart, and how many more there are than the table has."""
 
-    table: Section
+    table: Table
     more: int
 
 
@@ -133,9 +133,9 @@ def versions(groups: Sequence[DeviceGroup]) -> dict[str, list[int]]:
     return {name: sorted(versions) for name, versions in found.items()}
 
 
-def group_table(groups: Sequence[DeviceGroup]) -> Section:
+def group_table(groups: Sequence[DeviceGroup]) -> Table:
     """One line for each device: its runs, its driver and host, and what measured it."""
-    return Section("", GROUP_COLUMNS, tuple(map(_about, groups)))
+    return Table("", GROUP_COLUMNS, tuple(map(_about, groups)))
 
 
 def _about(group: DeviceGroup) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def outlier_runs(groups: Sequence[DeviceGroup]) -> OutlierRuns:
     found = [line for group in groups for line in _apart_in(group)]
     found.sort(key=lambda entry: entry[:2], reverse=True)
     return OutlierRuns(
-        Section("", APART_COLUMNS, tuple(row for _, _, row in found[:MAX_LISTED_OUTLIERS])),
+        Table("", APART_COLUMNS, tuple(row for _, _, row in found[:MAX_LISTED_OUTLIERS])),
         max(0, len(found) - MAX_LISTED_OUTLIERS),
     )
 

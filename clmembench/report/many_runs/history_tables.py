@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.analysis.noise import RULE
 from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity, changed_at
-from clmembench.report.section import Cell, Column, Document, Section, columns
+from clmembench.report.table import Cell, Column, Document, Table, columns
 from clmembench.sanitize import printable
 from clmembench.units import format_in, format_interval
 
@@ -31,19 +31,19 @@ def history_document(found: Sequence[DeviceHistory]) -> Document:
     return Document(tuple(table for one in found for table in _tables(one)))
 
 
-def _tables(one: DeviceHistory) -> list[Section]:
+def _tables(one: DeviceHistory) -> list[Table]:
     return [_runs(one), _quantities(one)] if one.quantities else [replace(_runs(one), notes=one.notes)]
 
 
-def _runs(one: DeviceHistory) -> Section:
+def _runs(one: DeviceHistory) -> Table:
     rows = [
         (str(place + 1), stamp.started[:16].replace("T", " "), stamp.driver, stamp.tool_version, stamp.path, stamp.changed)
         for place, stamp in enumerate(one.runs)
     ]
-    return Section(f"{one.label}: runs", RUN_COLUMNS, tuple(rows))
+    return Table(f"{one.label}: runs", RUN_COLUMNS, tuple(rows))
 
 
-def _quantities(one: DeviceHistory) -> Section:
+def _quantities(one: DeviceHistory) -> Table:
     rows = []
     for quantity in one.quantities:
         good, unit = quantity.good(), quantity.unit
@@ -60,7 +60,7 @@ def _quantities(one: DeviceHistory) -> Section:
                 _changes(one, quantity),
             )
         )
-    return Section(f"{one.label}: medians", COLUMNS, tuple(rows), one.notes)
+    return Table(f"{one.label}: medians", COLUMNS, tuple(rows), one.notes)
 
 
 def _changes(one: DeviceHistory, quantity: HistoryQuantity) -> str:
@@ -75,7 +75,7 @@ def _changes(one: DeviceHistory, quantity: HistoryQuantity) -> str:
     return "; ".join(told) or "none"
 
 
-def history_fields(found: Sequence[DeviceHistory]) -> Section:
+def history_fields(found: Sequence[DeviceHistory]) -> Table:
     """One line for each quantity and run, for CSV."""
     rows: list[tuple[Cell, ...]] = []
     for one in found:
@@ -87,7 +87,7 @@ def history_fields(found: Sequence[DeviceHistory]) -> Section:
                 what = (of.group, of.name, of.point, of.version, of.unit, of.better)
                 numbers = (moment.status, moment.value, moment.low, moment.high, moment.run in places)
                 rows.append((*stamp, *what, *numbers))
-    return Section("", columns(FIELDS), tuple(rows))
+    return Table("", columns(FIELDS), tuple(rows))
 
 
 def history_objects(found: Sequence[DeviceHistory]) -> list[HistoryObject]:

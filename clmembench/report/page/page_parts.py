@@ -17,8 +17,8 @@ from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.rows import Row, interval, percent, point_labels
 from clmembench.report.scorecard.scorecard import MARKS, ratio_key
 from clmembench.report.scorecard_cells import OLDER, Cell, Line, Scorecard
-from clmembench.report.section import Reasons
 from clmembench.report.sections import roofline_tables
+from clmembench.report.table import Reasons
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies

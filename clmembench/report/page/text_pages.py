@@ -13,7 +13,7 @@ from clmembench.report.many_runs import fleet
 from clmembench.report.rows import point_table
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.scorecard.sentences import sentences
-from clmembench.report.section import Column, Document, Section, table
+from clmembench.report.table import Column, Document, Table, one_table
 from clmembench.sanitize import markdown
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
@@ -35,11 +35,12 @@ def render_markdown(
     compared = verdict(all_parts, baseline, others)
     told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts, others))
     several = len(compared.labels) > 1 and compared.lines
-    first = [f"{render.markdown(table(verdict_section(compared)))}\n{told}\n"] if several else []
+    first = [f"{render.markdown(one_table(verdict_section(compared)))}\n{told}\n"] if several else []
     first += [render_fleet_markdown(groups)] if groups else []
     measured = first + [_measured(part) for part in all_parts]
     elsewhere = [
-        f"## {markdown(device.heading)}\n\n{render.markdown(table(published_table(device)))}\n" for device in published(others)
+        f"## {markdown(device.heading)}\n\n{render.markdown(one_table(published_table(device)))}\n"
+        for device in published(others)
     ]
     return "\n".join(measured + elsewhere)
 
@@ -48,7 +49,7 @@ def _measured(part: LabelledRun) -> str:
     shown = render.markdown(summary.summary_document(part.run, part.rows, part.sheet))
     own = [study.call(study.markdown, part) for study in studies() if study.markdown and study.name in part.findings]
     found = "".join(f"{one}\n" for one in own)
-    points = render.markdown(table(point_table(part.rows)))
+    points = render.markdown(one_table(point_table(part.rows)))
     return f"{shown}\n{found}### All points\n\n{points}\n"
 
 
@@ -56,15 +57,15 @@ def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
     """A report over many runs: their devices, the runs that stand apart, and of each device every point's spread over its
     runs."""
     runs = sum(len(group.runs) for group in groups)
-    lines = [f"## {count(runs, 'run')}", "", render.markdown(table(fleet.group_table(groups)))]
+    lines = [f"## {count(runs, 'run')}", "", render.markdown(one_table(fleet.group_table(groups)))]
     apart = fleet.outlier_runs(groups)
     if apart.table.rows:
         more = [f"And {apart.more} more.", ""] if apart.more else []
-        lines += ["", "### Outlier runs", "", render.markdown(table(apart.table)), "", *more]
+        lines += ["", "### Outlier runs", "", render.markdown(one_table(apart.table)), "", *more]
     columns = (Column("parameters"), Column("metric"), *(Column(group.label, is_number=True) for group in groups))
     for name in fleet.versions(groups):
         rows = [(row["params"], row["metric"], *(c["text"] for c in row["cells"])) for row in fleet.points(groups, name)]
-        lines += ["", f"### {markdown(name)}", "", render.markdown(table(Section("", columns, tuple(rows))))]
+        lines += ["", f"### {markdown(name)}", "", render.markdown(one_table(Table("", columns, tuple(rows))))]
     return "\n".join([*lines, ""])
 
 
@@ -80,7 +81,7 @@ def render_latex(
     Raises UnknownDevice where none has the label of the `baseline`."""
     all_parts = parts(runs, labels, findings)
     compared = verdict(all_parts, baseline, others)
-    tables: list[Section] = [fleet.group_table(groups)] if groups else []
+    tables: list[Table] = [fleet.group_table(groups)] if groups else []
     tables += [verdict_section(compared)] if compared.lines else []
     for part in all_parts:
         document = summary.summary_document(part.run, part.rows, part.sheet)

@@ -16,7 +16,7 @@ from clmembench.report.scorecard.claimed_lines import known_lines
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.scorecard_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, Scorecard, UnknownDevice
-from clmembench.report.section import Column, Section
+from clmembench.report.table import Column, Table
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
@@ -71,7 +71,7 @@ def assembled(
     return Scorecard(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
 
 
-def verdict_section(found: Scorecard) -> Section:
+def verdict_section(found: Scorecard) -> Table:
     """The verdict as a table: the best of each line is marked by a star."""
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
@@ -86,7 +86,7 @@ def verdict_section(found: Scorecard) -> Section:
         f"{mark} {said}" for mark, said in MARKS.items() if any(c.mark == mark for line in found.lines for c in line.cells)
     )
     against = (ratio_key(found.baseline),) if found.baseline else ()
-    return Section("Devices compared", columns, tuple(rows), (*marks, *against, *notes))
+    return Table("Devices compared", columns, tuple(rows), (*marks, *against, *notes))
 
 
 def ratio_key(baseline: str) -> str:

@@ -9,7 +9,7 @@ from datetime import datetime
 from clmembench.analysis.energy import NO_CONTEXT, Energy, energy_of
 from clmembench.model import Context, Fact, Run
 from clmembench.report.rows import Row, point_labels
-from clmembench.report.section import Column, Reasons, Section
+from clmembench.report.table import Column, Reasons, Table
 from clmembench.units import count, format_value
 
 TITLE = "Energy of each point's work, by the device's own counter."
@@ -21,7 +21,7 @@ COLUMNS = (
     Column("mean power", is_number=True),
     Column("status"),
 )
-NO_SENSORS = Section(TITLE, COLUMNS, (), (f"Energy is undetermined: {NO_CONTEXT}.",))  # as in runs of older versions
+NO_SENSORS = Table(TITLE, COLUMNS, (), (f"Energy is undetermined: {NO_CONTEXT}.",))  # as in runs of older versions
 # names of readings that are drawn over a run's time, with their units; the first that a run has of each kind
 PLOTTED = (
     ("power", "W", ("power_w", "mean_power_w")),
@@ -59,7 +59,7 @@ def has_context(run: Run) -> bool:
     return any(record.context is not None for record in run.records)
 
 
-def section(run: Run, table: Sequence[Row]) -> Section | None:
+def section(run: Run, table: Sequence[Row]) -> Table | None:
     """The energy of every point, with the reasons of those that are undetermined; None where no sensors were looked for. A
     point's metrics of one amount have one energy, which has one line."""
     if not has_context(run):
@@ -75,12 +75,12 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
         cells.append((row.value.benchmark, label, row.value.metric, *_cells(found, reasons)))
     if cells and all(row[-1] != "ok" for row in cells):  # no table of dashes
         reasons_of_all = (note.partition("] ")[2] for note in reasons.notes())
-        return Section(TITLE, COLUMNS, (), tuple(f"Energy is undetermined: {reason}." for reason in reasons_of_all))
+        return Table(TITLE, COLUMNS, (), tuple(f"Energy is undetermined: {reason}." for reason in reasons_of_all))
     counters = tuple(f"{COUNTER}{source}" for source in sorted(sources))
-    return Section(TITLE, COLUMNS, tuple(cells), (*counters, *reasons.notes())) if cells else None
+    return Table(TITLE, COLUMNS, tuple(cells), (*counters, *reasons.notes())) if cells else None
 
 
-def determined(run: Run, table: Sequence[Row]) -> Section | None:
+def determined(run: Run, table: Sequence[Row]) -> Table | None:
     """The points of `section` whose energy could be told, and how many could not; None where there are none."""
     found = section(run, table)
     told = tuple(row for row in found.rows if row[-1] == "ok") if found is not None else ()

@@ -8,7 +8,7 @@ from itertools import pairwise
 from clmembench.analysis import plateaus
 from clmembench.model import BenchmarkInfo, Record, Run, Value
 from clmembench.report.rows import Row
-from clmembench.report.section import Section, columns
+from clmembench.report.table import Table, columns
 from clmembench.units import count, format_bytes, format_params, format_value
 
 MAX_L1_START_BYTES = 8 << 10  # bytes: a sweep that begins above may have left the first level out
@@ -16,7 +16,7 @@ MAX_L1_START_BYTES = 8 << 10  # bytes: a sweep that begins above may have left t
 WITH_TRANSLATION = "beyond a TLB's reach these latencies include address translation, which topology takes out"
 
 
-def levels_section(run: Run, name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Section:
+def levels_section(run: Run, name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Table:
     """The plateaus of each curve. Only the first is called L1 and only a settled last one memory: what lies between may be a
     cache or the reach of a TLB, and one curve cannot tell. What a level holds is the lines that are touched: where nodes lie
     further apart, the array's extent stands beside them."""
@@ -50,7 +50,7 @@ def levels_section(run: Run, name: str, card: BenchmarkInfo, mine: Sequence[Row]
         notes.append(f"{count(len(bad), 'point')} of {len(mine)} without a value: {bad[0].status}: {bad[0].reason}")
     ends = ("ends with lines of", "in an array of") if sparse else ("ends with lines of",)
     header = (name, "level", *ends, "cycles", "latency", "range over the level")
-    return Section(card.summary, columns(header), tuple(row if sparse else row[:3] + row[4:] for row in rows), tuple(notes))
+    return Table(card.summary, columns(header), tuple(row if sparse else row[:3] + row[4:] for row in rows), tuple(notes))
 
 
 def _named(found: Sequence[plateaus.Plateau], settled: bool) -> list[tuple[str, plateaus.Plateau]]:

@@ -10,7 +10,7 @@ from clmembench.analysis.noise import PROCESS_SD
 from clmembench.analysis.peers import PeerRatio, Spreads, grouped, peer_ratios
 from clmembench.model import Run, Value
 from clmembench.report.rows import Row
-from clmembench.report.section import Section, columns
+from clmembench.report.table import Table, columns
 from clmembench.units import format_in, format_params, format_value
 
 TITLE = "Comparison with this host's peers: ours is better where the whole interval is above 1."
@@ -45,12 +45,12 @@ def peer_ratios_of_run(run: Run, table: Sequence[Row]) -> list[PeerRatio]:
     )
 
 
-def section(run: Run, table: Sequence[Row]) -> Section | None:
+def section(run: Run, table: Sequence[Row]) -> Table | None:
     """Every point of ours that has peers, with each of them; None where the run has none."""
     groups = grouped([pair for pair in peer_ratios_of_run(run, table) if pair.ours.status != "skipped"])
     missing = _missing(run, table)
     if not groups:
-        return Section(TITLE, columns(HEAD[:1]), (), missing) if missing else None
+        return Table(TITLE, columns(HEAD[:1]), (), missing) if missing else None
     body = []
     names = Counter(label(group[0].ours.benchmark, group[0].ours.params) for group in groups)
     for group in groups:
@@ -62,7 +62,7 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
             mine = format_in(ours.median, ours.unit) if ours.median is not None and ours.status == "ok" else ours.status
             head = (what, mine) if number == 0 else ("", "")
             body.append((*head, *peer_cells(pair)))
-    return Section(TITLE, columns(HEAD), tuple(body), (*methods([p for g in groups for p in g]), *missing))
+    return Table(TITLE, columns(HEAD), tuple(body), (*methods([p for g in groups for p in g]), *missing))
 
 
 def label(benchmark: str, params: Mapping[str, Value]) -> str:

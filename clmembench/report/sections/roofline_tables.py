@@ -12,7 +12,7 @@ from clmembench.gates import agreement
 from clmembench.gates.agreement import AgreementPair
 from clmembench.model import Run
 from clmembench.report.rows import Row, point_labels
-from clmembench.report.section import Reasons, Section, columns
+from clmembench.report.table import Reasons, Table, columns
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
@@ -31,20 +31,20 @@ def derive_roofline(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> 
     return model.roofline([(row.value, row.peak) for row in table], run.header.benchmarks, run.header.device, sheet)
 
 
-def sections(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Section]:
+def sections(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Table]:
     """The roofs, and the kernels under them; nothing where the run has no roofline."""
     roofline = derive_roofline(run, table, sheet)
     return tables(roofline, table) if roofline is not None else []
 
 
-def tables(roofline: Roofline, table: Sequence[Row]) -> list[Section]:
+def tables(roofline: Roofline, table: Sequence[Row]) -> list[Table]:
     """Tables of a roofline; `table` has the rows that it was derived from."""
     header = ("roof", "measured", "95% interval", "theoretical", "of it", "measured by")
-    roofs = Section(ROOFS, columns(header), tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
+    roofs = Table(ROOFS, columns(header), tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
     named = {id(row.value): name for name, row in zip(point_labels(table), table, strict=True)}
     heading = ("kernel", "parameters", "FLOP/B", "GFLOP/s", "bound by", "roof there", "of roof", "95% interval", "remark")
     rows = tuple(_kernel_cells(p, named.get(id(p.value), "")) for p in roofline.placed)
-    return [roofs, Section(KERNELS, columns(heading, left=2), rows, _kernel_notes(roofline))]
+    return [roofs, Table(KERNELS, columns(heading, left=2), rows, _kernel_notes(roofline))]
 
 
 def _roof_cells(roof: Roof) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def kernel_object(p: KernelPosition) -> RooflineObject:
     }
 
 
-def agreement_section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Section | None:
+def agreement_section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Table | None:
     """A line for each pair, contradictions first; None where the run has no two values of one thing."""
     pairs = agreement.pairs([row.value for row in table], run, sheet)
     if not pairs:
@@ -137,7 +137,7 @@ def agreement_section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -
     header = ("quantity", "best", "other", "best value", "other value", "other / best", "95% interval", "why")
     wrong = sum(pair.contradicts for pair in pairs)
     verdict = f"contradictions: {wrong} of {count(len(pairs), 'pair')}, whose values are suspect" if wrong else ""
-    return Section(AGREEMENT_TITLE, columns(header, left=3), rows, (*reasons.notes(), *([verdict] if verdict else [])))
+    return Table(AGREEMENT_TITLE, columns(header, left=3), rows, (*reasons.notes(), *([verdict] if verdict else [])))
 
 
 def _cells(pair: AgreementPair, reasons: Reasons) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from clmembench.report import render
-from clmembench.report.section import Column, Section
+from clmembench.report.table import Column, Table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, printable
 from clmembench.studies.ab.ab_decision import Outcome
 from clmembench.units import format_in, format_params
@@ -40,7 +40,7 @@ def outcome_text(outcomes: Sequence[Outcome], setting: Setting, width: int | Non
         sees = f"{found.smallest:.1%} slower" if found.smallest is not None else "–"
         values = [format_in(v, o.unit, 4) if v is not None else "–" for v in (o.a, o.b)]
         rows.append((o.verdict, f"{name}: {o.metric}", *values, text, str(found.rounds), sees))
-    lines = render.aligned(Section("", COLUMNS, tuple(rows)), indent="", width=width)
+    lines = render.aligned(Table("", COLUMNS, tuple(rows)), indent="", width=width)
     notes = [
         f"note: {o.benchmark} {o.metric}: {text}" for o in shown for text in (o.failed, o.decision.reason, *o.notes) if text
     ]

@@ -9,7 +9,7 @@ from clmembench.report.device_runs import LabelledRun
 from clmembench.report.finding_tables import finding_cell, interval_text, property_label, value_text
 from clmembench.report.rows import Row
 from clmembench.report.scorecard_cells import Line
-from clmembench.report.section import Column, Section, columns
+from clmembench.report.table import Column, Table, columns
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, BankStudy, bank_accesses, study_banks
 from clmembench.units import format_value
 
@@ -22,12 +22,12 @@ TILES = (
 MAX_STRIDES_SHOWN = 6
 
 
-def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Tables of the study of banks."""
     measured, unit = bank_accesses([row.value for row in rows if row.status == "ok"])
     if not measured:
         reasons = dict.fromkeys(f"{row.status}: {row.reason}" for row in rows)
-        return [Section("Banks of local memory.", columns(("banks", "why")), (("no latency", "; ".join(reasons)),))]
+        return [Table("Banks of local memory.", columns(("banks", "why")), (("no latency", "; ".join(reasons)),))]
     study = study_banks(measured, unit)
     bad = [row for row in rows if row.status != "ok"]
     notes = (f"{len(bad)} of {len(rows)} points have no value: {bad[0].status}: {bad[0].reason}",) if bad else ()
@@ -38,7 +38,7 @@ def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     ]
 
 
-def _findings(found: BankStudy, unit: str, notes: tuple[str, ...]) -> Section:
+def _findings(found: BankStudy, unit: str, notes: tuple[str, ...]) -> Table:
     called = {
         "free": "latency without a conflict",
         "way": "each further way of a conflict adds",
@@ -55,10 +55,10 @@ def _findings(found: BankStudy, unit: str, notes: tuple[str, ...]) -> Section:
         )
         for name, finding in found.findings.items()
     )
-    return Section("Banks of local memory, inferred.", columns(("banks", "found", "95% interval", "why")), rows, notes)
+    return Table("Banks of local memory, inferred.", columns(("banks", "found", "95% interval", "why")), rows, notes)
 
 
-def _ways(measured: Sequence[BankAccess], found: BankStudy, unit: str) -> Section:
+def _ways(measured: Sequence[BankAccess], found: BankStudy, unit: str) -> Table:
     """Mei & Chu's table VIII: latency by the ways of a conflict."""
     rows = []
     free: dict[int, float] = {}
@@ -84,10 +84,10 @@ def _ways(measured: Sequence[BankAccess], found: BankStudy, unit: str) -> Sectio
     latency = Column("latency", is_number=True, unit=unit)
     header = ("banks: word in B", "ways", "at strides", latency, "range", "times the least")
     note = "ways: passes that the inferred banks need for the loads of 32 work-items"
-    return Section(title, columns(header, left=3), tuple(rows), (note,))
+    return Table(title, columns(header, left=3), tuple(rows), (note,))
 
 
-def _padding(measured: Sequence[BankAccess], unit: str) -> Section:
+def _padding(measured: Sequence[BankAccess], unit: str) -> Table:
     """Effect of padding each row of a tile by one word (Fang et al. 2017, section 6.2)."""
     rows = []
     for word_bytes in sorted({a.word_bytes for a in measured}):
@@ -99,7 +99,7 @@ def _padding(measured: Sequence[BankAccess], unit: str) -> Section:
                 rows.append((what, str(word_bytes), format_value(a.latency), span, f"{a.latency / mine[1].latency:.2f}"))
     latency = Column("latency", is_number=True, unit=unit)
     header = ("banks: 32 work-items read", "word in B", latency, "95% interval", "times a row's")
-    return Section("Padding a tile in local memory by one word per row.", columns(header, left=2), tuple(rows))
+    return Table("Padding a tile in local memory by one word per row.", columns(header, left=2), tuple(rows))
 
 
 def headlines(parts: Sequence[LabelledRun]) -> Iterator[Line]:

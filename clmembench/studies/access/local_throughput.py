@@ -9,7 +9,7 @@ from clmembench.analysis.derive import derive
 from clmembench.analysis.little import Estimate, allowed_sub_groups, needed_bytes, needed_sub_groups, reachable_gb_s
 from clmembench.model import Run
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Section, columns
+from clmembench.report.table import Table, columns
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, bank_accesses, study_banks
 from clmembench.units import format_bytes, format_in, format_value
 
@@ -29,7 +29,7 @@ class Unit:
     latency_ns: Estimate | None
 
 
-def copy_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def copy_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Mei & Chu's table VII and figures 15 and 16, and the bound by Little's law."""
     good = _good(rows)
     if not good:
@@ -42,7 +42,7 @@ def copy_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     return parts
 
 
-def read_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def read_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Table VII for reads alone."""
     good = _good(rows)
     if not good:
@@ -79,7 +79,7 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     return Unit(each.count * each.width_bytes * ghz, how, latency)
 
 
-def _theory(name: str, run: Run, best: Row, unit: Unit) -> Section:
+def _theory(name: str, run: Run, best: Row, unit: Unit) -> Table:
     units, value = run.header.device.compute_units, best.value
     assert value.median is not None
     shape = {**value.params, **value.tuning}
@@ -94,10 +94,10 @@ def _theory(name: str, run: Run, best: Row, unit: Unit) -> Section:
         interval(value),
     )
     header = (f"{name}: best shape", "theoretical a unit", "achieved a unit", "efficiency", "all units", "95% interval")
-    return Section(f"{TITLE} (Mei & Chu 2015, table VII): {name}.", columns(header), (row,), (f"theoretical: {unit.how}",))
+    return Table(f"{TITLE} (Mei & Chu 2015, table VII): {name}.", columns(header), (row,), (f"theoretical: {unit.how}",))
 
 
-def _over_items(good: Sequence[Row], unit: Unit, units: int) -> Section:
+def _over_items(good: Sequence[Row], unit: Unit, units: int) -> Table:
     """Figure 15: the best over active sub-groups."""
     rows = []
     for items, mine in sorted(_by_items(good).items()):
@@ -113,7 +113,7 @@ def _over_items(good: Sequence[Row], unit: Unit, units: int) -> Section:
         )
         rows.append((*cells, f"{format_value(bound, 4)} GB/s" if bound else "–"))
     header = ("local_copy: work-items a unit", "sub-groups of 32", "best throughput a unit", "shape", "Little's law allows")
-    return Section("Peak throughput over active sub-groups (Mei & Chu 2015, figure 15).", columns(header), tuple(rows))
+    return Table("Peak throughput over active sub-groups (Mei & Chu 2015, figure 15).", columns(header), tuple(rows))
 
 
 def _bound(unit: Unit, items: int, ilp: int) -> float | None:
@@ -125,7 +125,7 @@ def _bound(unit: Unit, items: int, ilp: int) -> float | None:
     return reach if unit.theoretical is None else min(reach, unit.theoretical)
 
 
-def _over_ilp(good: Sequence[Row], units: int) -> Section:
+def _over_ilp(good: Sequence[Row], units: int) -> Table:
     """Figure 16: throughput by ILP over active sub-groups, the best of each."""
     ilps = sorted({int(row.value.params["ilp"]) for row in good})
     rows = []
@@ -136,10 +136,10 @@ def _over_ilp(good: Sequence[Row], units: int) -> Section:
             cells.append(format_value(max(values) / units, 4) if values else "–")
         rows.append(tuple(cells))
     header = ("local_copy: work-items a unit", *(f"ILP {ilp}" for ilp in ilps))
-    return Section("Throughput in GB/s a compute unit, by ILP (Mei & Chu 2015, figure 16).", columns(header), tuple(rows))
+    return Table("Throughput in GB/s a compute unit, by ILP (Mei & Chu 2015, figure 16).", columns(header), tuple(rows))
 
 
-def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
+def _little(run: Run, good: Sequence[Row], unit: Unit) -> Table:
     """Sub-groups that must be active on a compute unit to reach the throughput of its local memory, and those that are. Each
     word is loaded and stored, so half of the throughput is loads that are waited for."""
     assert unit.theoretical is not None and unit.latency_ns is not None
@@ -166,7 +166,7 @@ def _little(run: Run, good: Sequence[Row], unit: Unit) -> Section:
     rate = f"{format_value(unit.latency_ns.value)} ns of latency x {format_value(unit.theoretical, 4)} GB/s"
     flying = f"{rate} are {format_bytes(needed.value)} in flight a unit"
     note = f"needed: {flying}, half of them loaded and half stored; a unit may hold several work-groups"
-    return Section("Little's law for local memory (Mei & Chu 2015, section 6.1).", columns(header), tuple(rows), (note,))
+    return Table("Little's law for local memory (Mei & Chu 2015, section 6.1).", columns(header), tuple(rows), (note,))
 
 
 def _by_items(good: Sequence[Row], ilp: int | None = None) -> Mapping[int, list[Row]]:
@@ -183,6 +183,6 @@ def _good(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.status == "ok" and row.value.median]
 
 
-def _nothing(name: str, rows: Sequence[Row]) -> Section:
+def _nothing(name: str, rows: Sequence[Row]) -> Table:
     reasons = dict.fromkeys(f"{row.status}: {row.reason}" for row in rows)
-    return Section(f"{TITLE}: {name}.", columns((name, "why")), (("no throughput", "; ".join(reasons)),))
+    return Table(f"{TITLE}: {name}.", columns((name, "why")), (("no throughput", "; ".join(reasons)),))

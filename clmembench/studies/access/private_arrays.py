@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row
-from clmembench.report.section import Reasons, Section, columns
+from clmembench.report.table import Reasons, Table, columns
 from clmembench.studies.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from clmembench.studies.access.subgroup_width import SubGroupWidth, measure_sub_group_width
 from clmembench.units import format_value
@@ -15,7 +15,7 @@ from clmembench.units import format_value
 PUBLISHED = "published (Fang et al. 2017, table 3): sm_10: add 29, matmul 2*2, sort 0; sm_35: add 73, matmul 6*6, sort 0"
 
 
-def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def registers_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """The largest private array kept in registers, by pattern and indexing, by all evidence and by each kind."""
     limits = register_limits([row.value for row in rows])
     unit = limits[0].unit if limits else ""
@@ -36,10 +36,10 @@ def registers_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     ]
     notes = [f"{one.pattern} {one.indexing}: {one.limit.reason}" for one in limits if one.limit.reason]
     title = "Largest private array kept in registers, in 4-byte words, of one work-item in a small work-group."
-    return [Section(title, columns(tuple(header), left=2), tuple(lines), (*notes, PUBLISHED))]
+    return [Table(title, columns(tuple(header), left=2), tuple(lines), (*notes, PUBLISHED))]
 
 
-def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def width_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Measured and claimed width, and the cost of divergence by the number of neighbours that take the same branch."""
     width = measure_sub_group_width([row.value for row in rows], run.header.device)
     if width is None:
@@ -50,10 +50,10 @@ def width_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     title = "Width of a sub-group: measured by divergence, and claimed by the device."
     header = ("sub-group: measured work-items", "claimed", "kernel's preferred multiple", "status", "claim")
     notes = (finding.reason,) if finding.reason else ()
-    return [Section(title, columns(header), (line,), notes), _costs(width, rows)]
+    return [Table(title, columns(header), (line,), notes), _costs(width, rows)]
 
 
-def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Section:
+def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Table:
     ratios = {span: (low, high) for span, low, high in found.ratios}
     lines, reasons = [], Reasons()
     for row in rows:
@@ -66,7 +66,7 @@ def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Section:
         cycles = "" if value.cycles is None else format_value(value.cycles)
         lines.append((str(span), f"{format_value(value.median)} {value.unit}", cycles, f"{low:.3f} to {high:.3f}"))
     header = ("divergence: neighbours on the same branch", "multiply-add", "cycles", "ratio to the widest spans")
-    return Section(
+    return Table(
         "Cost of a multiply-add when work-items take two branches; in the last row all take the same one.",
         columns(header),
         tuple(lines),

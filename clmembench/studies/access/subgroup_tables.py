@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clmembench.analysis.derive import Derived
 from clmembench.model import Finding, Run
 from clmembench.report.rows import Row
-from clmembench.report.section import Section, columns
+from clmembench.report.table import Table, columns
 from clmembench.studies.access import subgroup
 from clmembench.studies.access.effect import BoundedRatio, values_with
 from clmembench.units import format_value
@@ -26,16 +26,14 @@ SHAPES = (("consecutive", 1), ("consecutive", 0), ("scattered", 1))  # pattern a
 INDEX_NOTE = "indices lie within 8 KiB, which the nearest cache holds; address computation is included, unlike in topology"
 
 
-def sections(run: Run, table: Sequence[Row]) -> list[Section]:
+def sections(run: Run, table: Sequence[Row]) -> list[Table]:
     """Latency by memory, what each memory does for several work-items at once, and latency over more of them."""
     values = _usable(table)
     wide = subgroup.sub_group_width_of(values)
     verdicts_by_memory = subgroup.memory_verdicts(values)
     if not verdicts_by_memory:
         return [
-            Section(
-                run.header.benchmarks[subgroup.SUBGROUP_BENCHMARK].summary, columns(("subgroup", "status")), _without(table)
-            )
+            Table(run.header.benchmarks[subgroup.SUBGROUP_BENCHMARK].summary, columns(("subgroup", "status")), _without(table))
         ]
     who = "sub-group" if subgroup.serial_ratio(values) is None or _in_step(values, wide) else "work-group"
     return [
@@ -46,7 +44,7 @@ def sections(run: Run, table: Sequence[Row]) -> list[Section]:
     ]
 
 
-def step_sections(run: Run, table: Sequence[Row]) -> list[Section]:
+def step_sections(run: Run, table: Sequence[Row]) -> list[Table]:
     """Latency of one work-item by memory, over the step between its words: a line a memory."""
     values = _usable(table)
     steps = sorted({int(v.params["step"]) for v in values})
@@ -57,10 +55,10 @@ def step_sections(run: Run, table: Sequence[Row]) -> list[Section]:
     header = ("step_latency: words", *map(str, steps))
     unit = "cycles" if any(v.cycles for v in values) else "ns"
     title = f"Load-to-use latency of one work-item, in {unit}, over the step between its words (Fang, figure 2)."
-    return [Section(title, columns(header), tuple(rows), _unusable(table))]
+    return [Table(title, columns(header), tuple(rows), _unusable(table))]
 
 
-def _latencies(found: Sequence[subgroup.MemoryVerdicts], values: Sequence[Derived], wide: int, who: str) -> Section:
+def _latencies(found: Sequence[subgroup.MemoryVerdicts], values: Sequence[Derived], wide: int, who: str) -> Table:
     rows = []
     for memory in found:
         each = subgroup.cycles_per_further_word(values, memory.name)
@@ -83,10 +81,10 @@ def _latencies(found: Sequence[subgroup.MemoryVerdicts], values: Sequence[Derive
         "each further word: cycles per additional distinct word; exponent: 0 if all are served at once, 1 if one after another",
         "private array: own words have different indices; one word is the same index in the copy of every work-item",
     )
-    return Section(title, columns(header), tuple(rows), notes)
+    return Table(title, columns(header), tuple(rows), notes)
 
 
-def _verdicts(found: Sequence[subgroup.MemoryVerdicts], wide: int, who: str) -> Section:
+def _verdicts(found: Sequence[subgroup.MemoryVerdicts], wide: int, who: str) -> Table:
     names = ("broadcast", "parallel", "aligned", "aligned_loaded", "consecutive", "consecutive_loaded")
     rows = [(NAMES[m.name], *(verdict(m.verdicts.get(n)) for n in names)) for m in found if m.verdicts]
     reasons = dict.fromkeys(f.reason for m in found for f in m.verdicts.values() if f.reason)
@@ -96,7 +94,7 @@ def _verdicts(found: Sequence[subgroup.MemoryVerdicts], wide: int, who: str) -> 
         *(f"undetermined: {reason}" for reason in list(reasons)[:3]),
     )
     header = ("subgroup: memory", "broadcast", "parallel", "not aligned", "in groups", "not consecutive", "in groups")
-    return Section(
+    return Table(
         f"Service of simultaneous accesses by the work-items of a {who}, by memory (Fang, table 2).",
         columns(header),
         tuple(rows),
@@ -115,7 +113,7 @@ def verdict(finding: Finding | None) -> str:
     return f"{word} ({low})" if low == high else f"{word} ({low} to {high})"
 
 
-def _over_items(values: Sequence[Derived], wide: int) -> Section:
+def _over_items(values: Sequence[Derived], wide: int) -> Table:
     """A line for each memory and shape, a column for each number of work-items and groups."""
     shown = [
         v
@@ -137,7 +135,7 @@ def _over_items(values: Sequence[Derived], wide: int) -> Section:
     header = ("subgroup: memory", "pattern", *(f"{items} x {groups}" for groups, items in sizes))
     unit = "cycles" if any(v.cycles for v in shown) else "ns"
     title = f"Latency in {unit} over work-items per group x groups (Fang, figures 5 to 11)."
-    return Section(title, columns(header, left=2), tuple(rows))
+    return Table(title, columns(header, left=2), tuple(rows))
 
 
 def _in_step(values: Sequence[Derived], wide: int) -> bool:
@@ -149,9 +147,9 @@ def _usable(table: Sequence[Row]) -> list[Derived]:
     return [row.value for row in table if row.status == "ok"]
 
 
-def _missing(table: Sequence[Row]) -> list[Section]:
+def _missing(table: Sequence[Row]) -> list[Table]:
     rows = tuple((note, "") for note in _unusable(table))
-    return [Section("Points without a value.", columns(("subgroup", "points")), rows)] if rows else []
+    return [Table("Points without a value.", columns(("subgroup", "points")), rows)] if rows else []
 
 
 def _unusable(table: Sequence[Row]) -> tuple[str, ...]:

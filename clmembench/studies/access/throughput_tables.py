@@ -10,7 +10,7 @@ from clmembench.gates.whole import latency_curve
 from clmembench.model import Finding, Run
 from clmembench.model.findings import undetermined_finding
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Reasons, Section, columns
+from clmembench.report.table import Reasons, Table, columns
 from clmembench.studies.access import concurrency
 from clmembench.studies.access.saturation import saturating_element, saturation_findings
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
@@ -33,7 +33,7 @@ NAMES = {
 }
 
 
-def grid(run: Run, rows: Sequence[Row]) -> list[Section]:
+def grid(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Tables of copy_grid: table VI and figure 12 of Mei & Chu 2015, and the concurrency that saturates the device."""
     return [_achieved(run, rows), _figure12(run, rows), _saturating(run, rows)]
 
@@ -43,22 +43,22 @@ def rows_with_value(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.status == "ok" and row.value.median is not None]
 
 
-def _achieved(run: Run, rows: Sequence[Row]) -> Section:
+def _achieved(run: Run, rows: Sequence[Row]) -> Table:
     """Theoretical, achieved and efficiency, as in table VI."""
     header = ("copy_grid: device", "theoretical", "achieved", "95% interval", "efficiency", "work-group x ILP x groups")
     title = "Global memory: theoretical bandwidth and the best copy (Mei & Chu 2015, table VI)."
     best = max(rows_with_value(rows), key=lambda row: row.value.median or 0.0, default=None)
     if best is None:
-        return Section(title, columns(header), ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
+        return Table(title, columns(header), ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
     value, peak = best.value, best.peak
     shape = " x ".join(str(value.params[name]) for name in ("work_group", "ilp", "groups"))
     theoretical = format_in(peak.value, peak.unit, 4) if peak else "no spec sheet"
     achieved = format_in(value.median, value.unit, 4)
     cells = (run.header.device.name, theoretical, achieved, interval(value), percent(best.fraction), shape)
-    return Section(title, columns(header), (cells,), (f"theoretical: {peak.source}",) if peak else ())
+    return Table(title, columns(header), (cells,), (f"theoretical: {peak.source}",) if peak else ())
 
 
-def _figure12(run: Run, rows: Sequence[Row]) -> Section:
+def _figure12(run: Run, rows: Sequence[Row]) -> Table:
     """One row for each work-group size and ILP, one column for each number of work-groups."""
     units = run.header.device.compute_units
     counts = sorted({int(row.value.params["groups"]) for row in rows})
@@ -71,7 +71,7 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Section:
     cells = tuple((str(g), str(i), *(found.get(n, "") for n in counts)) for (g, i), found in sorted(lines.items()))
     title = f"Throughput in GB/s over the number of work-groups ({count(units, 'compute unit')}; Mei & Chu 2015, figure 12)."
     notes = dict.fromkeys(note for row in rows for note in row.value.notes)
-    return Section(title, columns(header, left=2), cells, (*_bad(rows), *notes))
+    return Table(title, columns(header, left=2), cells, (*_bad(rows), *notes))
 
 
 def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
     }
 
 
-def _saturating(run: Run, rows: Sequence[Row]) -> Section:
+def _saturating(run: Run, rows: Sequence[Row]) -> Table:
     title = "Saturation of the copy in global memory, and Little's law."
     findings = concurrent(run, rows)
     notes = (
@@ -102,7 +102,7 @@ def _saturating(run: Run, rows: Sequence[Row]) -> Section:
     )
     reasons = Reasons()
     cells = tuple(_finding_cells(name, finding, reasons) for name, finding in findings.items())
-    return Section(title, columns(("copy_grid: property", "value", "interval")), cells, (*reasons.notes(), *notes))
+    return Table(title, columns(("copy_grid: property", "value", "interval")), cells, (*reasons.notes(), *notes))
 
 
 def _finding_cells(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]:
@@ -122,7 +122,7 @@ def _finding_cells(name: str, finding: Finding, reasons: Reasons) -> tuple[str, 
     return label, f"{finding.status} {reasons.number(finding.reason)}".strip(), more
 
 
-def types(run: Run, rows: Sequence[Row]) -> list[Section]:
+def types(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Table of datatypes: table 4 of Fang et al. 2017, each type against the device's own copy, and the smallest that
     suffices."""
     copy = next((row for row in rows_with_value(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
@@ -151,7 +151,7 @@ def types(run: Run, rows: Sequence[Row]) -> list[Section]:
     note = f"{name} with 95% of the best type's rate: {found}" + (
         f" ({bounds})" if bounds not in ("", "of those tried") else ""
     )
-    return [Section(title, columns(header), tuple(cells), (note, *reasons.notes()))]
+    return [Table(title, columns(header), tuple(cells), (note, *reasons.notes()))]
 
 
 def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
@@ -189,7 +189,7 @@ def best_of_sets(rows: Sequence[Row]) -> list[Row]:
     return [fastest[key] for key in sorted(fastest)]
 
 
-def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
+def caches(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Tables of cache_read: bandwidth of each set, in B/clock of a compute unit too; and Little's law for each."""
     units, cpu_cores = run.header.device.compute_units, run.header.device.has_cpu_cores
     best, curve = best_of_sets(rows), {s.array_bytes: s for s in latency_curve(run)}
@@ -212,11 +212,11 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Section]:
         "places; path plain: through all caches; cg: bypassing the first (PTX ld.global.cg)",
         *_bad(rows),
     )
-    sections = [Section(title, columns(header, left=2), tuple(cells), notes)]
+    sections = [Table(title, columns(header, left=2), tuple(cells), notes)]
     if law:
         law_header = ("cache_read: set", "path", "size", "needed", "interval", "loaded at once")
         title = "Bytes in flight that these bandwidths require by Little's law, and bytes that work-items loaded at once."
-        sections.append(Section(title, columns(law_header, left=2), tuple(law), (concurrency.METHOD,)))
+        sections.append(Table(title, columns(law_header, left=2), tuple(law), (concurrency.METHOD,)))
     return sections
 
 

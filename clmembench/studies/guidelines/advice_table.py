@@ -13,7 +13,7 @@ from clmembench.model import Run
 from clmembench.report import render
 from clmembench.report.device_runs import LabelledRun
 from clmembench.report.rows import Row
-from clmembench.report.section import Column, Section, columns
+from clmembench.report.table import Column, Table, columns
 from clmembench.sanitize import line
 from clmembench.studies.access import throughput_tables
 from clmembench.studies.access.subgroup import SUBGROUP_BENCHMARK
@@ -48,7 +48,7 @@ def has_evidence(run: Run) -> bool:
     return any(record.benchmark in EVIDENCE_BENCHMARKS for record in run.records)
 
 
-def section(run: Run, table: Sequence[Row]) -> Section | None:
+def section(run: Run, table: Sequence[Row]) -> Table | None:
     """The guidelines as a section of a summary; None where the run holds nothing for them."""
     if not has_evidence(run):
         return None
@@ -57,7 +57,7 @@ def section(run: Run, table: Sequence[Row]) -> Section | None:
     left = len(found) - len(rows)
     notes = (f"this run has no evidence for {left} more guidelines: clmembench advise measures all of it",) if left else ()
     title = "Guidelines for kernels (Fang et al. 2017, re-derived from this run; X: beyond the paper)."
-    return Section(title, columns(("guideline", "verdict", "effect (95% interval)", "advice"), left=4), tuple(rows), notes)
+    return Table(title, columns(("guideline", "verdict", "effect (95% interval)", "advice"), left=4), tuple(rows), notes)
 
 
 def _founded(advice: Advice) -> bool:
@@ -114,9 +114,9 @@ def effect_text(advice: Advice) -> str:
     return value if low == high == format_value(advice.effect) else f"{value} ({low} to {high})"
 
 
-def guideline_table(found: Sequence[Advice]) -> Section:
+def guideline_table(found: Sequence[Advice]) -> Table:
     """One line for each guideline."""
-    return Section("", COLUMNS, tuple((a.id, a.guideline, a.verdict, effect_text(a), _advice(a)) for a in found))
+    return Table("", COLUMNS, tuple((a.id, a.guideline, a.verdict, effect_text(a), _advice(a)) for a in found))
 
 
 def guideline_objects(found: Sequence[Advice]) -> list[dict[str, Any]]:

@@ -74,7 +74,7 @@ def _has_evidence(run: Run) -> bool:
 def show(run: Run, form: str) -> None:
     """Print the guidelines that a run gives evidence for, in one of the formats json, md and text."""
     from clmembench.report import render, rows, summary
-    from clmembench.report.section import table
+    from clmembench.report.table import one_table
     from clmembench.studies.guidelines import advice_table
 
     sheet = stored_runs.sheet_of(run)
@@ -82,7 +82,7 @@ def show(run: Run, form: str) -> None:
     if form == "json":
         print(render.json_text(advice_table.guideline_objects(guidelines)))
     elif form == "md":
-        print(render.markdown(table(advice_table.guideline_table(guidelines))))
+        print(render.markdown(one_table(advice_table.guideline_table(guidelines))))
     else:
         width = outputs.width()
         print("\n".join(render.wrapped([summary.device_line(run.header, sheet)], width)), end="\n\n")

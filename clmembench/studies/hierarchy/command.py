@@ -152,7 +152,7 @@ def show_after_summary(run: Run) -> None:
 def show(run: Run, form: str) -> None:
     """Print the hierarchy of a run in one of the formats json, csv, md, latex and text, which is a drawing."""
     from clmembench.report import finding_tables, render
-    from clmembench.report.section import Document
+    from clmembench.report.table import Document
     from clmembench.specs import claims
     from clmembench.studies.hierarchy.plan import stored_classic
     from clmembench.studies.hierarchy.views import classic_table, hierarchy_json, tree

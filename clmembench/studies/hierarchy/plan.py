@@ -11,7 +11,7 @@ from clmembench.model import (
     CHASE_BENCHMARK,
     Answer,
     DeviceInfo,
-    Inquiry,
+    Experiment,
     Placement,
     Plan,
     Point,
@@ -24,7 +24,7 @@ from clmembench.model import (
 from clmembench.plan.estimate import Amount, BenchmarkEstimate, RunEstimate
 from clmembench.studies.hierarchy.benchmarks.cache_sharing import SHARING_BENCHMARK
 from clmembench.studies.hierarchy.chase_latency import clock_of, usual
-from clmembench.studies.hierarchy.classic.methods import ClassicReadings, classic_inquiry
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings, classic_experiment
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.sharing.cache_sharing import sharing_findings, sharing_notes
 from clmembench.studies.hierarchy.sharing.llc_placement import PlacedHierarchy, place_last_cache
@@ -57,25 +57,25 @@ def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
 
 def hierarchy_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
     """The points of the experiments, chosen as records come in."""
-    return inquiry_plan(infer_hierarchy(probe_limits(info, spaces)))
+    return experiment_plan(infer_hierarchy(probe_limits(info, spaces)))
 
 
 def classic_plan(info: DeviceInfo, spaces: Sequence[str] = ()) -> Plan:
     """The points of the classic methods on those of these memory spaces (empty: global memory) that the device has."""
     for space in sorted(probe_limits(info, spaces or ["global"]).spaces):
-        yield from inquiry_plan(classic_inquiry(space))
+        yield from experiment_plan(classic_experiment(space))
 
 
-def inquiry_plan(inquiry: Inquiry[object]) -> Plan:
-    """The points of an inquiry's probes."""
+def experiment_plan(experiment: Experiment[object]) -> Plan:
+    """The points of an experiment's probes."""
     ghz = None
     try:
-        probes = next(inquiry)
+        probes = next(experiment)
         while True:
             records = yield [Point(CHASE_BENCHMARK, probe.params()) for probe in probes]
             ghz = ghz or clock_of(records)  # of the first probes, as a reader of the file determines it too
             kept = {_record_key(record): record for record in records}  # whatever order they came in
-            probes = inquiry.send([usual(kept[_probe_key(probe)], probe, ghz) for probe in probes])
+            probes = experiment.send([usual(kept[_probe_key(probe)], probe, ghz) for probe in probes])
     except StopIteration:
         return
 
@@ -113,8 +113,8 @@ def infer_stored(run: Run) -> PlacedHierarchy:
     cache. A probe that the run lacks, such as one in a memory space that was left out, gets an answer without a value, with
     this reason."""
     kept = _stored_chases(run)
-    inquiry = infer_hierarchy(probe_limits(run.header.device, _chased_spaces(kept)))
-    found = replay(inquiry, _stored_answers(kept))
+    experiment = infer_hierarchy(probe_limits(run.header.device, _chased_spaces(kept)))
+    found = replay(experiment, _stored_answers(kept))
     sharing, notes = sharing_findings(run.records), (*found.notes, *sharing_notes(run.records))
     return place_last_cache(replace(found, sharing=sharing, notes=notes), run.records)
 
@@ -124,8 +124,8 @@ def stored_classic(run: Run) -> tuple[ClassicReadings, ...]:
     figure."""
     kept = _stored_chases(run)
     spaces = sorted(probe_limits(run.header.device, _chased_spaces(kept)).spaces)
-    complete = [s for s in spaces if all(_probe_key(probe) in kept for probe in next(classic_inquiry(s)))]
-    return tuple(replay(classic_inquiry(space), _stored_answers(kept)) for space in complete)
+    complete = [s for s in spaces if all(_probe_key(probe) in kept for probe in next(classic_experiment(s)))]
+    return tuple(replay(classic_experiment(space), _stored_answers(kept)) for space in complete)
 
 
 def _stored_chases(run: Run) -> dict[ProbeKey, Record]:
@@ -154,12 +154,12 @@ def _stored_answers(kept: Mapping[ProbeKey, Record]) -> Callable[[Sequence[Probe
     return answers_of
 
 
-def replay(inquiry: Inquiry[Result], answers: Callable[[Sequence[Probe]], list[Answer]]) -> Result:
-    """The result of an inquiry; `answers` is a function from a probe to its answer."""
+def replay(experiment: Experiment[Result], answers: Callable[[Sequence[Probe]], list[Answer]]) -> Result:
+    """The result of an experiment; `answers` is a function from a probe to its answer."""
     try:
-        probes = next(inquiry)
+        probes = next(experiment)
         while True:
-            probes = inquiry.send(answers(probes))
+            probes = experiment.send(answers(probes))
     except StopIteration as found:
         result: Result = found.value
         return result

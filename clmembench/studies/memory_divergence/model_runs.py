@@ -133,7 +133,7 @@ def check_figure(path: Path) -> None:
 def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     """Print the comparison of the model with a run, and draw it into a figure. Ends the command if the run lacks inputs."""
     from clmembench.report import render, summary
-    from clmembench.report.section import Document
+    from clmembench.report.table import Document
     from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
     from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_json, mdm_tables, mdm_validation
 

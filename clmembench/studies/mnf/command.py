@@ -104,7 +104,7 @@ def show(run: Run, form: str) -> None:
     """Print what a run says of the study, in one of the forms."""
     from clmembench.gates.whole import judged_run
     from clmembench.report import render, summary
-    from clmembench.report.section import Document
+    from clmembench.report.table import Document
     from clmembench.studies.mnf import mnf_data, mnf_tables
 
     sheet = stored_runs.sheet_of(run)

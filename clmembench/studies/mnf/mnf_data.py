@@ -8,7 +8,7 @@ from clmembench import sanitize
 from clmembench.analysis import stats
 from clmembench.analysis.derive import Derived
 from clmembench.model import Run
-from clmembench.report.section import Section, columns
+from clmembench.report.table import Table, columns
 from clmembench.studies.mnf.mnf_tables import gains, ways
 from clmembench.studies.mnf.mnf_whole import Hotspot, RotationVariant, host_hotspots
 from clmembench.studies.mnf.versions import VersionGain, is_usable
@@ -34,9 +34,9 @@ def study_object(run: Run) -> dict[str, Any]:
     }
 
 
-def version_fields(run: Run) -> Section:
+def version_fields(run: Run) -> Table:
     """One line for each version of a step and what it is compared with, for CSV."""
-    return Section("", columns(FIELDS), tuple(tuple(version_object(gain).values()) for gain in gains(run)))
+    return Table("", columns(FIELDS), tuple(tuple(version_object(gain).values()) for gain in gains(run)))
 
 
 def version_object(gain: VersionGain) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import PROCESS_SD
 from clmembench.model import Run
 from clmembench.report.rows import Row, interval
-from clmembench.report.section import Section, columns
+from clmembench.report.table import Table, columns
 from clmembench.studies.mnf import mnf_whole, versions
 from clmembench.studies.mnf.mnf_whole import (
     COVARIANCE_BENCHMARK,
@@ -66,13 +66,13 @@ def ways(run: Run) -> list[RotationVariant]:
     return mnf_whole.rotation_variants(run, PROCESS_SD["host"])
 
 
-def sections(run: Run) -> list[Section]:
+def sections(run: Run) -> list[Table]:
     """Every table that a run has records for, in the paper's order."""
     return [section for name in TITLES if name in run.header.benchmarks for section in TABLES[name](run, ())]
 
 
-def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
-    def made(run: Run, rows: Sequence[Row]) -> list[Section]:
+def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Table]]:
+    def made(run: Run, rows: Sequence[Row]) -> list[Table]:
         mine = [gain for gain in gains(run) if gain.benchmark == name]
         if not mine:
             return []
@@ -84,7 +84,7 @@ def _step(name: str) -> Callable[[Run, Sequence[Row]], list[Section]]:
         notes = (*NOTES[name], *_private(mine), *_reasons(mine))
         if comparable and several:
             notes += ("in the paper, over V0 on a K20c: " + ", ".join(f"{v} {x:g}x" for v, x in PAPER[name].items()),)
-        return [Section(f"{TITLES[name]}: {mine[0].value.params['size']}", columns(header, left=3 + several), body, notes)]
+        return [Table(f"{TITLES[name]}: {mine[0].value.params['size']}", columns(header, left=3 + several), body, notes)]
 
     return made
 
@@ -141,7 +141,7 @@ def _ms(value: float | None) -> str:
     return "" if value is None else format_in(value, "ms")
 
 
-def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def whole_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Table 8: every implementation of the whole, against the first version and against NumPy; empty if the run has none."""
     variants = ways(run)
     if not variants:
@@ -158,10 +158,10 @@ def whole_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     ]
     bad = tuple(f"{way.value.status}: {way.value.reason}" for way in variants if not is_usable(way.value))
     title = f"{TITLES[WHOLE_BENCHMARK]}: {variants[0].value.params['size']}"
-    return [Section(title, columns(WHOLE_HEAD, left=2), tuple(body), WHOLE_NOTES + bad)]
+    return [Table(title, columns(WHOLE_HEAD, left=2), tuple(body), WHOLE_NOTES + bad)]
 
 
-def host_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def host_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Time of each step on the host, with its BLAS and serially; empty where the run has none."""
     spots = {(spot.library, spot.step): spot for spot in mnf_whole.host_hotspots(run)}
     if not spots:
@@ -176,7 +176,7 @@ def host_sections(run: Run, rows: Sequence[Row]) -> list[Section]:
     each = ("cores", "share", *(("at 614x1087",) if paper else ()))
     header = ("step", "with its BLAS", *each, "serial", *each, *(("in the paper",) if paper else ()))
     title = f"{TITLES[HOST_BENCHMARK]}: {sizes.get('blas', sizes.get('serial', ''))}"
-    return [Section(title, columns(header), tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
+    return [Table(title, columns(header), tuple(body), _host_notes(spots, sizes, run.header.host.get("usable_cpus"), paper))]
 
 
 def _host_cells(spot: Hotspot | None, paper: bool) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def _host_notes(
 filter_sections, covariance_sections, transform_sections = map(
     _step, (FILTER_BENCHMARK, COVARIANCE_BENCHMARK, TRANSFORM_BENCHMARK)
 )
-TABLES: Mapping[str, Callable[[Run, Sequence[Row]], list[Section]]] = {
+TABLES: Mapping[str, Callable[[Run, Sequence[Row]], list[Table]]] = {
     FILTER_BENCHMARK: filter_sections,
     COVARIANCE_BENCHMARK: covariance_sections,
     TRANSFORM_BENCHMARK: transform_sections,

@@ -76,7 +76,7 @@ def show(run: Run, form: str) -> None:
     """Print the table of a run in one of the forms."""
     from clmembench.gates.whole import judged_run
     from clmembench.report import render, rows, summary
-    from clmembench.report.section import Document, table
+    from clmembench.report.table import Document, one_table
     from clmembench.studies.peers import peer_table
 
     sheet = stored_runs.sheet_of(run)
@@ -85,7 +85,7 @@ def show(run: Run, form: str) -> None:
     if form == "json":
         print(render.json_text(peer_table.peer_object(run, lines)))
     elif form == "md":
-        print(render.markdown(table(peer_table.peer_section(run, lines))))
+        print(render.markdown(one_table(peer_table.peer_section(run, lines))))
     else:
         document = Document((peer_table.peer_section(run, lines),), summary.device_line(run.header, sheet))
         outputs.print_document(document)

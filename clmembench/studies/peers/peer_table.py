@@ -11,8 +11,8 @@ from clmembench.analysis.peers import PeerRatio, by_best
 from clmembench.model import PORTABLE_KERNEL_VALUES, Placement, Run, Value
 from clmembench.model.metrics import sign
 from clmembench.report.rows import Row, interval, percent
-from clmembench.report.section import Section, columns
 from clmembench.report.sections.peer_values import CLOCK_NOTES, is_peer, label, methods, peer_cells, peer_ratios_of_run
+from clmembench.report.table import Table, columns
 from clmembench.specs.sheets import Peak
 from clmembench.units import format_in, format_params
 
@@ -126,7 +126,7 @@ def cells(line: PeerLine) -> tuple[str, ...]:
     return (what if line.choice in ("best", "none") else f"{what}, {line.choice}", mine, own or "–", *peers, *limit)
 
 
-def peer_section(run: Run, lines: Sequence[PeerLine]) -> Section:
+def peer_section(run: Run, lines: Sequence[PeerLine]) -> Table:
     """The table, with the device, versions and methods in its notes."""
     header, device = run.header, run.header.device
     pairs = [pair for line in lines for pair in line.peers]
@@ -145,7 +145,7 @@ def peer_section(run: Run, lines: Sequence[PeerLine]) -> Section:
     reasons = dict.fromkeys(f"{line.ours.value.benchmark}: {line.ours.reason}" for line in lines if line.choice == "none")
     further = [method for method in methods(pairs) if method not in clocks]
     notes = (made, *clocks, *further, *limits, *reasons)
-    return Section(
+    return Table(
         "Ours, the best peer of this host and the theoretical limit.", columns(COLUMNS), tuple(map(cells, lines)), notes
     )
 

@@ -14,7 +14,7 @@ from clmembench.model import Cause, Finding, Placement
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.report import render
-from clmembench.report.section import table as only
+from clmembench.report.table import one_table as only
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.studies.access.saturation import SaturatingValue
 from clmembench.studies.guidelines import advice_table

@@ -25,8 +25,8 @@ def policy_of(answer, ways, noise=0.002):
     """What laps over one set say of its policy."""
     asked, lines = ProbeSession(), SetLines(ways + EXTRA_LINES, WAY_BYTES)
     probe = LevelProbe(asked, ChaseLayout(), HitMissModel(HIT, MISS, noise * HIT))
-    inquiry = probe_policy(probe, SetOfLevel(ways, lines, 32))
-    found = replay(inquiry, lambda probes: [answer(one) for one in probes])["policy"]
+    experiment = probe_policy(probe, SetOfLevel(ways, lines, 32))
+    found = replay(experiment, lambda probes: [answer(one) for one in probes])["policy"]
     return found, len(asked.answers)
 
 

@@ -44,12 +44,12 @@ class Tiny:
         return missed
 
 
-def asked(inquiry, answer):
-    """What an inquiry returns when `answer` answers its probes."""
-    probes = next(inquiry)
+def asked(experiment, answer):
+    """What an experiment returns when `answer` answers its probes."""
+    probes = next(experiment)
     while True:
         try:
-            probes = inquiry.send([answer(p) for p in probes])
+            probes = experiment.send([answer(p) for p in probes])
         except StopIteration as end:
             return end.value
 
@@ -98,17 +98,17 @@ def test_a_capacity_between_the_sizes_tried_is_within_saavedras_interval():
     assert read_wong(asked(wong_chases(16), cache.answer))["ways"].value == 5
 
 
-@pytest.mark.parametrize(("inquiry", "read"), [(saavedra_chases, read_saavedra), (wong_chases, read_wong)])
-def test_without_a_cache_there_is_no_conclusion(inquiry, read):
+@pytest.mark.parametrize(("experiment", "read"), [(saavedra_chases, read_saavedra), (wong_chases, read_wong)])
+def test_without_a_cache_there_is_no_conclusion(experiment, read):
     flat = replace(PLAIN[0], miss=30.0)
-    found = read(asked(inquiry(most_bytes=1 << 15), flat.answer))
+    found = read(asked(experiment(most_bytes=1 << 15), flat.answer))
     assert {f.status for f in found.values()} == {"undetermined"}
     assert all(f.reason and f.value is None for f in found.values())
 
 
-@pytest.mark.parametrize(("inquiry", "read"), [(saavedra_chases, read_saavedra), (wong_chases, read_wong)])
-def test_a_device_that_does_not_answer_is_no_evidence(inquiry, read):
-    found = read(asked(inquiry(most_bytes=1 << 13), lambda probe: Answer(probe, reason="no such memory space")))
+@pytest.mark.parametrize(("experiment", "read"), [(saavedra_chases, read_saavedra), (wong_chases, read_wong)])
+def test_a_device_that_does_not_answer_is_no_evidence(experiment, read):
+    found = read(asked(experiment(most_bytes=1 << 13), lambda probe: Answer(probe, reason="no such memory space")))
     assert {f.status for f in found.values()} == {"undetermined"}
     assert "no such memory space" in found["size_bytes"].reason
 

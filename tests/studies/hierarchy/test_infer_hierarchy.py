@@ -126,7 +126,7 @@ def test_a_device_that_answers_nothing_gives_an_empty_hierarchy_and_says_so():
     assert not hierarchy.levels and "no chase" in hierarchy.notes[0]
 
 
-def test_an_inquiry_ends_when_answers_cease_at_any_point():
+def test_an_experiment_ends_when_answers_cease_at_any_point():
     device = machine(Cache(plain(32, 4, 64), 64, 5.0), memory=60.0)
     for left in (0, 5, 20, 40, 60, 90, 130, 200):
         asked = []
@@ -150,22 +150,22 @@ def steady(hit, miss, capacity):
 @pytest.mark.parametrize("capacity", [1, 2, 7, 64, 500])
 @pytest.mark.parametrize("guesses", [(), (64,), (3, 900)])
 def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
-    inquiry, answer = (
+    experiment, answer = (
         find_capacity(LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(1.0, 9.0, 0.01)), 64, 2000, guesses),
         steady(1.0, 9.0, capacity),
     )
     try:
-        probes = next(inquiry)
+        probes = next(experiment)
         while True:
-            probes = inquiry.send([answer(p) for p in probes])
+            probes = experiment.send([answer(p) for p in probes])
     except StopIteration as done:
         result: CapacityBound = done.value
     assert (result.fits, result.over) == (capacity, capacity + 1) and result.sharp
 
 
 def searched(answer, guesses=(), most=2000):
-    inquiry = find_capacity(LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(4.0, 14.0, 0.004)), 64, most, guesses)
-    return replay(inquiry, each(answer))
+    experiment = find_capacity(LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(4.0, 14.0, 0.004)), 64, most, guesses)
+    return replay(experiment, each(answer))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -229,11 +229,11 @@ def test_a_ramp_gives_bounds_around_the_true_size_and_none_where_it_is_another_l
 
 def test_a_probe_is_asked_once():
     asked, count = ProbeSession(), 0
-    inquiry = asked.all([Probe(Pattern("random", 4, 64))] * 3)
-    probes = next(inquiry)
+    experiment = asked.all([Probe(Pattern("random", 4, 64))] * 3)
+    probes = next(experiment)
     count += len(probes)
     with pytest.raises(StopIteration) as done:
-        inquiry.send([Answer(probes[0], 1.0, evidence=("a",))])
+        experiment.send([Answer(probes[0], 1.0, evidence=("a",))])
     assert count == 1 and len(done.value.value) == 3
     assert asked.cited() == ("a",) and asked.cited() == ()
 

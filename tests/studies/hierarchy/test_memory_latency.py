@@ -29,8 +29,8 @@ def found(latency, claimed=16 * MIB, most=512 * MIB) -> LevelLatency:
         value = latency(probe.pattern.stride_bytes, probe.pattern.seed)
         return Answer(probe, value, ns=value and value / 3.6, evidence=(f"r{probe.pattern.stride_bytes}",))
 
-    inquiry = measure_memory(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, most, claimed)
-    return replay(inquiry, lambda probes: [answer(probe) for probe in probes])
+    experiment = measure_memory(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, most, claimed)
+    return replay(experiment, lambda probes: [answer(probe) for probe in probes])
 
 
 def walked(stride: float) -> float:
@@ -92,8 +92,8 @@ def test_a_far_caches_latency_is_that_of_lines_that_no_prefetcher_pairs():
         value = 100.0 + 10.0 * probe.pattern.stride_bytes / PAGE
         return Answer(probe, value, ns=value / 3.0, evidence=("r",))
 
-    inquiry = measure_plateau(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
-    found = replay(inquiry, lambda probes: [answer(probe) for probe in probes])
+    experiment = measure_plateau(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
+    found = replay(experiment, lambda probes: [answer(probe) for probe in probes])
     assert found.value == pytest.approx(100.0, rel=0.03) and within(found, 100.0)
     assert all(LAST.gone_bytes <= nbytes <= step.fits_bytes / 2 for nbytes in asked)
 
@@ -105,8 +105,8 @@ def plateau(latency) -> LevelLatency:
         value = latency(probe.pattern)
         return Answer(probe, value, ns=value / 3.0, evidence=("r",))
 
-    inquiry = measure_plateau(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
-    return replay(inquiry, lambda probes: [answer(probe) for probe in probes])
+    experiment = measure_plateau(ProbeSession(shared=True), ChaseLayout(block_bytes=256 << 10), 64, LAST, step)
+    return replay(experiment, lambda probes: [answer(probe) for probe in probes])
 
 
 def test_lines_of_a_far_cache_use_all_of_its_sets():
@@ -164,7 +164,8 @@ def test_blocks_are_no_larger_where_the_reach_of_a_tlb_is_not_known():
     held = CapacityBound(4421, 4500, 300.0, 100.0)
     level = TlbGeometry(HitMissModel(0.0, 3.0, 0.1), held, 4096, (2.1, 2.9), UnitSize(None, "shorter"), None, None)
     silent = LatencyCurve((64 * KIB, 16 * MIB), (5.0, 60.0), (5.0, 60.0), (LAST,), 60.0, 60.0, 0.001)
-    inquiry = _suitable_block(ProbeSession(), silent, 64, [level])
+    experiment = _suitable_block(ProbeSession(), silent, 64, [level])
     assert (
-        replay(inquiry, lambda probes: [Answer(probe, 60.0 + probe.pattern.block_bytes / MIB) for probe in probes]) == 128 * KIB
+        replay(experiment, lambda probes: [Answer(probe, 60.0 + probe.pattern.block_bytes / MIB) for probe in probes])
+        == 128 * KIB
     )

@@ -74,12 +74,12 @@ def test_lines_of_two_sets_that_bring_in_each_others_neighbours_tell_no_ways(mon
     lines = tuple(128 * KIB * number for number in range(6))
 
     def returns(value):
-        def inquiry(*_):
+        def experiment(*_):
             yield from ()
             probe.asked.evidence.append("chase:1")
             return value
 
-        return inquiry
+        return experiment
 
     probe = LineProbe(ProbeSession(), "global", 20.0, 47.0, 4.0, 0.001, 128, 4.0, 50)
     found = EvictionSets(probe, (lines, lines), ((), ()), 4096, 128, fills_all=True)

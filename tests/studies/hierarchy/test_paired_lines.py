@@ -38,8 +38,8 @@ def second(line, ways, policy, is_hashed=False, frame_bytes=0):
 def settled(cache, pairs, fits=1.0, nearer=UNPAIRED, filled=PAIR):
     device = Machine("test", {"global": Path((L1, cache), 200.0, pairs=pairs)}, Noise(lap_relative=0.002), 3, one_arena=True)
     probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(14.0, 200.0, 0.03))
-    inquiry = settle_line_unit(probe, filled, int(fits * SIZE), 64 * MIB, nearer)
-    return replay(inquiry, lambda probes: [device.answer(probe) for probe in probes])
+    experiment = settle_line_unit(probe, filled, int(fits * SIZE), 64 * MIB, nearer)
+    return replay(experiment, lambda probes: [device.answer(probe) for probe in probes])
 
 
 @pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU", "random"])

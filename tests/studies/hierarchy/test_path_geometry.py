@@ -107,7 +107,7 @@ def test_no_stride_of_a_two_dimensional_image_is_believed():
     assert "ways" not in found.findings
 
 
-def test_the_whole_inquiry_knows_the_constant_path_too():
+def test_the_whole_experiment_knows_the_constant_path_too():
     paths = {
         "global": Path((Cache(plain(64, 8, 64), 64, 32.2),), 500.0),
         "readonly": Path((Cache(plain(64, 8, 64), 64, 32.2),), 500.0),

@@ -25,7 +25,7 @@ def unit(storage_of=TOGETHER, nbytes=(16 * KIB, 4 * KIB), **changes):
 
 
 def measured(simulated, local=(), leave_out=()):
-    """The records of a whole inquiry into a simulated unit, as its plan asks for them, without the map of units."""
+    """The records of a whole experiment into a simulated unit, as its plan asks for them, without the map of units."""
 
     def answer(point):
         p = point.params

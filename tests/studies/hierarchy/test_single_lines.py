@@ -31,7 +31,7 @@ def tlbs_of(machine):
     """The levels of translation that are inferred of a simulated CPU."""
     limits = ProbeLimits(1 << 30, 64 * MIB, translates_first=True)
 
-    def inquiry():
+    def experiment():
         asked = ProbeSession(shared=True)
         sets = WorkingSets(64, KIB, 512 * KIB, 512 * KIB, may_wander=True)
         curve = yield from measure_curve(asked, ChaseLayout(block_bytes=dissect.BLOCK_BYTES), sets)
@@ -43,7 +43,7 @@ def tlbs_of(machine):
             levels.append((yield from infer_tlb_level(asked, chase, number, one, curve.ghz, before)))
         return levels
 
-    return replay(inquiry(), lambda probes: [machine.answer(probe) for probe in probes])
+    return replay(experiment(), lambda probes: [machine.answer(probe) for probe in probes])
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def test_the_line_behind_a_cache_that_holds_few_lines_of_sets_that_three_divides
     first, second = Cache(plain(32, 4, 32), 32, 10.0), Cache(Sets((4,) * 192), 64, 40.0)
     device = Machine("test", {"global": Path((first, second), 120.0)}, Noise(lap_relative=0.001), 3)
     probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(40.0, 120.0, 0.05))
-    inquiry = find_tag_unit(probe, 64, CapacityBound(768, 769, 4.5), 64 * MIB, nearer=10.0)
-    assert replay(inquiry, lambda probes: [device.answer(one) for one in probes])[0].nbytes == 64
+    experiment = find_tag_unit(probe, 64, CapacityBound(768, 769, 4.5), 64 * MIB, nearer=10.0)
+    assert replay(experiment, lambda probes: [device.answer(one) for one in probes])[0].nbytes == 64
 
 
 @pytest.mark.parametrize(("filled", "gone", "line"), [(32, 821_248, None), (128, 821_248, 128), (32, 580_000, 128)])

@@ -417,7 +417,7 @@ def test_sets_that_are_alike_from_every_first_page_are_equal(monkeypatch):
 
 
 def told(answer):
-    """An inquiry that asks nothing."""
+    """An experiment that asks nothing."""
 
     def asking(*_):
         yield from ()

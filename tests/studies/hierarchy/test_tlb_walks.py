@@ -30,7 +30,7 @@ def test_the_second_tlbs_policy():
     path = machine.paths["global"]
     limits = ProbeLimits(1 << 30, 4 * max(cache.size_bytes for cache in path.caches), frozenset(machine.paths))
 
-    def inquiry():
+    def experiment():
         asked = ProbeSession()
         curve = yield from measure_curve(
             asked, ChaseLayout(block_bytes=dissect.BLOCK_BYTES), WorkingSets(64, KIB, 64 * MIB, 32 * MIB)
@@ -40,7 +40,7 @@ def test_the_second_tlbs_policy():
         alone = yield from infer_tlb_level(asked, chase, 1, found[1], curve.ghz)
         return first, alone, (yield from infer_tlb_level(asked, chase, 1, found[1], curve.ghz, first))
 
-    first, alone, second = replay(inquiry(), lambda probes: [machine.answer(probe) for probe in probes])
+    first, alone, second = replay(experiment(), lambda probes: [machine.answer(probe) for probe in probes])
     assert [first.findings["policy"].value, second.findings["policy"].value] == [tlb.policy for tlb in path.tlbs]
     assert alone.findings["policy"].status == "undetermined"  # the nearer level's sets are needed
 

@@ -11,7 +11,7 @@ from clmembench.results import jsonl
 from clmembench.studies.hierarchy import command as topology
 from clmembench.studies.hierarchy import from_runs
 from clmembench.studies.hierarchy import plan as hierarchy
-from clmembench.studies.hierarchy.classic.methods import classic_inquiry
+from clmembench.studies.hierarchy.classic.methods import classic_experiment
 from tests import found_hierarchies as hierarchies
 from tests.builders import CHASE, device, header, record, slope, walked
 from tests.simulated import Machine, Noise, Path
@@ -182,7 +182,7 @@ def classic_file(tmp_path_factory):
             answers[tuple(sorted(probe.params().items()))] = machine.answer(probe)
         return [answers[tuple(sorted(probe.params().items()))] for probe in probes]
 
-    read = hierarchy.replay(classic_inquiry(), said)
+    read = hierarchy.replay(classic_experiment(), said)
 
     def answered(point):
         found = answers[tuple(sorted(point.params.items()))]

@@ -12,7 +12,7 @@ import pytest
 
 from clmembench.report import render
 from clmembench.report.rows import sheet_of
-from clmembench.report.section import table
+from clmembench.report.table import one_table
 from clmembench.resources import mdm_hardware_paths
 from clmembench.results import jsonl
 from clmembench.studies.memory_divergence import held_out_plan as mdm_held_out
@@ -112,7 +112,7 @@ def test_the_docs_have_the_table_that_the_runs_give(found):
     with path.open(encoding="utf-8", newline="") as file:
         stored = [f"| {' | '.join(row)} |" for row in csv.reader(file)]
     table_lines = (
-        render.markdown(table(mdm_tables.held_out_section(list(found.values()), H200))).replace("\\|", "|").splitlines()
+        render.markdown(one_table(mdm_tables.held_out_section(list(found.values()), H200))).replace("\\|", "|").splitlines()
     )
     wanted = [line for line in table_lines if line.startswith("| ")]
     assert len(wanted) == 30 and [line for line in wanted if line not in stored] == []

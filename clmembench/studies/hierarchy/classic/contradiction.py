@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model import Answer, Array, Experiment, Finding, Pattern, Probe, Space
 from clmembench.model.address_patterns import NODE_BYTES
 from clmembench.studies.hierarchy.classic.chase_answers import CLASSIC_ASSUMPTIONS, CLASSIC_UNITS, PROPERTY_NAMES
 from clmembench.studies.hierarchy.classic.saavedra import SAAVEDRA
@@ -23,7 +23,7 @@ TRACE_LAPS = 4  # recorded for each array
 MIN_HIT_MISS_GAP_RATIO = 1.25  # the gap between hits and misses, as a ratio
 
 
-def overflow_traces(capacity_bytes: int, space: Space = "global") -> Inquiry[tuple[Answer, ...]]:
+def overflow_traces(capacity_bytes: int, space: Space = "global") -> Experiment[tuple[Answer, ...]]:
     """Requests the latency of every access, 8 B by 8 B in the steady state, to arrays slightly larger than a cache.
 
     The arrays exceed it by one node, and by one node more than each possible line size: when a second line overflows, new

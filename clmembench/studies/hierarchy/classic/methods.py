@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from clmembench.model import Answer, Finding, Inquiry, Space
+from clmembench.model import Answer, Experiment, Finding, Space
 from clmembench.studies.hierarchy.classic.contradiction import overflow_traces, read_overflow_traces, resolve_contradictions
 from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
 from clmembench.studies.hierarchy.classic.wong import read_wong, wong_chases
@@ -33,7 +33,7 @@ class ClassicReadings:
         return resolve_contradictions(self.by_strides, self.by_sizes, self.fine or {})
 
 
-def classic_inquiry(space: Space = "global") -> Inquiry[ClassicReadings]:
+def classic_experiment(space: Space = "global") -> Experiment[ClassicReadings]:
     """Requests Saavedra's and Wong's chases, and the latencies of single accesses at the capacity that these give."""
     strides = yield from saavedra_chases(space)
     by_strides = read_saavedra(strides)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model import Answer, Experiment, Finding, Pattern, Probe, Space
 from clmembench.studies.hierarchy.classic.chase_answers import (
     MAX_HIT_RELATIVE_EXCESS,
     MAX_ZERO_MISS_RATE,
@@ -26,7 +26,9 @@ SAAVEDRA = "Saavedra 1992"
 READ_AT_CAPACITIES = (4, 8)
 
 
-def saavedra_chases(space: Space = "global", first_bytes: int = 1024, most_bytes: int = 1 << 21) -> Inquiry[tuple[Answer, ...]]:
+def saavedra_chases(
+    space: Space = "global", first_bytes: int = 1024, most_bytes: int = 1 << 21
+) -> Experiment[tuple[Answer, ...]]:
     """Requests the latency of arrays of 2^k and 3 * 2^k bytes over strides, powers of two from 8 B to half the array.
 
     Sizes grow to eight times the first one that misses, or `most_bytes`. Returns every answer. Saavedra 1992, as in Mei & Chu

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from clmembench.model import Answer, Array, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model import Answer, Array, Experiment, Finding, Pattern, Probe, Space
 from clmembench.studies.hierarchy.classic.chase_answers import (
     MIN_FULL_MISS_RATE,
     conclusion,
@@ -34,7 +34,7 @@ def wong_chases(
     first_bytes: int = 1024,
     most_bytes: int = 1 << 21,
     most_sizes: int = 1024,
-) -> Inquiry[tuple[Answer, ...]]:
+) -> Experiment[tuple[Answer, ...]]:
     """Requests the latency over array sizes at one stride: octaves up to four times the first that misses, then every
     `stride_bytes` (or as many sizes as `most_sizes` allows) from the last that fits to the first at which all accesses miss.
 

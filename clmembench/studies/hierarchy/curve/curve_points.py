@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from clmembench.analysis.distributions import undisturbed_values
-from clmembench.model import Answer, Inquiry
+from clmembench.model import Answer, Experiment
 from clmembench.studies.hierarchy.curve.curve_steps import (
     LARGE_SET_BYTES,
     MAX_PLATEAU_RELATIVE_DRIFT,
@@ -29,7 +29,7 @@ MAX_TAIL_RELATIVE_RISE = 0.06  # of the octaves that end a curve, which still co
 
 def remeasure_disturbed(
     asked: ProbeSession, chase: ChaseLayout, stride: int, sizes: Sequence[int], best: dict[int, Answer]
-) -> Inquiry[None]:
+) -> Experiment[None]:
     """Measure again, in another order, each point that is slower than a larger working set, which only a disturbance explains;
     the fastest answer counts."""
     for seed in range(1, 1 + MAX_REMEASUREMENTS):
@@ -48,7 +48,7 @@ def remeasure_disturbed(
 
 def remeasure_last(
     asked: ProbeSession, chase: ChaseLayout, stride: int, sizes: Sequence[int], best: dict[int, Answer]
-) -> Inquiry[None]:
+) -> Experiment[None]:
     """Measure the last point again where it is slower than the one before: no larger set shows that it was disturbed."""
     size = sizes[-1]
     if _rise(best, sizes[-2], size) > REMEASURE_RELATIVE_EXCESS:
@@ -58,7 +58,7 @@ def remeasure_last(
 
 def average_over_frames(
     asked: ProbeSession, chase: ChaseLayout, stride: int, sizes: list[int], best: dict[int, Answer]
-) -> Inquiry[Mapping[int, float]]:
+) -> Experiment[Mapping[int, float]]:
     """Average the curve's rises over places of the buffer, and measure more of short plateaus between them. Returns by how much
     places differ, relative, by size in bytes."""
     noise = curve_noise(sizes, best)

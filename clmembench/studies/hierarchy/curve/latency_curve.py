@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis.plateaus import MIN_SETTLED_OCTAVES
-from clmembench.model import Answer, Inquiry
+from clmembench.model import Answer, Experiment
 from clmembench.studies.hierarchy.curve import curve_points
 from clmembench.studies.hierarchy.curve.curve_steps import (
     LARGE_SET_BYTES,
@@ -96,7 +96,7 @@ class LatencyCurve:
         return self.cited(tail_bytes(self.sizes), self.sizes[-1])
 
 
-def measure_curve(asked: ProbeSession, chase: ChaseLayout, sets: WorkingSets) -> Inquiry[LatencyCurve | None]:
+def measure_curve(asked: ProbeSession, chase: ChaseLayout, sets: WorkingSets) -> Experiment[LatencyCurve | None]:
     """Laps over growing working sets, an octave at a time; points that seem disturbed are measured again. None where too few
     laps were answered."""
     sizes: list[int] = []

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clmembench.model import Answer, Inquiry
+from clmembench.model import Answer, Experiment
 from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
@@ -58,7 +58,7 @@ class MemoryLaps:
 
 def measure_memory(
     asked: ProbeSession, chase: ChaseLayout, node_bytes: int, last: CurveStep, most_bytes: int, claimed_bytes: int
-) -> Inquiry[LevelLatency]:
+) -> Experiment[LevelLatency]:
     """Latency of memory behind the level `last`, from the first two laps of which one is over lines twice as far apart, and
     takes as long but for translation. `node_bytes`: of a line. `most_bytes`: the largest set; `claimed_bytes`: what the caches
     may hold that the device claims. That share of a lap might be hits, which the interval has in it."""
@@ -70,7 +70,7 @@ def measure_memory(
 
 def measure_memory_apart(
     asked: ProbeSession, chase: ChaseLayout, node_bytes: int, curve: LatencyCurve, most_bytes: int, translated: float
-) -> Inquiry[LevelLatency | bool | None]:
+) -> Experiment[LevelLatency | bool | None]:
     """Latency of memory from laps over lines far apart, in cycles, where these laps take longer than the curve over all lines:
     a prefetcher brings in lines of the curve's laps, or each access misses the TLB. True where both take the same time, so that
     neither affects the curve; None where this is unknown. `translated`: the largest cost of a TLB miss, paid once per page."""
@@ -93,7 +93,7 @@ def measure_memory_apart(
 
 def measure_plateau(
     asked: ProbeSession, chase: ChaseLayout, node_bytes: int, before: CurveStep, step: CurveStep
-) -> Inquiry[LevelLatency]:
+) -> Experiment[LevelLatency]:
     """Latency of a cache behind the level `before`, in the same way, over as many lines as miss all of that level. They are
     half of what fits at most, since a prefetcher may bring as many more. What takes much longer than the plateau was not served
     by this cache."""
@@ -112,7 +112,7 @@ def measure_plateau(
 
 def _measure(
     asked: ProbeSession, chase: ChaseLayout, node_bytes: int, sets: Sequence[tuple[int, int, float]], hit: float, method: str
-) -> Inquiry[tuple[MemoryLaps, MemoryLaps] | LevelLatency]:
+) -> Experiment[tuple[MemoryLaps, MemoryLaps] | LevelLatency]:
     """The first two laps, over lines so far apart, so many of them, and of which such a share could be hits of `hit`, that show
     the latency; or why none do."""
     laps: list[MemoryLaps] = []

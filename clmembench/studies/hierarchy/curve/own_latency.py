@@ -6,7 +6,7 @@ import math
 import statistics
 from dataclasses import replace
 
-from clmembench.model import CacheLevel, Inquiry
+from clmembench.model import CacheLevel, Experiment
 from clmembench.studies.hierarchy.curve.curve_findings import UNKNOWN_LEVEL_NUMBER
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.probes.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
@@ -28,7 +28,7 @@ MAX_DEARER_HITS = 0.05  # of what a miss adds: laps that cost more than the plat
 
 def why_not_own_latency(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, number: int, node_bytes: int, translation: BlockTranslation
-) -> Inquiry[tuple[str, str]]:
+) -> Experiment[tuple[str, str]]:
     """Why a step's plateau may not be the level's own latency, "" where it is; and how that was told, where not as usual."""
     if not curve.steps[number].flat:
         return NO_PLATEAU, ""
@@ -40,7 +40,7 @@ def why_not_own_latency(
 
 def with_hits_of_path(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, number: int, node_bytes: int
-) -> Inquiry[LatencyCurve]:
+) -> Experiment[LatencyCurve]:
     """The curve with what a level's hits cost in laps along another path, near the end of the plateau. Along the curve's path
     a nearer cache that keeps some lines for long serves some accesses of the sets on it; along the other it serves none."""
     step, costs = curve.steps[number], list[float]()
@@ -75,7 +75,7 @@ def _compared_sizes(curve: LatencyCurve, number: int) -> list[int]:
 
 def _free_of_prefetching(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, number: int, node_bytes: int, translation: BlockTranslation
-) -> Inquiry[tuple[bool | None, str]]:
+) -> Experiment[tuple[bool | None, str]]:
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
     fall into by chance; at its end where there is no answer. None: no answer at all, not along the curve's own path either. And
     a note where a run stored before has no lap in usual blocks along this path, so that the curve's latency stood for it."""

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 
@@ -86,7 +86,7 @@ def turn_round(
     nearer: tuple[float, float],
     most_bytes: int,
     is_random: bool = False,
-) -> Inquiry[Turning | None]:
+) -> Experiment[Turning | None]:
     """Laps that turn round over two working sets beyond a level; None where they would reach the next one, `most_bytes` being
     the largest working set that does not. `nearer`: bytes and latency of the level before. `is_random`: victims are, so that
     smaller sets have more hits to tell by."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from clmembench.model import Finding, Inquiry
+from clmembench.model import Experiment, Finding
 from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.reversed_laps import turn_round
@@ -26,7 +26,7 @@ def confirmed_size(
     most_bytes: int,
     size: Finding,
     node_is_unit: bool = True,
-) -> Inquiry[Finding]:
+) -> Experiment[Finding]:
     """A size of which only the largest working set that fits is known, if laps that turn round hold as much, or a power of two.
 
     Both are at most the capacity: fewer lines fit where they fall unevenly into sets; after a turn LRU, FIFO and tree-PLRU hold

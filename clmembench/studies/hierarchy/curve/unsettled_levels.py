@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clmembench.model import CacheLevel, Inquiry
+from clmembench.model import CacheLevel, Experiment
 from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, same_latency
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
@@ -74,7 +74,7 @@ def may_hide_a_level(step: CurveStep, level: CacheLevel, is_first: bool) -> bool
 
 def is_hidden_between_nodes(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, node_bytes: int, line_bytes: int
-) -> Inquiry[bool]:
+) -> Experiment[bool]:
     """True if laps over all lines have a plateau that those over nodes as far apart as a prefetcher reaches do not have: such
     nodes use a part of the sets, which may hold no more of them than a nearer level does."""
     if node_bytes <= LONGEST_LINE_BYTES or not curve.steps:

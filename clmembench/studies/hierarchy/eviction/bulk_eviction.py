@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clmembench.model import Inquiry, Pattern, Probe, Space
+from clmembench.model import Experiment, Pattern, Probe, Space
 from clmembench.model.address_patterns import MIN_PAGE_BYTES, crowd_offsets
 from clmembench.studies.hierarchy.probes.probing import ProbeSession
 
@@ -64,7 +64,7 @@ class _Victim:
     least: int = 0
 
 
-def sets_by_crowds(level: CrowdLevel) -> Inquiry[tuple[tuple[int, ...], ...] | str]:
+def sets_by_crowds(level: CrowdLevel) -> Experiment[tuple[tuple[int, ...], ...] | str]:
     """Lines of some sets of a level, of each one more than its ways, as offsets in bytes of which the first is a multiple of
     64 KiB; or why there are none."""
     if level.crowd > MAX_CROWD or 2 * level.crowd * level.apart_bytes > level.most_bytes:
@@ -87,7 +87,7 @@ def sets_by_crowds(level: CrowdLevel) -> Inquiry[tuple[tuple[int, ...], ...] | s
     return f"{' and '.join(counts)} lines of a set evicted one" if len(set(counts)) > 1 else reason or UNSTABLE
 
 
-def _find_members(level: CrowdLevel, victim: _Victim, last: int) -> Inquiry[str]:
+def _find_members(level: CrowdLevel, victim: _Victim, last: int) -> Experiment[str]:
     """Finds as many lines of its set as evict one line; "", or why they are not known."""
     victim.until = level.crowd
     while len(victim.members) <= MAX_WAYS:
@@ -106,7 +106,7 @@ def _find_members(level: CrowdLevel, victim: _Victim, last: int) -> Inquiry[str]
     return f"over {MAX_WAYS} lines of a set do not evict another one"
 
 
-def _least_count(level: CrowdLevel, victim: _Victim, last: int) -> Inquiry[int | str]:
+def _least_count(level: CrowdLevel, victim: _Victim, last: int) -> Experiment[int | str]:
     """The least number of first lines of the crowd that evict the victim together with the members found; or why there is
     none."""
     low, high = 0, victim.until
@@ -133,7 +133,7 @@ def _counts(low: int, high: int, count: int) -> list[int]:
     return [high - (high - low) * (between - j) // between for j in range(count)]
 
 
-def _evicted(level: CrowdLevel, victim: _Victim, ends: tuple[int, int], count: int) -> Inquiry[list[bool] | str]:
+def _evicted(level: CrowdLevel, victim: _Victim, ends: tuple[int, int], count: int) -> Experiment[list[bool] | str]:
     """Whether the victim is evicted, for each number of lines; or why that is not known: no clock, or repeats disagree before
     the first number that evicts it."""
     answer = yield from level.asked.one(_probe(level, victim, ends, count))

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.eviction.eviction_sets import (
     AGREEING_SETS,
     RESTLESS,
@@ -39,7 +39,7 @@ SURE_DEVIATION, MAX_OTHER_MISSES = 0.1, 0.3  # of misses that a lap without one 
 MIN_ORDERS, MAX_ORDERS, FIRST_ORDER = 3, 40, 20  # of laps without one member
 
 
-def find_dense_sets(probe: LineProbe, nearer_bytes: float, most_bytes: int) -> Inquiry[EvictionSets | str]:
+def find_dense_sets(probe: LineProbe, nearer_bytes: float, most_bytes: int) -> Experiment[EvictionSets | str]:
     """Two eviction sets of equal size of a level behind one that holds `nearer_bytes`; or why there are none."""
     if probe.asked.restless:
         return RESTLESS
@@ -69,7 +69,7 @@ def find_dense_sets(probe: LineProbe, nearer_bytes: float, most_bytes: int) -> I
 
 def _set_of(
     probe: LineProbe, pool: Sequence[int], least: int, last: int
-) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+) -> Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """Lines of the pool that overflow a set, none of which can be left out, and the others that were visited with them."""
     count = float(least)
     while not (yield from probe.overflows(pool[: int(count)])):
@@ -95,7 +95,7 @@ def _set_of(
     return (yield from confirmed_set(probe, tuple(members)))
 
 
-def _nothing_else_misses(probe: LineProbe, members: Sequence[int]) -> Inquiry[bool]:
+def _nothing_else_misses(probe: LineProbe, members: Sequence[int]) -> Experiment[bool]:
     """True if laps without one member miss nothing: else several sets overflow, each of which misses too little to be seen."""
     orders = math.ceil((probe.deviation(len(members) + len(probe.filler)) / SURE_DEVIATION) ** 2)
     if not members or orders > MAX_ORDERS:
@@ -108,7 +108,7 @@ def _nothing_else_misses(probe: LineProbe, members: Sequence[int]) -> Inquiry[bo
     return len(known) == len(values) and statistics.median(known) < MAX_OTHER_MISSES
 
 
-def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[int] | None]:
+def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Experiment[list[int] | None]:
     """The lines of these without each of which they do not overflow a set, the last line among them; None: not found."""
     members = [lines[-1]]  # in the order in which they are found
     untold = list(lines[:-1])
@@ -132,6 +132,6 @@ def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[
     return members
 
 
-def _overflows_without(probe: LineProbe, lines: Sequence[int], group: Sequence[int]) -> Inquiry[bool]:
+def _overflows_without(probe: LineProbe, lines: Sequence[int], group: Sequence[int]) -> Experiment[bool]:
     left_out = frozenset(group)
     return (yield from probe.overflows([line for line in lines if line not in left_out]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clmembench.model import Inquiry, Probe
+from clmembench.model import Experiment, Probe
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.studies.hierarchy.eviction.eviction_sets import EvictionSets
 from clmembench.studies.hierarchy.eviction.traced_pool import WARM_LAPS
@@ -76,7 +76,7 @@ class CongruentCount:
         return not self.looks or self.power_of_two() is not None
 
 
-def count_sets(found: EvictionSets, line_bytes: int, low_bytes: float) -> Inquiry[int | None]:
+def count_sets(found: EvictionSets, line_bytes: int, low_bytes: float) -> Experiment[int | None]:
     """The number of sets of the level, where it is a power of two; None where it is not known. `low_bytes`: what the level
     surely holds. A larger buffer would have other page frames: all lines lie within the one that the eviction sets are in."""
     if found.stride_bytes != MIN_PAGE_BYTES or found.fills_all:
@@ -117,7 +117,7 @@ def count_sets(found: EvictionSets, line_bytes: int, low_bytes: float) -> Inquir
     return found_anywhere.power_of_two()
 
 
-def _count_at_offset(found: EvictionSets, low_bytes: float, usable: Sequence[int]) -> Inquiry[CongruentCount]:
+def _count_at_offset(found: EvictionSets, low_bytes: float, usable: Sequence[int]) -> Experiment[CongruentCount]:
     """How many pages have a line of the set at the members' offset; of none tried where the level holds too few there."""
     members = list(found.lines[0][: found.ways])
     offset = members[0] % MIN_PAGE_BYTES
@@ -140,7 +140,7 @@ def _count_at_offset(found: EvictionSets, low_bytes: float, usable: Sequence[int
 
 def _count(
     probe: LineProbe, members: Sequence[int], candidates: Sequence[int], counted: CongruentCount, is_crowded: bool = False
-) -> Inquiry[None]:
+) -> Experiment[None]:
     """Count the candidates that miss beside as many lines of the set as it holds. `is_crowded`: other sets may overflow too."""
     missing = set((yield from _missing(probe, [*members, *candidates])))
     over = missing & set(candidates)
@@ -153,7 +153,7 @@ def _count(
         counted.possible += len(members)
 
 
-def _missing(probe: LineProbe, lines: Sequence[int]) -> Inquiry[list[int]]:
+def _missing(probe: LineProbe, lines: Sequence[int]) -> Experiment[list[int]]:
     """The lines, of these and of the filler, whose mean latency in traces of a lap exceeds that of most lines by a share of a
     miss; none where there is no trace.
 

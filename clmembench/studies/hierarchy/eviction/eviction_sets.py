@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.model.address_patterns import NODE_BYTES
 from clmembench.studies.hierarchy.eviction.filler_lines import MAX_TRIED_FILLERS, find_filler
 from clmembench.studies.hierarchy.eviction.pool_reduction import reduce_pool
@@ -67,7 +67,7 @@ class EvictionSets:
 
 def find_eviction_sets(
     probe: LineProbe, nearer_ways: int, nearer_way_bytes: int, most_bytes: int
-) -> Inquiry[EvictionSets | str]:
+) -> Experiment[EvictionSets | str]:
     """Some eviction sets of equal size, or why there are none. `nearer_ways`, `nearer_way_bytes`: of the levels before."""
     if probe.asked.restless and not probe.asked.shared:
         return RESTLESS
@@ -101,7 +101,7 @@ def find_eviction_sets(
     return reason
 
 
-def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[EvictionSets | str]:
+def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Experiment[EvictionSets | str]:
     """Eviction sets among lines of a first cache that are drawn at random from windows of neighbouring ones: lines at equal
     distances fall as evenly as neighbours into sets that a hash chooses, and overflow none until the cache is full."""
     fitting = int(probe.held_lines / HELD_LINES_SHARE)
@@ -124,7 +124,7 @@ def _scattered_sets(probe: LineProbe, most_bytes: int, last: int) -> Inquiry[Evi
     return replace(found, line_bytes=(yield from find_line_of_sets(found)))
 
 
-def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inquiry[EvictionSets | str]:
+def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Experiment[EvictionSets | str]:
     """Eviction sets of equal size from other places and offsets in their pages, found with `last` probes in all; or why not."""
     usable = room - MAX_TRIED_FILLERS * max(1, len(probe.filler))
     pools = []
@@ -140,7 +140,7 @@ def _agreeing_sets(probe: LineProbe, stride: int, room: int, last: int) -> Inqui
 
 def _reduced(
     probe: LineProbe, pool: Sequence[int], counts: Sequence[int], last: int
-) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+) -> Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """A set of the pool: by traces where others take lines at any time, since these show which lines miss, else by laps."""
     if probe.asked.shared:
         found = yield from reduce_by_trace(probe, pool, counts, last)
@@ -154,10 +154,10 @@ def _reduced(
 def sets_of_pools(
     probe: LineProbe,
     pools: Sequence[Sequence[int]],
-    reduce: Callable[[Sequence[int]], Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]],
+    reduce: Callable[[Sequence[int]], Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]],
     needed: int,
     empty: int = MAX_EMPTY_POOLS,
-) -> Inquiry[EvictionSets | str]:
+) -> Experiment[EvictionSets | str]:
     """`needed` eviction sets of equal size, each from a pool of its own that is reduced to the set and its filler; or why not.
     `empty`: after so many pools without any set no more are tried."""
     found: list[tuple[int, ...]] = []
@@ -179,7 +179,7 @@ def sets_of_pools(
     return reason
 
 
-def find_line_of_sets(found: EvictionSets) -> Inquiry[int | None]:
+def find_line_of_sets(found: EvictionSets) -> Experiment[int | None]:
     """The least power of two by which a place of a set can be moved, to and fro, and is of another set, or another line of the
     same; the same of all sets, else None. Places may lie anywhere in their lines, in which such a move of less keeps them."""
     sizes = []
@@ -210,7 +210,7 @@ def find_line_of_sets(found: EvictionSets) -> Inquiry[int | None]:
     return sizes[0] if len(set(sizes)) == 1 else None
 
 
-def find_another_line(found: EvictionSets, most_bytes: int) -> Inquiry[EvictionSets]:
+def find_another_line(found: EvictionSets, most_bytes: int) -> Experiment[EvictionSets]:
     """The eviction sets with one more line of the first one's set, where one is found."""
     probe, lines = replace(found.probe, filler=found.fillers[0]), found.lines[0]
     rest, offset = lines[1:], lines[0] % MIN_PAGE_BYTES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
 
 MAX_TRIED_FILLERS = 6
@@ -16,7 +16,7 @@ MIN_POOL_PLACES = 16  # that are left for the lines to be tested
 
 def find_filler(
     probe: LineProbe, stride: int, nearer_ways: int, nearer_way_bytes: int, room: int
-) -> Inquiry[tuple[int, ...] | None]:
+) -> Experiment[tuple[int, ...] | None]:
     """Lines, places from the end of the room, that empty the nearer caches; none where there are no nearer ones. They lie the
     stride apart, or where too few such lines fit a way of the nearer caches apart, which keeps to one of their sets too."""
     if not probe.nearer:
@@ -32,7 +32,7 @@ def find_filler(
     return None
 
 
-def _lines_that_fit(probe: LineProbe, places: Sequence[int], count: int) -> Inquiry[list[int] | None]:
+def _lines_that_fit(probe: LineProbe, places: Sequence[int], count: int) -> Experiment[list[int] | None]:
     """The first `count` of these places that overflow no set, the last of each overflow left out; None: too few."""
     fitting: list[int] = []
     rest = list(places)
@@ -45,7 +45,7 @@ def _lines_that_fit(probe: LineProbe, places: Sequence[int], count: int) -> Inqu
     return None
 
 
-def least_overflow(probe: LineProbe, lines: Sequence[int], others: Sequence[int]) -> Inquiry[int]:
+def least_overflow(probe: LineProbe, lines: Sequence[int], others: Sequence[int]) -> Experiment[int]:
     """How many first ones of these lines, which overflow a set together with others, are enough for that. Of n lines, with as
     many of the set still to be found as sets usually have ways, the last one lies within n / 16 of the end."""
     low, over, step = 0, len(lines), max(1, len(lines) // USUAL_WAYS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.eviction.eviction_sets import MAX_WINDOW_BYTES, EvictionSets
 from clmembench.studies.hierarchy.set_index import SetIndexBits, difference_basis, free_parities
 
@@ -41,7 +41,7 @@ class LinearIndex:
         return min((place for place in others if place // self.line_bytes not in taken), default=None)
 
 
-def find_linear_index(found: EvictionSets, fitting_bytes: float) -> Inquiry[LinearIndex | None]:
+def find_linear_index(found: EvictionSets, fitting_bytes: float) -> Experiment[LinearIndex | None]:
     """The parities of address bits that choose the sets of a level which surely holds `fitting_bytes` of neighbouring lines;
     None where differences of one eviction set are none of another, or where the number of sets is not settled."""
     line, window = found.line_bytes, found.window_bytes

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.eviction.filler_lines import least_overflow
 from clmembench.studies.hierarchy.probes.line_probe import MIN_MISSES, LineProbe
 
@@ -23,7 +23,7 @@ MAX_WAYS = 32  # of a set: no cache is known to have more
 
 def reduce_pool(
     probe: LineProbe, pool: Sequence[int], counts: Sequence[int], last: int
-) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+) -> Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """Lines of the pool, and of the filler, that overflow a set, none of which can be left out; and the rest of the filler."""
     for count in counts:
         if count > len(pool):
@@ -47,7 +47,7 @@ def reduce_pool(
     return found
 
 
-def set_without_filler(probe: LineProbe, members: Sequence[int]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+def set_without_filler(probe: LineProbe, members: Sequence[int]) -> Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """Lines that overflow a set, with those of the filler that are of that set too, and the rest of the filler; or why not."""
     lines, rest = list(members), list[int]()
     # those of a nearer cache may be shorter: some of them are one line here, which is of the set or is not
@@ -65,7 +65,7 @@ def set_without_filler(probe: LineProbe, members: Sequence[int]) -> Inquiry[tupl
     return (yield from confirmed_set(replace(probe, filler=tuple(rest)), tuple(lines)))
 
 
-def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[int] | None]:
+def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Experiment[list[int] | None]:
     """Lines of these, which overflow a set, that overflow it alone; None: not found with `last` probes in all.
 
     Of the fewest first lines that overflow a set, with the members found before, the last one is a member. It takes a bisection
@@ -87,7 +87,7 @@ def _members(probe: LineProbe, lines: Sequence[int], last: int) -> Inquiry[list[
     return None
 
 
-def confirmed_set(probe: LineProbe, lines: tuple[int, ...]) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+def confirmed_set(probe: LineProbe, lines: tuple[int, ...]) -> Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """The lines and the filler if these lines overflow a set, and without any one of them none, though no nearer cache serves
     them; else why not."""
     if not (yield from probe.overflows(lines, 3)):

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.address_patterns import NODE_BYTES
 from clmembench.studies.hierarchy.eviction.eviction_sets import LINE_BYTES
 from clmembench.studies.hierarchy.probes.fill_unit import MAX_END_SHARE, MIN_FIRST_MISS_SHARE, UnitSize
@@ -18,7 +18,7 @@ MIN_DECIDING_MISSES = 3  # that a lap has more, or fewer, than half way: one lin
 ORDERS = 3  # of each lap, whose median counts: one may be disturbed
 
 
-def line_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]]) -> Inquiry[int | None]:
+def line_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]]) -> Experiment[int | None]:
     """The line in bytes of a level that no nearer cache hides, by sets of one line more than fits, of which the first byte of
     each line is named: the least distance by which a line can be moved and is of another set; None where that is not the same
     of all, or where few accesses of a whole set miss.
@@ -37,7 +37,7 @@ def _by_alignment(lines: Sequence[int]) -> list[int]:
     return sorted(lines, key=lambda place: -(place & -place) if place else -math.inf)
 
 
-def _line_of_set(probe: LineProbe, lines: Sequence[int]) -> Inquiry[int | None]:
+def _line_of_set(probe: LineProbe, lines: Sequence[int]) -> Experiment[int | None]:
     """The least distance by which the first of these lines is of another set, or is another line of the same."""
     fits, whole = (yield from _mean(probe, lines[1:])), (yield from _mean(probe, lines))
     least = MIN_DECIDING_MISSES * (probe.miss - probe.hit) / len(lines)
@@ -57,14 +57,14 @@ def _line_of_set(probe: LineProbe, lines: Sequence[int]) -> Inquiry[int | None]:
     return None
 
 
-def _mean(probe: LineProbe, lines: Sequence[int]) -> Inquiry[float | None]:
+def _mean(probe: LineProbe, lines: Sequence[int]) -> Experiment[float | None]:
     """The median latency of laps over these lines in some orders; None: no answer."""
     answers = yield from probe.asked.all([probe.lap(lines, seed) for seed in range(ORDERS)])
     values = [answer.value for answer in answers if answer.value is not None]
     return statistics.median(values) if len(values) == ORDERS else None
 
 
-def sector_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]], line_bytes: int) -> Inquiry[UnitSize]:
+def sector_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]], line_bytes: int) -> Experiment[UnitSize]:
     """What a miss brings in by each of some sets, if it is the same of all."""
     found: list[UnitSize] = []
     for lines in sets:
@@ -77,7 +77,7 @@ def sector_of_sets(probe: LineProbe, sets: Sequence[tuple[int, ...]], line_bytes
     return found[0]
 
 
-def sector_of_set(probe: LineProbe, lines: Sequence[int], line_bytes: int) -> Inquiry[UnitSize]:
+def sector_of_set(probe: LineProbe, lines: Sequence[int], line_bytes: int) -> Experiment[UnitSize]:
     """What a miss brings in, by a lap over one line more than a set holds, each of which misses, and right after it a place of
     the same line (Mei & Chu 2015, section 4.2, stage 1, of one set): the least distance at which that misses too."""
     distances = [NODE_BYTES << i for i in range(line_bytes.bit_length()) if NODE_BYTES << i < line_bytes]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Inquiry, Probe
+from clmembench.model import Experiment, Probe
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.studies.hierarchy.eviction.pool_reduction import MAX_WAYS, confirmed_set, set_without_filler
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
@@ -30,7 +30,7 @@ MAX_PROPOSED = 4 * (MAX_WAYS + 1)  # lines: with more, as many sets overflow as 
 
 def reduce_by_trace(
     probe: LineProbe, pool: Sequence[int], counts: Sequence[int], last: int
-) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+) -> Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """As `reduce_pool`; "" where no trace shows which lines miss."""
     low, missing = 0, list[int]()
     for count in counts:
@@ -65,7 +65,7 @@ def reduce_by_trace(
 
 def _confirmed_without_filler(
     probe: LineProbe, lines: tuple[int, ...], others: Sequence[int]
-) -> Inquiry[tuple[tuple[int, ...], tuple[int, ...]] | str]:
+) -> Experiment[tuple[tuple[int, ...], tuple[int, ...]] | str]:
     """As `confirmed_set`, of lines that overflow a set though the filler is another one, of `others`: else some of the filler
     are of the set too."""
     found = yield from confirmed_set(probe, lines)
@@ -77,7 +77,7 @@ def _confirmed_without_filler(
     return (yield from set_without_filler(probe, lines))
 
 
-def _one_set(probe: LineProbe, missing: Sequence[int]) -> Inquiry[tuple[int, ...]]:
+def _one_set(probe: LineProbe, missing: Sequence[int]) -> Experiment[tuple[int, ...]]:
     """Lines that overflow one set, of these which overflow one or some: without one of them no other of its set misses, if
     there was one too many. Empty where laps do not agree."""
     lines = list(missing)
@@ -92,7 +92,7 @@ def _one_set(probe: LineProbe, missing: Sequence[int]) -> Inquiry[tuple[int, ...
     return ()
 
 
-def missing_lines(probe: LineProbe, lines: Sequence[int]) -> Inquiry[list[int]]:
+def missing_lines(probe: LineProbe, lines: Sequence[int]) -> Experiment[list[int]]:
     """The lines, of these and of the filler, that miss in a share of the traces of a lap over all of them; none where there is
     no trace."""
     pattern = probe.lap([*lines, *probe.filler]).pattern

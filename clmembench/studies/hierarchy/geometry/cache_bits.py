@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.address_patterns import listed
 from clmembench.studies.hierarchy.geometry.strides import MAX_REACH_SHARE, SetGeometry, StrideLimits
 from clmembench.studies.hierarchy.probes.probing import LevelProbe
@@ -34,7 +34,7 @@ MAX_COUNT_DIFFERENCE = 0.01  # relative, of the lines that seem to fit: a nearer
 
 def with_sets_by_bits(
     probe: LevelProbe, line: int, counts: tuple[int, int], sets: SetGeometry, limits: StrideLimits
-) -> Inquiry[SetGeometry]:
+) -> Experiment[SetGeometry]:
     """The sets of a level that at least and at most so many lines fit into, by the bits that strides told, from the line on
     without a gap, and those above, each asked alone; as they were where these leave several numbers of ways, or something else
     chooses sets too."""
@@ -64,7 +64,7 @@ def with_sets_by_bits(
     return found if (yield from _rows_fit(probe, line, found, most)) else sets
 
 
-def _rows_fit(probe: LevelProbe, line: int, sets: SetGeometry, most_bytes: int) -> Inquiry[bool]:
+def _rows_fit(probe: LevelProbe, line: int, sets: SetGeometry, most_bytes: int) -> Experiment[bool]:
     """True if as many random rows of lines, one of each set, fit as there are ways, and never one row more: no other bits, no
     modulus and no page frames choose sets too, which would spread rows unevenly, some well and some not."""
     ways, row_bytes = sets.ways or 0, sets.sets * line
@@ -83,7 +83,7 @@ def _rows_fit(probe: LevelProbe, line: int, sets: SetGeometry, most_bytes: int) 
     return True
 
 
-def _share(probe: LevelProbe, places: Sequence[int]) -> Inquiry[float | None]:
+def _share(probe: LevelProbe, places: Sequence[int]) -> Experiment[float | None]:
     """The share of accesses that miss in laps over these places, by orders that agree, or their middle; None: no answers."""
     found: list[float] = []
     text = listed(places)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.address_patterns import listed
 from clmembench.studies.hierarchy.probes.probing import LevelProbe
 
@@ -17,7 +17,7 @@ ORDERS = 3  # of a placement, of which disturbances may spoil some
 MAX_LINES = 512  # more are of no fully associative cache that is known
 
 
-def is_fully_associative(probe: LevelProbe, unit: int, count: int, span_bytes: int) -> Inquiry[bool]:
+def is_fully_associative(probe: LevelProbe, unit: int, count: int, span_bytes: int) -> Experiment[bool]:
     """True if `count` random lines of `unit` bytes within `span_bytes` hit, as consecutive ones do."""
     if count > MAX_LINES or span_bytes < MIN_SPAN_RATIO * count * unit or not probe.contrast.sharp(count):
         return False
@@ -29,7 +29,7 @@ def is_fully_associative(probe: LevelProbe, unit: int, count: int, span_bytes: i
     return True
 
 
-def _fits(probe: LevelProbe, pattern: Pattern) -> Inquiry[bool]:
+def _fits(probe: LevelProbe, pattern: Pattern) -> Experiment[bool]:
     """True if a lap over the places of a pattern hits, in one of some orders."""
     for seed in range(ORDERS):
         answer = yield from probe.asked.one(Probe(replace(pattern, seed=seed), probe.chase.space))

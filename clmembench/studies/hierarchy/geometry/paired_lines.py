@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from clmembench.model import Finding, Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Finding, Pattern, Probe
 from clmembench.model.address_patterns import NODE_BYTES
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry
@@ -113,7 +113,7 @@ class HalvesLaps:
 
 def settle_line_unit(
     probe: LevelProbe, filled: UnitSize, fitting_bytes: int, most_bytes: int, nearer: Paired = UNPAIRED
-) -> Inquiry[LineUnit]:
+) -> Experiment[LineUnit]:
     """What a miss brings in of one line. `fitting_bytes`: what surely fits. `nearer`: a nearer level whose misses bring in
     several lines, all of which this level sees each time."""
     unit = 2 * filled.beside or filled.nbytes or (2 * filled.least if filled.least >= MIN_HALF_BYTES else 0)
@@ -139,7 +139,7 @@ def settle_line_unit(
     return LineUnit(UnitSize(sector), line, unit, (line // 2, line), at_some_misses=at_some)
 
 
-def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Inquiry[int | None]:
+def shortest_line(probe: LevelProbe, line: int, fitting_bytes: int, most_bytes: int) -> Experiment[int | None]:
     """A line, or a half, or a half of that, whose halves are not lines; None where more lines say otherwise than fewer do."""
     while line >= 2 * MIN_HALF_BYTES:
         halves = yield from _halves(probe, line, fitting_bytes, most_bytes)
@@ -185,7 +185,7 @@ def without_sets_of_pairs(sets: SetGeometry, pair_bytes: int) -> SetGeometry:
     return replace(sets, ways=None, reason=PAIRED_SETS.format(count=sets.ways, stride=sets.way_bytes))
 
 
-def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -> Inquiry[Halves]:
+def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -> Experiment[Halves]:
     """Whether the halves of a unit are lines of their own."""
     contrast, fewer = probe.contrast, set[Halves]()
     noise = 2 * LAP_NOISE_SIGMAS * contrast.noise * math.sqrt(2)
@@ -209,7 +209,7 @@ def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -
     return "open"
 
 
-def _laps(probe: LevelProbe, unit: int, count: int) -> Inquiry[HalvesLaps | None]:
+def _laps(probe: LevelProbe, unit: int, count: int) -> Experiment[HalvesLaps | None]:
     """The laps over so many times three units; None: no answer."""
     half, values = unit // 2, []
     for places in ((0, half), (0, 3 * half), (0, half, 2 * half, 3 * half)):

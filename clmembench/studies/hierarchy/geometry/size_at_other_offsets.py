@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clmembench.model import Finding, Inquiry
+from clmembench.model import Experiment, Finding
 from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.geometry.level_geometry import ODD_METHOD, USUAL_METHOD
 from clmembench.studies.hierarchy.probes.page_frames import at_place
@@ -17,7 +17,7 @@ BEGINS_ELSEWHERE = "misses begin at a usual size, but not at other places of the
 UNEQUAL = "misses begin at other working sets at other places of the buffer, as in sets of unequal ways"
 
 
-def with_size_elsewhere(probe: LevelProbe, unit: int, size: Finding, is_first: bool = False) -> Inquiry[Finding]:
+def with_size_elsewhere(probe: LevelProbe, unit: int, size: Finding, is_first: bool = False) -> Experiment[Finding]:
     """A size that rests on where misses begin, and on no sets, only where they do so at other places too: in other frames, or
     in sets of unequal ways, they would begin at another working set. Without an answer nothing speaks against it."""
     method = ODD_METHOD if is_first else USUAL_METHOD
@@ -33,7 +33,7 @@ def with_size_elsewhere(probe: LevelProbe, unit: int, size: Finding, is_first: b
     return size
 
 
-def _fits(probe: LevelProbe, unit: int, count: int, number: int) -> Inquiry[bool | None]:
+def _fits(probe: LevelProbe, unit: int, count: int, number: int) -> Experiment[bool | None]:
     """True if so many neighbouring places all hit at another place of the buffer, in one order at least; None: no answer."""
     known = False
     for seed in range(ORDERS):

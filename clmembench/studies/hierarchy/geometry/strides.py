@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.address_patterns import listed
 from clmembench.studies.hierarchy.geometry.fully_associative import is_fully_associative
 from clmembench.studies.hierarchy.geometry.tag_unit import MAX_COUNT_RELATIVE_DIFFERENCE
@@ -120,7 +120,7 @@ class _StrideDoubling:
         return ""
 
 
-def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits) -> Inquiry[SetGeometry]:
+def sets_and_ways(probe: LevelProbe, unit: int, tags: int, limits: StrideLimits) -> Experiment[SetGeometry]:
     """Sets, ways and bits of the set index of a level with `tags` tags, each for `unit` bytes.
 
     Places lie 2^k units apart: where a doubled stride halves how many fit, the bit that it skips is one of the set index; where
@@ -164,7 +164,7 @@ def _beyond_limits(stride: int, last: int, limits: StrideLimits) -> str:
     return ""
 
 
-def _not_one_set(probe: LevelProbe, stride: int, found: CapacityBound, unit: int, tags: int, nearer: float) -> Inquiry[str]:
+def _not_one_set(probe: LevelProbe, stride: int, found: CapacityBound, unit: int, tags: int, nearer: float) -> Experiment[str]:
     """Why what fits at a stride says nothing of this level's sets; "" where it does."""
     if found.over is None or found.fits < 1:
         why = "" if found.calm else ": the core was never left alone for long enough"
@@ -181,7 +181,7 @@ def _not_one_set(probe: LevelProbe, stride: int, found: CapacityBound, unit: int
 
 def _confirmed_sets(
     probe: LevelProbe, unit: int, found: CapacityBound, doubling: _StrideDoubling, most_bytes: int
-) -> Inquiry[SetGeometry]:
+) -> Experiment[SetGeometry]:
     """The sets where doubled strides hold as many places: without bits they are checked with odd strides, with bits with
     multiples."""
     last = doubling.last
@@ -197,7 +197,7 @@ def _confirmed_sets(
     return replace(sets, ways=None, reason=reason)
 
 
-def _needs_each_line(probe: LevelProbe, sets: SetGeometry) -> Inquiry[bool]:
+def _needs_each_line(probe: LevelProbe, sets: SetGeometry) -> Experiment[bool]:
     """True if one line more than the ways overflows them only as long as none is left out: of several sets, over which a hash
     may lay them at every stride of a power of two alike, one alone would overflow."""
     if probe.counting is not None or probe.chase.control_bytes:
@@ -216,7 +216,7 @@ def _needs_each_line(probe: LevelProbe, sets: SetGeometry) -> Inquiry[bool]:
     return True
 
 
-def _sets_at_odd_multiples(probe: LevelProbe, sets: SetGeometry, most_bytes: int) -> Inquiry[SetGeometry]:
+def _sets_at_odd_multiples(probe: LevelProbe, sets: SetGeometry, most_bytes: int) -> Experiment[SetGeometry]:
     """Sets whose lines surely lie that far apart: as many places fit at odd multiples of the stride. Where their number has an
     odd factor, a part of them fit at that multiple; where a hash chooses them, another number."""
     assert sets.ways is not None
@@ -237,7 +237,7 @@ def _sets_at_odd_multiples(probe: LevelProbe, sets: SetGeometry, most_bytes: int
     return sets
 
 
-def _why_hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
+def _why_hashed(probe: LevelProbe, unit: int, fitting: int) -> Experiment[str]:
     """Why lines that fit at every stride of a power of two are not of one set: "" where as many fit at odd strides; a hash that
     spreads powers of two evenly does not spread those as evenly, nor does a number of sets that is odd."""
     for odd in ODD_MULTIPLES:
@@ -250,7 +250,7 @@ def _why_hashed(probe: LevelProbe, unit: int, fitting: int) -> Inquiry[str]:
     return ""
 
 
-def _overflows_tlb(probe: LevelProbe, stride: int, count: int, unit: int) -> Inquiry[bool]:
+def _overflows_tlb(probe: LevelProbe, stride: int, count: int, unit: int) -> Experiment[bool]:
     """True if as many places in the same pages take longer too where their lines are of different sets."""
     mean = yield from probe.mean(count, stride)
     apart = yield from probe.shifted(unit).mean(count, stride)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.fill_unit import OTHER_LINE_BYTES, UnitSize
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, CapacityBound, LevelProbe
@@ -19,7 +19,7 @@ MAX_MISS_SHARE_RATIO = 3  # of two strides' miss shares: what differs by no more
 
 def find_tag_unit(
     probe: LevelProbe, unit: int, dense: CapacityBound, most_bytes: int, nearer: float = 0.0, odd: int = ODD_MULTIPLES[0]
-) -> Inquiry[tuple[UnitSize, CapacityBound]]:
+) -> Experiment[tuple[UnitSize, CapacityBound]]:
     """The unit that a tag stands for, and how many tags there are. `dense` is how many places `unit` bytes apart fit, C bytes
     in all; `most_bytes` is the largest working set. `nearer`: latency of the level before (0: there is none).
 
@@ -59,7 +59,7 @@ def find_tag_unit(
     return UnitSize(None, why), found
 
 
-def _smallest_unit(probe: LevelProbe, size: int, capacity: int, fits: int, odd: int) -> Inquiry[UnitSize]:
+def _smallest_unit(probe: LevelProbe, size: int, capacity: int, fits: int, odd: int) -> Experiment[UnitSize]:
     """The unit where more than C / 3u places fit at the first u, `size`: u or 2u, by strides of 5u and 7u. `fits`: places that
     fit at `odd` times u."""
     # uneven sets only lower a count: the largest is nearest to how many lines there are
@@ -84,13 +84,13 @@ def _translated_less(probe: LevelProbe, stride: int, unit: int) -> LevelProbe:
     return replace(probe, contrast=replace(probe.contrast, extra=probe.contrast.extra * stride / unit))
 
 
-def _misses_beyond(probe: LevelProbe, fitting: int, stride: int) -> Inquiry[float]:
+def _misses_beyond(probe: LevelProbe, fitting: int, stride: int) -> Experiment[float]:
     """The share of accesses that miss a little beyond what fits."""
     share = yield from probe.misses(int((1 + COMPARED_OVERFLOW) * fitting) + 1, stride)
     return max(0.0, share) if share is not None else 0.0
 
 
-def _capacity_at_odd_stride(probe: LevelProbe, stride: int, capacity: int, most: int) -> Inquiry[CapacityBound]:
+def _capacity_at_odd_stride(probe: LevelProbe, stride: int, capacity: int, most: int) -> Experiment[CapacityBound]:
     """How many places at an odd stride fit. Translation is paid more often at longer strides, so a hit costs as much as in a
     lap that surely fits there. `most`: times as many places as the capacity has room for, that may fit."""
     contrast, least = probe.contrast, max(1, capacity // stride)

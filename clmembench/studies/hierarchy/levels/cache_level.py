@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.model import CacheLevel, Finding, Inquiry
+from clmembench.model import CacheLevel, Experiment, Finding
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_findings import (
     NO_TRANSLATION,
@@ -102,7 +102,7 @@ class LevelContext:
 
 def infer_cache_level(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext
-) -> Inquiry[CacheLevel]:
+) -> Experiment[CacheLevel]:
     """Size, line, sector, ways, sets, policy and latency of a level that a curve's step leaves."""
     step, name = curve.steps[around.number], f"L{around.number + 1}"
     translation = BlockTranslation(around.strides.reach_bytes, around.penalty)
@@ -219,7 +219,7 @@ def _hit_miss_model(step: CurveStep, around: LevelContext) -> HitMissModel:
 
 def _geometry(
     probe: LevelProbe, begun: LevelGeometry, around: LevelContext, of_line: LineUnit
-) -> Inquiry[tuple[LevelGeometry, tuple[tuple[str, ...], tuple[str, ...]]]]:
+) -> Experiment[tuple[LevelGeometry, tuple[tuple[str, ...], tuple[str, ...]]]]:
     """The geometry with its tag unit and its sets, and the records behind each of these two."""
     asked, limits = probe.asked, around.strides
     if probe.chase.space != "global" and around.number == 1:
@@ -260,7 +260,7 @@ def _miss_is_known(curve: LatencyCurve, number: int) -> bool:
 
 def _confirmed_size(
     probe: LevelProbe, curve: LatencyCurve, around: LevelContext, size: Finding, filled: UnitSize
-) -> Inquiry[Finding]:
+) -> Experiment[Finding]:
     """The size, which laps that turn round may confirm where the cost of a miss is known. `filled`: what a miss brings in."""
     if not _miss_is_known(curve, around.number):
         return size
@@ -283,7 +283,7 @@ def _turning_limits(chase: ChaseLayout, curve: LatencyCurve, around: LevelContex
 
 def _with_eviction_sets(
     probe: LevelProbe, findings: dict[str, Finding], curve: LatencyCurve, around: LevelContext, unit: int, of_line: LineUnit
-) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
+) -> Experiment[tuple[dict[str, Finding], frozenset[str]]]:
     """The findings of a level of which no stride told the ways, with what eviction sets tell; and the policies that are
     possible (none: all). `of_line`: whether a prefetcher of pairs would make another line of the level's."""
     if findings["ways"].status == "ok":
@@ -313,7 +313,7 @@ def _with_eviction_sets(
 
 def _policy(
     probe: LevelProbe, known: LevelGeometry, curve: LatencyCurve, around: LevelContext
-) -> Inquiry[Mapping[str, Finding]]:
+) -> Experiment[Mapping[str, Finding]]:
     """The replacement policy, where a set can be overflowed on purpose."""
     sets = known.sets
     if sets is None or sets.ways is None or not known.agrees():
@@ -339,7 +339,7 @@ def _lines_of_set(ways: int, way_bytes: int, before: NearerSet | None, nearer_wa
 
 def _finest_capacity(
     probe: LevelProbe, step: CurveStep, least: int, around: LevelContext
-) -> Inquiry[tuple[int, CapacityBound]]:
+) -> Experiment[tuple[int, CapacityBound]]:
     """The unit in bytes in which places are counted, and how many neighbouring ones just fit. Beyond the first level they are
     counted in whole lines of any level, since laps are slow there, and only checked with `least`, the unit that a miss brings
     in."""
@@ -354,7 +354,7 @@ def _finest_capacity(
     return least, finer
 
 
-def _dense_capacity(probe: LevelProbe, step: CurveStep, unit: int) -> Inquiry[CapacityBound]:
+def _dense_capacity(probe: LevelProbe, step: CurveStep, unit: int) -> Experiment[CapacityBound]:
     """How many neighbouring units just fit. A power of two between the curve's points is tried first: most caches are one."""
     low, over = step.fits_bytes // unit, -(-step.over_bytes // unit)
     powers = [p for p in (1 << k for k in range(40)) if low < p < over] + [3 << k for k in range(39) if low < 3 << k < over]

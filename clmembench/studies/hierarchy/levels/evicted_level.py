@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.model import Finding, Inquiry
+from clmembench.model import Experiment, Finding
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
@@ -81,7 +81,7 @@ class LevelBeyondStrides:
 
 def findings_by_eviction(
     level: LevelBeyondStrides, chase: ChaseLayout, findings: dict[str, Finding]
-) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
+) -> Experiment[tuple[dict[str, Finding], frozenset[str]]]:
     """The findings, with what eviction sets tell in place of what is undetermined; and the policies that are possible (none:
     all)."""
     asked = level.probe.asked
@@ -145,7 +145,7 @@ def findings_by_eviction(
 
 def _with_crowds(
     level: LevelBeyondStrides, chase: ChaseLayout, findings: dict[str, Finding], why: str
-) -> Inquiry[dict[str, Finding]]:
+) -> Experiment[dict[str, Finding]]:
     """The findings of a level without eviction sets of few lines (`why`), with the ways that crowds tell."""
     told = {**findings, "ways": _with_reason(findings["ways"], why), "sets": _with_reason(findings["sets"], why)}
     if not level.number or not level.miss_is_known:
@@ -173,7 +173,7 @@ def _with_crowds(
 
 def _with_units_of_sets(
     level: LevelBeyondStrides, findings: dict[str, Finding], sets: Sequence[tuple[int, ...]]
-) -> Inquiry[dict[str, Finding]]:
+) -> Experiment[dict[str, Finding]]:
     """The findings with line and sector by lines of some sets: the line where it is not known, the sector in any case, since
     laps of pairs over a whole large level mix hits of near slices, hits of far ones and misses."""
     asked, told = level.probe.asked, dict(findings)
@@ -245,7 +245,7 @@ def _with_reason(found: Finding, more: str) -> Finding:
 
 def _policy(
     level: LevelBeyondStrides, sets: EvictionSets, index: LinearIndex | None
-) -> Inquiry[tuple[Mapping[str, Finding], frozenset[str]]]:
+) -> Experiment[tuple[Mapping[str, Finding], frozenset[str]]]:
     """The policy by walks over one line more than an eviction set has, and the policies that are possible. Behind a nearer
     cache laps that it does not serve, with filler between the lines, leave some possible."""
     another = index.another_line(sets.lines[0]) if index is not None else None
@@ -287,7 +287,7 @@ def _policy(
 
 def _capacity(
     level: LevelBeyondStrides, chase: ChaseLayout, findings: Mapping[str, Finding], sets: EvictionSets, possible: frozenset[str]
-) -> Inquiry[tuple[float, float, str, tuple[str, ...]]]:
+) -> Experiment[tuple[float, float, str, tuple[str, ...]]]:
     """The least and the most capacity in bytes (0: not known), how it was found, and the records."""
     size = findings["size_bytes"]
     if size.status == "ok" and isinstance(size.value, int | float):

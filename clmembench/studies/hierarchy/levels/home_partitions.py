@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.model import Array, Inquiry
+from clmembench.model import Array, Experiment
 from clmembench.studies.hierarchy.levels.lifetime import (
     SIGMAS,
     Looks,
@@ -55,7 +55,7 @@ class FarPartition:
     evidence: tuple[str, ...]
 
 
-def measure_far_partition(level: ScannedLevel, near: Residence) -> Inquiry[FarPartition | str]:
+def measure_far_partition(level: ScannedLevel, near: Residence) -> Experiment[FarPartition | str]:
     """The far partition behind a near one that is known; or why there is none to be seen."""
     level.asked.cited()
     looks = yield from look_back(level, near.nbytes, (NEAR_GONE_RATIO * near.nbytes, FAR_GONE_RATIO * near.nbytes))

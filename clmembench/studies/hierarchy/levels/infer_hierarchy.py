@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.analysis.plateaus import CLAIMED_CACHES_RATIO
-from clmembench.model import CacheLevel, Hierarchy, Inquiry, Space, TlbLevel
+from clmembench.model import CacheLevel, Experiment, Hierarchy, Space, TlbLevel
 from clmembench.studies.hierarchy.curve.curve_findings import (
     LapTranslation,
     LevelLatency,
@@ -88,7 +88,7 @@ class ProbeLimits:
         return "global_cg" if "global_cg" in self.spaces else "global"
 
 
-def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
+def infer_hierarchy(limits: ProbeLimits) -> Experiment[Hierarchy]:
     """Global memory through all its levels and its translation, if it is among the spaces, and the other spaces. What cannot be
     found is `undetermined` and says why."""
     asked = ProbeSession(shared=limits.translates_first)
@@ -161,7 +161,7 @@ def infer_hierarchy(limits: ProbeLimits) -> Inquiry[Hierarchy]:
 
 def _memory_apart(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, limits: ProbeLimits
-) -> Inquiry[LevelLatency | bool | None]:
+) -> Experiment[LevelLatency | bool | None]:
     """Latency of memory by lines far apart, where it is not as the curve says; True: it is; None: not known."""
     if curve.memory is None or not curve.steps or limits.floor_bytes > curve.sizes[-1]:
         return None
@@ -170,7 +170,7 @@ def _memory_apart(
 
 def _translation(
     asked: ProbeSession, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
-) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
+) -> Experiment[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The chase over lines of pages, and the TLBs that it found: where the nearest cache may ask none, behind it."""
     # tags of their own, however long a line is: nodes are but as long as what a miss brings in
     apart = max(node, LONGEST_LINE_BYTES)
@@ -197,7 +197,7 @@ def _translation(
     return last_chase, last
 
 
-def _suitable_block(asked: ProbeSession, curve: LatencyCurve, node: int, found: Sequence[TlbGeometry]) -> Inquiry[int]:
+def _suitable_block(asked: ProbeSession, curve: LatencyCurve, node: int, found: Sequence[TlbGeometry]) -> Experiment[int]:
     """The size in bytes of the blocks in which laps visit their lines: smaller than usual where a TLB holds fewer pages, larger
     where a prefetcher finds lines to fetch in usual ones, as far as a TLB holds them."""
     reach = int(MAX_BLOCK_REACH_SHARE * found[0].pages.fits * found[0].stride_bytes) if found else 0
@@ -225,7 +225,7 @@ def _block_translation(found: Sequence[TlbGeometry]) -> BlockTranslation:
     return BlockTranslation(found[0].pages.fits * found[0].stride_bytes, max(tlb.dearest for tlb in found))
 
 
-def _has_two_orders(asked: ProbeSession, chase: ChaseLayout) -> Inquiry[bool]:
+def _has_two_orders(asked: ProbeSession, chase: ChaseLayout) -> Experiment[bool]:
     """True if laps in both orders get an answer, as they do not in a run stored before; a busy host may spoil one."""
     for seed in range(FIRST_ORDERS):
         if (yield from chase.mean(asked, tlb.FIRST_PAGES, tlb.PAGE_STRIDES_BYTES[0], seed)) is not None:
@@ -235,7 +235,7 @@ def _has_two_orders(asked: ProbeSession, chase: ChaseLayout) -> Inquiry[bool]:
 
 def _stored_translation(
     asked: ProbeSession, curve: LatencyCurve, node: int, noise: float, limits: ProbeLimits
-) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
+) -> Experiment[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The chase over one line a page, and the TLBs that it found, of a run stored before there were two orders."""
     apart = max(node, LONGEST_LINE_BYTES)
     chase = ChaseLayout(limits.through, shift_bytes=apart, control_bytes=apart)
@@ -260,7 +260,7 @@ def _level_context(found: Sequence[TlbGeometry], noise: float, node: int, most_b
 
 def _levels(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, around: LevelContext, limits: ProbeLimits
-) -> Inquiry[list[CacheLevel]]:
+) -> Experiment[list[CacheLevel]]:
     """The levels that the curve's steps leave, the nearest first."""
     through, line_bytes = limits.through, limits.line_bytes
     levels: list[CacheLevel] = []
@@ -312,7 +312,7 @@ def _paired(level: CacheLevel, around: LevelContext) -> Paired:
 
 def _other_spaces(
     asked: ProbeSession, first_bytes: int, node: int, spaces: frozenset[Space], first: CacheLevel | None
-) -> Inquiry[Hierarchy]:
+) -> Experiment[Hierarchy]:
     """Levels of the other memory spaces; those of the read-only path and private memory are in `levels`. `first`: global
     memory's first cache, of `first_bytes`, where that was looked at."""
     paths: dict[Space, tuple[CacheLevel, ...]] = {}
@@ -330,7 +330,7 @@ def _other_spaces(
     )
 
 
-def _with_prefetch(whole: Hierarchy, curve: LatencyCurve, node: int, through: Space) -> Inquiry[Hierarchy]:
+def _with_prefetch(whole: Hierarchy, curve: LatencyCurve, node: int, through: Space) -> Experiment[Hierarchy]:
     """The hierarchy with how far ahead data is fetched into its second level; where none is, no level's reason says so."""
     held = OTHER_PATHS_FIRST_CACHE_RATIO // 2 * curve.steps[0].over_bytes if through == "global" else 0
     ahead = yield from prefetch.measure_prefetch(node, held, through)

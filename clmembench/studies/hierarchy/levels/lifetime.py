@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.model import Array, Inquiry, Pattern, Probe, Space
+from clmembench.model import Array, Experiment, Pattern, Probe, Space
 from clmembench.model.address_patterns import MIN_PAGE_BYTES, probe_bytes, scan_offsets, timed_numbers
 from clmembench.studies.hierarchy.probes.probing import LONGEST_LINE_BYTES, ProbeSession
 from clmembench.studies.hierarchy.probes.typical_latency import clock_step
@@ -123,7 +123,7 @@ class Residence:
     behind: LevelBehind | None = None
 
 
-def measure_residence(level: ScannedLevel) -> Inquiry[Residence | str]:
+def measure_residence(level: ScannedLevel) -> Experiment[Residence | str]:
     """How long lines stay in a level; or why that is not known."""
     begun = yield from _first_estimate(level)
     if isinstance(begun, str):
@@ -232,7 +232,7 @@ def shares_by_age(looks: Looks, hits: Array) -> tuple[Array, Array]:
     return places, np.asarray(np.bincount(of, hits.mean(axis=0)) / np.bincount(of))
 
 
-def _first_estimate(level: ScannedLevel) -> Inquiry[tuple[ScannedLevel, _Stay, Looks] | str]:
+def _first_estimate(level: ScannedLevel) -> Experiment[tuple[ScannedLevel, _Stay, Looks] | str]:
     """The level with what is seen of its misses, about how long lines stay, and the lines that were timed first, some of them
     soon; or why there are none."""
     laps_level, oldest, young = level, FIRST_AGES_RATIO * level.least_bytes, None
@@ -272,14 +272,14 @@ def _with_seen_misses(level: ScannedLevel, young: Looks, old: Looks) -> ScannedL
     return replace(level, missed_from=limit)
 
 
-def look_back(level: ScannedLevel, capacity: float, ages: tuple[float, float], batch: int = 0) -> Inquiry[list[Looks] | str]:
+def look_back(level: ScannedLevel, capacity: float, ages: tuple[float, float], batch: int = 0) -> Experiment[list[Looks] | str]:
     """Lines of scans that were loaded so many bytes before, from the least to the largest of `ages`; or why there are none.
     `capacity`: about what the level holds, in bytes. `batch`: number of the probes, of which each looks at others."""
     numbers = range(batch * PROBES, (batch + 1) * PROBES)
     return (yield from _looks(level, [_probe(level, capacity, ages, number) for number in numbers]))
 
 
-def _looks(level: ScannedLevel, probes: list[Probe]) -> Inquiry[list[Looks] | str]:
+def _looks(level: ScannedLevel, probes: list[Probe]) -> Experiment[list[Looks] | str]:
     """The timed lines of each probe; or why there are none."""
     few = [replace(probe, turns=MIN_TURNS) for probe in probes]
     too_large = next((probe for probe in few if probe_bytes(probe) > level.most_bytes), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clmembench.model import CacheLevel, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model import CacheLevel, Experiment, Finding, Pattern, Probe, Space
 from clmembench.model.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.studies.hierarchy.levels.path_geometry import PathLevel, path_geometry
@@ -34,7 +34,7 @@ MAX_SET_BYTES_OF_SPACE: dict[
 NODE_BYTES_OF_SPACE: dict[Space, int] = {"image2d": 64}  # bytes between nodes, where not as in global memory
 
 
-def own_memory_level(asked: ProbeSession, space: Space) -> Inquiry[CacheLevel | None]:
+def own_memory_level(asked: ProbeSession, space: Space) -> Experiment[CacheLevel | None]:
     """Latency of local or private memory; None where there is no answer."""
     answers = yield from asked.all([Probe(Pattern("random", n // 8, 8), space) for n in OWN_MEMORY_SET_BYTES])
     told = sorted((a for a in answers if a.value is not None), key=lambda a: a.value or 0.0)
@@ -48,7 +48,7 @@ def own_memory_level(asked: ProbeSession, space: Space) -> Inquiry[CacheLevel | 
 
 def path_levels(
     asked: ProbeSession, space: Space, node: int, longest: int, global_first: CacheLevel | None = None
-) -> Inquiry[tuple[CacheLevel, ...]]:
+) -> Experiment[tuple[CacheLevel, ...]]:
     """The levels that a path leads through, as far as `longest` bytes or the device's own limit: where each ends and what
     it costs; of the first also its geometry. `global_first`: global memory's first cache, which the path may share."""
     spacing, last = NODE_BYTES_OF_SPACE.get(space, node), min(MAX_SET_BYTES_OF_SPACE[space], longest)

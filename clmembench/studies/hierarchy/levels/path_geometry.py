@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clmembench.model import CacheLevel, Finding, Inquiry, Space
+from clmembench.model import CacheLevel, Experiment, Finding, Space
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.geometry.level_geometry import SIZE_METHOD, LevelGeometry, unit_finding
@@ -58,7 +58,7 @@ class PathLevel:
         return size if alike else None
 
 
-def path_geometry(level: PathLevel) -> Inquiry[dict[str, Finding]]:
+def path_geometry(level: PathLevel) -> Experiment[dict[str, Finding]]:
     """Size, sector, line, ways, sets and policy, by the methods of global memory as far as the space has room for them."""
     probe, asked = level.probe, level.probe.asked
     asked.cited()
@@ -108,7 +108,7 @@ def with_geometry_of_path(first: CacheLevel, path: CacheLevel) -> CacheLevel:
     return replace(first, findings={**own, **adopted})
 
 
-def _strides(level: PathLevel, begun: LevelGeometry, dense_from: tuple[str, ...]) -> Inquiry[dict[str, Finding]]:
+def _strides(level: PathLevel, begun: LevelGeometry, dense_from: tuple[str, ...]) -> Experiment[dict[str, Finding]]:
     """What strides tell: the line, sets and ways, the policy, and the size that these confirm."""
     probe, asked, last = level.probe, level.probe.asked, level.last_bytes
     tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, last)
@@ -124,7 +124,7 @@ def _strides(level: PathLevel, begun: LevelGeometry, dense_from: tuple[str, ...]
     return {**found, **(yield from _policy(level, known))}
 
 
-def _policy(level: PathLevel, known: LevelGeometry) -> Inquiry[Mapping[str, Finding]]:
+def _policy(level: PathLevel, known: LevelGeometry) -> Experiment[Mapping[str, Finding]]:
     """The replacement policy, where a set can be overflowed on purpose."""
     sets = known.sets
     if sets is None or sets.ways is None or not known.agrees():
@@ -135,7 +135,7 @@ def _policy(level: PathLevel, known: LevelGeometry) -> Inquiry[Mapping[str, Find
     return (yield from probe_policy(level.probe, of_set))
 
 
-def _dense_capacity(level: PathLevel, unit: int, like: Finding | None) -> Inquiry[CapacityBound]:
+def _dense_capacity(level: PathLevel, unit: int, like: Finding | None) -> Experiment[CapacityBound]:
     """How many neighbouring units fit; the size of global memory's first cache is tried first, then powers of two."""
     step = level.step
     low, over = step.fits_bytes // unit, -(-step.over_bytes // unit)
@@ -147,7 +147,7 @@ def _dense_capacity(level: PathLevel, unit: int, like: Finding | None) -> Inquir
     return (yield from find_capacity(level.probe, unit, 2 * over, guesses, apart))
 
 
-def _coarse_size(level: PathLevel, reason: str) -> Inquiry[dict[str, Finding]]:
+def _coarse_size(level: PathLevel, reason: str) -> Experiment[dict[str, Finding]]:
     """Bounds of the size alone: where misses begin among the curve's nodes, and where most accesses miss."""
     step, spacing = level.step, level.spacing
     low, over = step.fits_bytes // spacing, -(-step.over_bytes // spacing)

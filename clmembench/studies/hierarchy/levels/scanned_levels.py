@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.model import CacheLevel, Finding, Inquiry, Space
+from clmembench.model import CacheLevel, Experiment, Finding, Space
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency, latency_findings
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
@@ -45,7 +45,7 @@ MAX_OUT_OF_BOUNDS = 0.1  # by which a mean stay may leave bounds that laps gave
 
 def with_scanned_sizes(
     asked: ProbeSession, levels: Sequence[CacheLevel], curve: LatencyCurve, most_bytes: int
-) -> Inquiry[tuple[list[CacheLevel], FarPartition | None]]:
+) -> Experiment[tuple[list[CacheLevel], FarPartition | None]]:
     """The levels, with the sizes of those whose size nothing else told; and the far partition of the last one, if that has two,
     which then stands in place of what laps show behind it."""
     found: list[CacheLevel] = []
@@ -137,7 +137,7 @@ def _keeps_recent(level: CacheLevel) -> bool:
 
 def with_share_of_last(
     asked: ProbeSession, levels: Sequence[CacheLevel], curve: LatencyCurve, memory: CacheLevel, most_bytes: int
-) -> Inquiry[list[CacheLevel]]:
+) -> Experiment[list[CacheLevel]]:
     """The levels, the last one with what the caches held together for this core, where others on the host use it too and its
     size is not known: then what misses is no upper bound of it."""
     size = levels[-1].findings["size_bytes"] if levels else None

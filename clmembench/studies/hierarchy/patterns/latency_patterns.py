@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Answer, Inquiry, Probe, Space
+from clmembench.model import Answer, Experiment, Probe, Space
 from clmembench.studies.hierarchy.patterns.latency_experiment import (
     FAR_PAGE_SPACING_BYTES,
     HierarchyGeometry,
@@ -40,7 +40,7 @@ NO_TLB_FOUND = "no TLB was found on this device, so that it is unknown what firs
 
 def measure_patterns(
     known: HierarchyGeometry, ghz: float | None = None, space: Space = "global", most_bytes: int = 4 << 30
-) -> Inquiry[Mapping[str, PatternLatency]]:
+) -> Experiment[Mapping[str, PatternLatency]]:
     """Asks for one cold trace that meets all patterns there are, and reads it; where the clock inside the kernel is too coarse
     for a hit, or there is none, for laps that meet them one by one too.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.model import Answer, Array, Finding, Hierarchy, Inquiry, Pattern, Probe, Space
+from clmembench.model import Answer, Array, Experiment, Finding, Hierarchy, Pattern, Probe, Space
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.patterns.latency_experiment import (
     MAX_CACHE_FILL_SHARE,
@@ -86,7 +86,7 @@ class PathCost:
         return False if alike and np.percentile(self.far, most) <= late + same + self.step else None
 
 
-def with_patterns(whole: Hierarchy, limits: PatternLimits) -> Inquiry[Hierarchy]:
+def with_patterns(whole: Hierarchy, limits: PatternLimits) -> Experiment[Hierarchy]:
     """The hierarchy with P1 to P6 through global memory and, where loads can pass by the first cache, past it; its first TLB
     with whether that cache asks it. Of a run stored before there was a path past it, nothing is said of that."""
     known = _geometry(whole, "global", limits)
@@ -106,7 +106,7 @@ def with_patterns(whole: Hierarchy, limits: PatternLimits) -> Inquiry[Hierarchy]
     return replace(whole, tlb=(first, *whole.tlb[1:]))
 
 
-def measure_translation(whole: Hierarchy, known: HierarchyGeometry, limits: PatternLimits) -> Inquiry[Finding | None]:
+def measure_translation(whole: Hierarchy, known: HierarchyGeometry, limits: PatternLimits) -> Experiment[Finding | None]:
     """Whether the first cache asks a TLB: "before L1" where pages that the TLB cannot hold take longer although their lines
     stay in that cache, "behind L1" where they do not and past that cache they do. None of a run that was not asked."""
     first = next((level for level in whole.levels if level.space == "global" and level.name != "DRAM"), None)

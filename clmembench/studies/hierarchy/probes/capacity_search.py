@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.probing import (
     MAX_CHANCE_PROBABILITY,
     MAX_COMPARISONS,
@@ -18,7 +18,7 @@ from clmembench.studies.hierarchy.probes.probing import (
 
 def find_capacity(
     probe: LevelProbe, stride_bytes: int, most: int, guesses: Sequence[int] = (), apart: float = 0.0
-) -> Inquiry[CapacityBound]:
+) -> Experiment[CapacityBound]:
     """The largest number of places that fit, between 0 and `most`.
 
     Each of `guesses`, and what is just beyond it, is tried first; then the number is doubled until it does not fit, and the gap
@@ -68,7 +68,7 @@ def find_capacity(
     return CapacityBound(low, over, misses, hidden, calm)
 
 
-def _first_count_that_fits(probe: LevelProbe, stride_bytes: int, guesses: Sequence[int], first: int) -> Inquiry[int | None]:
+def _first_count_that_fits(probe: LevelProbe, stride_bytes: int, guesses: Sequence[int], first: int) -> Experiment[int | None]:
     """The first of these numbers of places that fits now, in orders from `first` on."""
     for guess in guesses:
         if (yield from all_hit(probe, guess, stride_bytes, first + MAX_COMPARISONS)):
@@ -78,7 +78,7 @@ def _first_count_that_fits(probe: LevelProbe, stride_bytes: int, guesses: Sequen
 
 def _side_by_side(
     probe: LevelProbe, stride_bytes: int, low: int, over: int, first: int
-) -> Inquiry[tuple[float | None, int, bool]]:
+) -> Experiment[tuple[float | None, int, bool]]:
     """The least mean of a lap of `over` places, taken where a lap of `low` places just before is all hits; or one that is all
     hits itself; or, where the host never leaves them alone, of all laps. With it the next order not yet used, and whether the
     laps were calm: where not, many are compared.

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.model import Inquiry, Pattern, Probe, Space
+from clmembench.model import Experiment, Pattern, Probe, Space
 from clmembench.studies.hierarchy.probes.probing import (
     LAP_NOISE_SIGMAS,
     MIN_RELATIVE_LAP_NOISE,
@@ -55,7 +55,9 @@ class UnitSize:
     beside: int = 0
 
 
-def longest_unit(asked: ProbeSession, space: Space, beyond_bytes: int, claimed: int, most_bytes: int = 1 << 30) -> Inquiry[int]:
+def longest_unit(
+    asked: ProbeSession, space: Space, beyond_bytes: int, claimed: int, most_bytes: int = 1 << 30
+) -> Experiment[int]:
     """The longest unit in bytes that any level brings in, for nodes that never share one: from pairs of accesses over a working
     set of `beyond_bytes`, beyond all caches. Where lines are short and a hash spreads them, a cache holds as many at any
     distance, so that many are visited. Where a prefetcher brings neighbours in too, it is as far as that goes, in working sets
@@ -70,7 +72,7 @@ def longest_unit(asked: ProbeSession, space: Space, beyond_bytes: int, claimed: 
     return max(claimed, 2 * max(shared, default=16))
 
 
-def _prefetched_unit(asked: ProbeSession, space: Space, count: int, claimed: int, most_bytes: int) -> Inquiry[int]:
+def _prefetched_unit(asked: ProbeSession, space: Space, count: int, claimed: int, most_bytes: int) -> Experiment[int]:
     """The least distance from which on second accesses of pairs take as long as those twice as far apart; `claimed`: none."""
     before = 0.0
     for distance in LONGER_DISTANCES_BYTES:
@@ -87,7 +89,7 @@ def _prefetched_unit(asked: ProbeSession, space: Space, count: int, claimed: int
     return claimed
 
 
-def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Inquiry[tuple[list[float], float]]:
+def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Experiment[tuple[list[float], float]]:
     """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the least of two orders (of one where a
     lap takes long), of three where these differ, or the median of three where others use the core; empty where there is no
     answer. And by how much two orders of a distance usually differ."""
@@ -112,7 +114,7 @@ def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Inquiry[tu
 
 def find_fill_unit(
     probe: LevelProbe, capacity: int, longest: int = USUAL_UNIT_BYTES, nearer: Sequence[float] = ()
-) -> Inquiry[UnitSize]:
+) -> Experiment[UnitSize]:
     """The unit that a miss brings in: the least distance at which an access just after a miss misses too (Mei & Chu 2015,
     section 4.2, stage 1, as pairs, which need no clock in the kernel).
 
@@ -132,7 +134,7 @@ def find_fill_unit(
     return replace(found, least=least)
 
 
-def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequence[float]) -> Inquiry[UnitSize]:
+def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequence[float]) -> Experiment[UnitSize]:
     """The unit that a miss brings in, from laps of `count` pairs."""
     if count > MAX_PAIRS:
         return UnitSize(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")

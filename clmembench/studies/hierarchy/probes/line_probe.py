@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clmembench.model import Inquiry, Pattern, Probe, Space
+from clmembench.model import Experiment, Pattern, Probe, Space
 from clmembench.model.address_patterns import listed
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ProbeSession
 
@@ -71,7 +71,7 @@ class LineProbe:
         slots = MIN_PAGE_BYTES // self.node_bytes
         return [line // MIN_PAGE_BYTES * MIN_PAGE_BYTES + i % slots * self.node_bytes for i, line in enumerate(sorted(lines))]
 
-    def misses(self, lines: Sequence[int], seed: int) -> Inquiry[float | None]:
+    def misses(self, lines: Sequence[int], seed: int) -> Experiment[float | None]:
         """How many accesses miss in a lap over these lines and the filler, less what translation costs; None: not known."""
         every = [*lines, *self.filler]
         answer = yield from self.asked.one(self.lap(every, seed))
@@ -86,7 +86,7 @@ class LineProbe:
             return None
         return len(every) * (answer.value - self.hit - translated) / (self.miss - self.hit)
 
-    def _translated(self, control: Sequence[int], seed: int) -> Inquiry[float | None]:
+    def _translated(self, control: Sequence[int], seed: int) -> Experiment[float | None]:
         """What translation adds to an access of such a control; None: no answer. A disturbed control would hide misses: one
         that costs more than the cheapest of as many lines so far, or of fewer, is measured in a second order."""
         known, costs = self.asked.control_costs.setdefault(self.space, {}), list[float]()
@@ -105,7 +105,7 @@ class LineProbe:
         controls = 1 + (count > self.free_lines)
         return count * self.noise * self.hit * math.sqrt(controls) / (self.miss - self.hit)
 
-    def overflows(self, lines: Sequence[int], first: int = 0) -> Inquiry[bool]:
+    def overflows(self, lines: Sequence[int], first: int = 0) -> Experiment[bool]:
         """True if some set has fewer ways than it gets of these lines and the filler. `first`: the first order tried.
 
         Orders are tried until the misses are surely more or fewer than one; a disturbance only adds, and seldom twice.
@@ -124,7 +124,7 @@ class LineProbe:
                 return True
         return statistics.median(values) >= max(MIN_MISSES, margin / math.sqrt(MAX_ORDERS_OF_TEST))
 
-    def is_served_here(self, lines: Sequence[int]) -> Inquiry[bool]:
+    def is_served_here(self, lines: Sequence[int]) -> Experiment[bool]:
         """True if no nearer cache serves a lap over these lines and the filler."""
         if not self.nearer:
             return True

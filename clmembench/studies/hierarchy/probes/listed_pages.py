@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.address_patterns import listed
 from clmembench.studies.hierarchy.probes.page_probe import PageProbe
 from clmembench.studies.hierarchy.probes.probing import PAGE_ORDERS, SIDE_BY_SIDE_BYTES
@@ -15,7 +15,7 @@ from clmembench.studies.hierarchy.probes.probing import PAGE_ORDERS, SIDE_BY_SID
 
 def cost_of_pages(
     pages: PageProbe, page_bytes: int, count: int, choose: Callable[[np.random.Generator], Sequence[int]], seed: int
-) -> Inquiry[float | None]:
+) -> Experiment[float | None]:
     """Mean latency that an access to another of `count` pages adds, whose numbers `choose` says; None without an answer.
     `seed`: of these, of where lines lie in pages, and of the order."""
     chase, random = pages.chase, np.random.default_rng([seed, count])

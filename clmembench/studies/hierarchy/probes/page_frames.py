@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from clmembench.model import Answer, Inquiry, Probe
+from clmembench.model import Answer, Experiment, Probe
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeSession
 
 # Thresholds and limits, each with its reason
@@ -41,7 +41,7 @@ class FrameAverages:
 
 def averaged_over_frames(
     asked: ProbeSession, chase: ChaseLayout, stride: int, first: Mapping[int, Answer], noise: float, is_soft: bool = False
-) -> Inquiry[FrameAverages]:
+) -> Experiment[FrameAverages]:
     """The answers of laps, `first` being those at the first place by size in bytes, each the mean over several places of the
     buffer where places differ, or are known to (`is_soft`); as they are where none do, as where an address chooses the place in
     a cache, or where there is no answer."""

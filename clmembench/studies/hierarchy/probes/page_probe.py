@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 
 # Thresholds and limits, each with its reason
@@ -73,7 +73,7 @@ class PageProbe:
 
     def until(
         self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int = MAX_SEEDS, least: int = 1
-    ) -> Inquiry[PageMean | None]:
+    ) -> Experiment[PageMean | None]:
         """The mean of `count` pages `stride_bytes` apart over as many orders as settle it, from `least` to `most`; None: no
         answer."""
         if self.chase.page_lines == 1:
@@ -98,7 +98,7 @@ class PageProbe:
 
     def _fastest_until(
         self, count: int, stride_bytes: int, is_settled: Callable[[PageMean], bool], most: int
-    ) -> Inquiry[PageMean | None]:
+    ) -> Experiment[PageMean | None]:
         """As `until`, of single lines: the fastest lap less the fastest over lines side by side. Laps differ by what disturbs
         them, which only adds, so that the two fastest have to agree."""
         if not self.chase.has_enough_lines(count, stride_bytes):
@@ -120,13 +120,13 @@ class PageProbe:
                 break
         return mean
 
-    def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
+    def mean(self, count: int, stride_bytes: int) -> Experiment[float | None]:
         """The mean of one order."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
     def precise(
         self, count: int, stride_bytes: int, wanted: float, most: int = MAX_SEEDS, least: int = 1
-    ) -> Inquiry[PageMean | None]:
+    ) -> Experiment[PageMean | None]:
         """The mean over as many orders as bring its noise to `wanted`, at least so many: a single one may be disturbed."""
         return (yield from self.until(count, stride_bytes, _NoiseBelow(wanted), most, least))
 
@@ -188,7 +188,7 @@ class PageCost:
         return count * max(0.0, mean - self.hit) / (self.miss - self.hit)
 
 
-def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, over: int) -> Inquiry[CapacityBound | None]:
+def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, over: int) -> Experiment[CapacityBound | None]:
     """How many pages fit, between `fits` and `over`, by bisection; the two counts on which that rests are then measured over so
     many orders that few misses can hide, and the search goes on from there where they say otherwise."""
     low, high = fits, over
@@ -217,7 +217,7 @@ def count_pages(pages: PageProbe, stride_bytes: int, cost: PageCost, fits: int, 
     return CapacityBound(low, high, cost.misses(first.value, high), hidden)
 
 
-def look_at(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, most: int) -> Inquiry[PageMean | None]:
+def look_at(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, most: int) -> Experiment[PageMean | None]:
     """The mean of so many pages over as many orders as tell whether all hit: up to half of a single miss."""
     single = cost.hit + (cost.miss - cost.hit) / count / 2
 
@@ -229,7 +229,7 @@ def look_at(pages: PageProbe, stride_bytes: int, cost: PageCost, count: int, mos
     return (yield from pages.until(count, stride_bytes, is_settled, most, least))
 
 
-def _nothing() -> Inquiry[PageMean | None]:
+def _nothing() -> Experiment[PageMean | None]:
     """The mean of no page."""
     yield from ()
     return None
@@ -237,7 +237,7 @@ def _nothing() -> Inquiry[PageMean | None]:
 
 def count_pages_near(
     pages: PageProbe, cost: PageCost, stride_bytes: int, most: int, guesses: Sequence[int]
-) -> Inquiry[CapacityBound]:
+) -> Experiment[CapacityBound]:
     """How many pages fit, `most` at most. Each of `guesses`, and one page more, is tried first, then twice as many each
     time."""
     low, over = 0, most + 1

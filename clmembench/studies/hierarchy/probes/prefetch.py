@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe, Space
+from clmembench.model import Answer, Experiment, Finding, Pattern, Probe, Space
 from clmembench.model.address_patterns import NODE_BYTES
 
 PREFETCH_METHOD = "cold accesses in sequence; then one access further and further ahead of a short sequence"
@@ -33,7 +33,7 @@ RANDOM_SEED = 46  # of the random orders, fixed so that a stored run is read ali
 
 def measure_prefetch(
     line_bytes: int = 128, held_bytes: int = 0, space: Space = "global", most_bytes: int = 64 << 20
-) -> Inquiry[Finding]:
+) -> Experiment[Finding]:
     """Measure cold traces and infer `prefetch_bytes`: how far ahead of accesses in sequence data is already in a cache.
 
     0 where cold accesses in sequence find nothing. Where they do, one cold access ahead of a short sequence is tried at
@@ -95,7 +95,7 @@ def measure_prefetch(
 
 def _denied_by_longer(
     cached: int, missing: int, line_bytes: int, space: Space, limit: float, trials: list[Answer]
-) -> Inquiry[str]:
+) -> Experiment[str]:
     """Why a longer sequence denies the distances at which data is cached and is not, "" where it confirms both."""
     probes = [probe_ahead(beyond, line_bytes, space, LONGER_LEAD_IN_LINES) for beyond in (cached, missing)]
     again = yield probes

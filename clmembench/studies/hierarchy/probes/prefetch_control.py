@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 
 # Thresholds
@@ -39,7 +39,7 @@ class BlockTranslation:
 
 def free_of_prefetching(
     asked: ProbeSession, chase: ChaseLayout, point: PlateauPoint, translation: BlockTranslation | None = None
-) -> Inquiry[bool | None]:
+) -> Experiment[bool | None]:
     """True if laps in blocks of another size take as long; None: no answer.
 
     In larger blocks, or in none at all where a TLB's reach allows it, a prefetcher that looks at neighbours finds fewer lines
@@ -72,7 +72,7 @@ def free_of_prefetching(
 
 def _excess(
     asked: ProbeSession, chase: ChaseLayout, point: PlateauPoint, block_bytes: int, factor: int = 1
-) -> Inquiry[float | None]:
+) -> Experiment[float | None]:
     """By how much laps in blocks of this size, of lines `factor` times as far apart, take longer than those of the chase: 0
     within the noise. Of both the fastest of some orders counts, since disturbances only add; None: no answer."""
     layouts, best = (chase, replace(chase, block_bytes=block_bytes)), [float("inf")] * 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clmembench.model import Answer, Inquiry, Order, Pattern, Probe, Space
+from clmembench.model import Answer, Experiment, Order, Pattern, Probe, Space
 from clmembench.model.address_patterns import listed, pattern_offsets, probe_bytes
 
 # Thresholds of what a lap's mean says
@@ -64,7 +64,7 @@ class ProbeSession:
         """True if others use the core: of too many laps most of what was timed does not agree."""
         return self.disturbed > MAX_DISTURBED_LAP_SHARE * self.laps
 
-    def all(self, probes: Sequence[Probe]) -> Inquiry[list[Answer]]:
+    def all(self, probes: Sequence[Probe]) -> Experiment[list[Answer]]:
         """The answers to these probes, in their order."""
         new = [probe for probe in dict.fromkeys(probes) if probe not in self.answers]
         if new:
@@ -78,7 +78,7 @@ class ProbeSession:
         self.evidence += [name for answer in answers for name in answer.evidence]
         return answers
 
-    def one(self, probe: Probe) -> Inquiry[Answer]:
+    def one(self, probe: Probe) -> Experiment[Answer]:
         """The answer to one probe."""
         (answer,) = yield from self.all([probe])
         return answer
@@ -120,11 +120,11 @@ class ChaseLayout:
         block = self.block_bytes if order == "blocks" else 0
         return Probe(Pattern(order, count, stride_bytes, self.shift_bytes, block, seed=seed), self.space)  # type: ignore[arg-type]
 
-    def mean(self, asked: ProbeSession, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[float | None]:
+    def mean(self, asked: ProbeSession, count: int, stride_bytes: int, seed: int = 0) -> Experiment[float | None]:
         """The mean latency of an access, less that of the control; None where there is no answer."""
         return (yield from self.look(asked, count, stride_bytes, seed))[0]
 
-    def look(self, asked: ProbeSession, count: int, stride_bytes: int, seed: int = 0) -> Inquiry[tuple[float | None, bool]]:
+    def look(self, asked: ProbeSession, count: int, stride_bytes: int, seed: int = 0) -> Experiment[tuple[float | None, bool]]:
         """The mean as of `mean`, and whether most of what was timed agrees."""
         if self.page_lines:
             return (yield from self._look_at_orders(asked, count, stride_bytes, seed))
@@ -216,14 +216,14 @@ class ChaseLayout:
 
     def _look_at_orders(
         self, asked: ProbeSession, count: int, stride_bytes: int, seed: int
-    ) -> Inquiry[tuple[float | None, bool]]:
+    ) -> Experiment[tuple[float | None, bool]]:
         """What an access to another page costs more than one to the same page, and whether most of what was timed agrees."""
         if not self.has_enough_lines(count, stride_bytes) and self.page_lines == 1:
             return None, True
         probes, lines = self.orders(count, stride_bytes, seed), self.lines_of_page(count, stride_bytes)
         return (yield from self.difference(asked, probes, lines))
 
-    def difference(self, asked: ProbeSession, orders: tuple[Probe, Probe], lines: int) -> Inquiry[tuple[float | None, bool]]:
+    def difference(self, asked: ProbeSession, orders: tuple[Probe, Probe], lines: int) -> Experiment[tuple[float | None, bool]]:
         """What an access to another page costs more than one to the same page, from laps from page to page and page by page
         with so many lines of each; and whether most of what was timed agrees."""
         rounds, pages = yield from asked.all(orders)
@@ -269,18 +269,18 @@ class LevelProbe:
     asked: ProbeSession
     chase: ChaseLayout
     contrast: HitMissModel
-    counting: Callable[[int, int, Sequence[int]], Inquiry[CapacityBound]] | None = None
+    counting: Callable[[int, int, Sequence[int]], Experiment[CapacityBound]] | None = None
 
-    def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
+    def mean(self, count: int, stride_bytes: int) -> Experiment[float | None]:
         """The mean latency of `count` places `stride_bytes` apart, less that of the control; None where there is no answer."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
-    def misses(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
+    def misses(self, count: int, stride_bytes: int) -> Experiment[float | None]:
         """The share of accesses that miss in a lap of `count` places; None where there is no answer."""
         mean = yield from self.mean(count, stride_bytes)
         return None if mean is None else self.contrast.misses(mean, count) / count
 
-    def is_served_nearer(self, count: int, stride_bytes: int, nearer: float) -> Inquiry[bool]:
+    def is_served_nearer(self, count: int, stride_bytes: int, nearer: float) -> Experiment[bool]:
         """True if the level before, a hit in which costs `nearer`, serves over a quarter of the accesses to `count` places."""
         mean = yield from self.mean(count, stride_bytes)
         return mean is None or mean < self.contrast.hit - MAX_NEARER_HIT_SHARE * (self.contrast.hit - nearer)
@@ -307,7 +307,7 @@ class CapacityBound:
         return self.over is not None and (self.hidden < 1 or self.misses >= MIN_SEEN_TO_HIDDEN_RATIO * self.hidden)
 
 
-def all_hit(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) -> Inquiry[bool | None]:
+def all_hit(probe: LevelProbe, count: int, stride_bytes: int, first: int = 0) -> Experiment[bool | None]:
     """True if the level holds all of `count` places, lap after lap; None where there is no answer. `first`: the first order
     tried.
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Finding, Inquiry, Pattern
+from clmembench.model import Experiment, Finding, Pattern
 from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
 from clmembench.studies.hierarchy.replacement.lap_likelihood import LapFit
@@ -47,7 +47,7 @@ NEARER_CACHE_ANSWERS = (
 )
 
 
-def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[dict[str, Finding]]:
+def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Experiment[dict[str, Finding]]:
     """The policy of a set, and its victims' probabilities.
 
     Behind a nearer cache whose policy is not known only single accesses can tell.
@@ -55,7 +55,7 @@ def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[dict[str, Fin
     return (yield from probe_possible_policies(probe, of_set))[0]
 
 
-def probe_possible_policies(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[tuple[dict[str, Finding], frozenset[str]]]:
+def probe_possible_policies(probe: LevelProbe, of_set: SetOfLevel) -> Experiment[tuple[dict[str, Finding], frozenset[str]]]:
     """As `probe_policy`, and the policies that are possible; none where nothing is known of them."""
     if of_set.ways < 2 or of_set.ways > MAX_WAYS:
         reason = "a set of one way has no choice" if of_set.ways < 2 else f"sets of over {MAX_WAYS} ways are not probed"
@@ -79,7 +79,7 @@ def probe_possible_policies(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[tu
     return findings, frozenset(possible or ()) if value is None else frozenset({str(value)})
 
 
-def _policy_by_laps(walks: SetWalks) -> Inquiry[tuple[Finding, Sequence[str] | None]]:
+def _policy_by_laps(walks: SetWalks) -> Experiment[tuple[Finding, Sequence[str] | None]]:
     """The policy by the mean latencies of whole laps, in which candidates that are still possible differ, and the policies
     that are possible; None where laps say nothing."""
     ways, lines = walks.of_set.ways, walks.of_set.lines
@@ -123,7 +123,7 @@ def _policy_by_laps(walks: SetWalks) -> Inquiry[tuple[Finding, Sequence[str] | N
     return policy_of_ranking(ranked, len(walks.laps), ways, walks.probe.asked.cited()), likely_names(ranked)
 
 
-def _excess_of_hits(walks: SetWalks) -> Inquiry[float | None]:
+def _excess_of_hits(walks: SetWalks) -> Experiment[float | None]:
     """What laps over as many lines as the set holds cost more than hits, as a share of what a miss adds: translation is
     subtracted where it matters; None where there is no answer. The laps stay among the walks'."""
     excess: float | None = None
@@ -143,7 +143,9 @@ def _excess_of_hits(walks: SetWalks) -> Inquiry[float | None]:
     return excess
 
 
-def _ask_until_decided(walks: SetWalks, path: PathToSet, fits: list[LapFit] | None, most: int) -> Inquiry[list[LapFit] | None]:
+def _ask_until_decided(
+    walks: SetWalks, path: PathToSet, fits: list[LapFit] | None, most: int
+) -> Experiment[list[LapFit] | None]:
     """How well the candidates explain the laps, once one policy is ahead, no lap tells more, or there are `most` laps."""
     while len(walks.laps) < most:
         if fits is not None and len(likely_names(rank_policies(path, fits))) == 1:

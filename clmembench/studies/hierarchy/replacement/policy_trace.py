@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.model import Answer, Finding, Inquiry, Pattern, Probe
+from clmembench.model import Answer, Experiment, Finding, Pattern, Probe
 from clmembench.studies.hierarchy.probes.probing import LevelProbe
 from clmembench.studies.hierarchy.replacement.aged_traces import explaining_age_policies
 from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
@@ -58,7 +58,7 @@ class TracedPolicy:
     exact: bool = False
 
 
-def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Inquiry[TracedPolicy | None]:
+def policy_by_trace(probe: LevelProbe, of_set: SetOfLevel) -> Experiment[TracedPolicy | None]:
     """The policy by the latency of each access; None where there is no clock, or where it does not agree with the whole
     laps."""
     observed = yield from _observed(probe, of_set, range(1, 1 + TRACED_WALKS), check=True)
@@ -108,7 +108,7 @@ def leave_as_they_came(ways: int, observations: Sequence[SetObservation]) -> boo
 
 def _observed(
     probe: LevelProbe, of_set: SetOfLevel, seeds: Sequence[int], check: bool
-) -> Inquiry[list[tuple[Pattern, Answer]] | None]:
+) -> Experiment[list[tuple[Pattern, Answer]] | None]:
     """Some walks with their traces; None where they are too few. `check`: only walks whose mean is that of the same lap."""
     visits = max(1, min(TRACED_VISITS, of_set.unit // 8))
     walks = [of_set.lines.pattern("walk", of_set.ways + EXTRA_LINES, visits, seed) for seed in seeds]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.address_patterns import NODE_BYTES, listed
 from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
 from clmembench.studies.hierarchy.replacement.policy_forms import age_forms, known_forms
@@ -44,7 +44,7 @@ class SetWalks:
             forms = (*forms, *age_forms(established=not all_ages))
         return PathToSet(own.ways, forms, costs, before.ways, before.forms)
 
-    def ask(self, patterns: Sequence[Pattern]) -> Inquiry[int]:
+    def ask(self, patterns: Sequence[Pattern]) -> Experiment[int]:
         """Asks laps of these walks; how many got an answer."""
         chase, asked = self.probe.chase, self.probe.asked
         answers = yield from asked.all([Probe(pattern, chase.space) for pattern in patterns])
@@ -64,7 +64,7 @@ class SetWalks:
             self.laps.append(MeasuredLap(self.of_set.lines.numbers(pattern), answer.value - control, deviation))
         return len(known)
 
-    def _costs_of_controls(self, patterns: Sequence[Pattern]) -> Inquiry[list[float | None]]:
+    def _costs_of_controls(self, patterns: Sequence[Pattern]) -> Experiment[list[float | None]]:
         """What each of these walks costs where this level cannot matter: the least of a few of its kind, of which one may be
         disturbed, which only adds and would move all walks alike."""
         controls = [self._on_other_lines(pattern) for pattern in patterns]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.listed_pages import cost_of_pages
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageProbe
 
@@ -23,7 +23,7 @@ MIN_MISSED_SHARE = 0.7  # of those, in each placement: else the number that fits
 MORE_PLACEMENTS = 2
 
 
-def is_fully_associative_tlb(pages: PageProbe, cost: PageCost, page: int, count: int) -> Inquiry[bool]:
+def is_fully_associative_tlb(pages: PageProbe, cost: PageCost, page: int, count: int) -> Experiment[bool]:
     """True if `count` random pages hit as consecutive ones do, and more of them do not."""
     room = pages.field.most_bytes // page
     if not MIN_PAGES <= count <= MAX_PAGES or room < MIN_ROOM_RATIO * count or cost.miss <= cost.hit:
@@ -43,7 +43,7 @@ def is_fully_associative_tlb(pages: PageProbe, cost: PageCost, page: int, count:
     return False
 
 
-def _more_miss(pages: PageProbe, cost: PageCost, page: int, count: int) -> Inquiry[bool]:
+def _more_miss(pages: PageProbe, cost: PageCost, page: int, count: int) -> Experiment[bool]:
     """True if of some more random pages as many miss as do not fit, at least."""
     more = count + math.ceil(MORE_SHARE * count)
     for seed in range(MORE_PLACEMENTS):
@@ -53,7 +53,7 @@ def _more_miss(pages: PageProbe, cost: PageCost, page: int, count: int) -> Inqui
     return True
 
 
-def _miss_share(pages: PageProbe, cost: PageCost, page: int, count: int, seed: int) -> Inquiry[float | None]:
+def _miss_share(pages: PageProbe, cost: PageCost, page: int, count: int, seed: int) -> Experiment[float | None]:
     """The share of accesses to `count` random pages that miss; None without an answer."""
     room = pages.field.most_bytes // page
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.geometry.strides import geometric_counts
 from clmembench.studies.hierarchy.probes.page_probe import PageProbe
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout
@@ -30,7 +30,7 @@ class Overflow:
 
 def first_overflow(
     pages: PageProbe, stride: int, first: int, floor: float, most_pages: int = MAX_PAGES
-) -> Inquiry[Overflow | None]:
+) -> Experiment[Overflow | None]:
     """Where the latency first rises over `floor`, and stays there, at up to `most_pages`."""
     most = min(most_pages, pages.field.most_bytes // stride)
     counts = [*(n for n in geometric_counts(first, most, SCAN_PER_OCTAVE) if n < 0.9 * most), most]

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.chase import Order
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import MIN_NOISE_OF_OTHER_LINES, PageCost, PageProbe, mean_of_orders
@@ -31,7 +31,7 @@ NO_ANSWER = "pairs of lines got no answer"
 GOLDEN = 0.618  # steps by which pairs begin all over a page
 
 
-def page_size(pages: PageProbe, reach: int) -> Inquiry[UnitSize]:
+def page_size(pages: PageProbe, reach: int) -> Experiment[UnitSize]:
     """The least power of two at which two lines so far apart are translated apart: of pairs of lines in one page the second is
     translated with the first where pairs are visited one after another, not where all first lines are visited before; of lines
     in two pages both are missed either way. Pairs are twice that apart, and span two to four times the reach."""
@@ -57,7 +57,7 @@ def page_size(pages: PageProbe, reach: int) -> Inquiry[UnitSize]:
     return UnitSize(distance)
 
 
-def _are_apart(pages: PageProbe, reach: int, distance: int) -> Inquiry[bool | str]:
+def _are_apart(pages: PageProbe, reach: int, distance: int) -> Experiment[bool | str]:
     """True if lines so far apart are of two pages, False if of one; or why that is not known."""
     # first lines alone lie in twice as many pages as fit, where memory allows it: random victims leave some
     times = 4 if 5 * reach <= pages.field.most_bytes else 2
@@ -83,7 +83,7 @@ def _shares_decided(means: Sequence[float], noise: float) -> bool:
     return inside > MIN_INSIDE_SIGMAS * noise and abs(across - inside / 2) > slack
 
 
-def next_page_size(pages: PageProbe, page_bytes: int, entries: int, cost: PageCost) -> Inquiry[UnitSize]:
+def next_page_size(pages: PageProbe, page_bytes: int, entries: int, cost: PageCost) -> Experiment[UnitSize]:
     """The page of a further level, of so many `entries` of the nearer level's pages: the least power of two at which the second
     line of a pair misses the further level whether it follows the first one or not. Pairs begin anywhere in a page, so that
     half of those half a page apart are of two. `cost`: of a hit there, which the nearer level misses, and of a miss."""
@@ -102,7 +102,7 @@ def next_page_size(pages: PageProbe, page_bytes: int, entries: int, cost: PageCo
     return UnitSize(None, f"no distance up to {reach} B parts pairs of its pages")
 
 
-def _are_missed_alike(pages: PageProbe, page_bytes: int, entries: int, cost: float) -> Inquiry[bool]:
+def _are_missed_alike(pages: PageProbe, page_bytes: int, entries: int, cost: float) -> Experiment[bool]:
     """True if pairs of the nearer level's pages take as long in either order, as where a further level, whose misses cost that
     much more, translates these one by one. So pages were told in runs stored before first lines were shown to miss."""
     count = max(MIN_PAIRS, math.ceil(PAIR_OVERFLOW * entries / 2) + 1)
@@ -114,7 +114,7 @@ def _are_missed_alike(pages: PageProbe, page_bytes: int, entries: int, cost: flo
     return found is not None and abs(found[0][0]) + PAIR_SIGMAS * found[1] < cost / 4
 
 
-def _share_of_one_page(pages: PageProbe, reach: int, distance: int, cost: PageCost) -> Inquiry[float | str]:
+def _share_of_one_page(pages: PageProbe, reach: int, distance: int, cost: PageCost) -> Experiment[float | str]:
     """The share of pairs so far apart that are of one page of a further level; or why that is not known: first lines have to
     miss it, as those of pairs in one page of the nearer level show."""
     count = min(int(MANY_PAGES_RATIO * reach), pages.field.most_bytes) // (3 * distance)
@@ -144,7 +144,7 @@ def _pair_differences(
     span: int,
     distances: tuple[int, ...],
     is_decided: Callable[[Sequence[float], float], bool],
-) -> Inquiry[tuple[list[float], float] | None]:
+) -> Experiment[tuple[list[float], float] | None]:
     """By how much pairs visited in two rounds are slower than one after another, at each of some distances: means over as many
     orders as decide, three at least, since a lap may be disturbed; and their noise."""
     chase = pages.chase

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from functools import partial
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import (
@@ -67,7 +67,7 @@ MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a sec
 
 def measure_translation(
     asked: ProbeSession, chase: ChaseLayout, field: PageCountLimits
-) -> Inquiry[tuple[ChaseLayout, list[TlbGeometry]]]:
+) -> Experiment[tuple[ChaseLayout, list[TlbGeometry]]]:
     """The levels found, and the chase that found them: that of lines of a page so far apart that no prefetcher brings one with
     the other, where those side by side are brought."""
     found = yield from measure_tlbs(asked, chase, field)
@@ -88,7 +88,7 @@ def _nearest_cache_holds_some(chase: ChaseLayout, tlb: TlbGeometry) -> bool:
     return MAX_FILL_SHARE * near < over and lines * tlb.pages.fits < MIN_SINGLE_OVERFLOW_RATIO * near
 
 
-def measure_tlbs(asked: ProbeSession, chase: ChaseLayout, field: PageCountLimits) -> Inquiry[list[TlbGeometry]]:
+def measure_tlbs(asked: ProbeSession, chase: ChaseLayout, field: PageCountLimits) -> Experiment[list[TlbGeometry]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
     without_page: TlbGeometry | None = None
     # the largest buffer first, so that all laps begin at the same page
@@ -130,7 +130,7 @@ def _costs_surely(tlb: TlbGeometry) -> bool:
     return min(tlb.penalties, default=0.0) > MIN_COST_SIGMAS * tlb.noise * math.sqrt(len(tlb.penalties))
 
 
-def _first_level(pages: PageProbe, seen: Overflow) -> Inquiry[TlbGeometry | None]:
+def _first_level(pages: PageProbe, seen: Overflow) -> Experiment[TlbGeometry | None]:
     """The level that overflows there, counted in whole pages where these are found; None where there is none."""
     rough = yield from count_pages(pages, seen.stride_bytes, PageCost(0.0, seen.behind), seen.fits, seen.over)
     if rough is None or rough.fits < 1 or rough.over is None:
@@ -161,7 +161,7 @@ def _first_level(pages: PageProbe, seen: Overflow) -> Inquiry[TlbGeometry | None
     return level
 
 
-def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry | None]:
+def _second_level(pages: PageProbe, first: TlbGeometry) -> Experiment[TlbGeometry | None]:
     """The level behind the first, in pages of the first."""
     stride = first.page.nbytes or first.stride_bytes
     pages = replace(pages, chase=replace(pages.chase, page_bytes=first.page.nbytes or 0))
@@ -197,7 +197,7 @@ def _second_level(pages: PageProbe, first: TlbGeometry) -> Inquiry[TlbGeometry |
     return (yield from _in_own_pages(pages, replace(second, page=page, sources=sources, ramp=None), least, floor))
 
 
-def _in_own_pages(pages: PageProbe, rough: TlbGeometry, least: int, floor: float) -> Inquiry[TlbGeometry]:
+def _in_own_pages(pages: PageProbe, rough: TlbGeometry, least: int, floor: float) -> Experiment[TlbGeometry]:
     """A further level whose pages are larger than the nearer level's, of which several share an entry, counted in its own ones
     where at `least` as many fit: fewer the nearer level may hold; else as it is."""
     assert rough.page.nbytes is not None
@@ -213,7 +213,7 @@ def _in_own_pages(pages: PageProbe, rough: TlbGeometry, least: int, floor: float
     return whole
 
 
-def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str, ...]) -> Inquiry[TlbGeometry | None]:
+def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str, ...]) -> Experiment[TlbGeometry | None]:
     """The level that overflows there; None where it cannot be counted."""
     asked, stride = pages.asked, seen.stride_bytes
     held = yield from count_pages(pages, stride, PageCost(seen.floor, seen.behind), seen.fits, seen.over)
@@ -260,7 +260,7 @@ def _level_at(pages: PageProbe, seen: Overflow, page: UnitSize, paged: tuple[str
     )
 
 
-def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGeometry]:
+def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Experiment[TlbGeometry]:
     """The level with its sets: those that the growth of misses tells, else by strides. `nearer`: pages of a level before."""
     page, decided = tlb.page.nbytes, tlb.ramp.sets if tlb.ramp is not None else None
     if page is None or tlb.stride_bytes != page:
@@ -295,7 +295,7 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Inquiry[TlbGe
     return without_nearer_sets(found, nearer) if nearer else found
 
 
-def _compared_with_other_pages(pages: PageProbe, cost: PageCost, page: int, tlb: TlbGeometry) -> Inquiry[TlbGeometry]:
+def _compared_with_other_pages(pages: PageProbe, cost: PageCost, page: int, tlb: TlbGeometry) -> Experiment[TlbGeometry]:
     """The level, without sets that are equal where as many pages do not miss from each first page on; then with the sets that
     single pages tell."""
     pages.asked.cited()
@@ -316,7 +316,7 @@ def _compared_with_other_pages(pages: PageProbe, cost: PageCost, page: int, tlb:
     return replace(tlb, ramp=None, by_pages=found, tags=held, sets=sets, alike=alike, sources=sources)
 
 
-def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[TlbGeometry]:
+def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Experiment[TlbGeometry]:
     """A level with the sets that bits of a page's number tell, where nothing else told them."""
     page = tlb.page.nbytes
     if page is None or tlb.stride_bytes != page or tlb.pages.over is None or tlb.decided or sets_agree(tlb):
@@ -333,7 +333,7 @@ def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[TlbGeometry]:
     return replace(tlb, by_bits=found, sources=replace(tlb.sources, entries=entries, sets=evidence))
 
 
-def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Inquiry[bool]:
+def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Experiment[bool]:
     """True if as many pages as a set has ways fit where all are of one set, or memory has no room for them; of a single set as
     many at twice the distance."""
     apart = page * (sets.period if sets.large > sets.ways else max(2, sets.sets))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.listed_pages import cost_of_pages
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageProbe
 from clmembench.studies.hierarchy.probes.probing import CapacityBound
@@ -34,7 +34,7 @@ ROWS_SEEDS = 8  # random choices of rows of pages, one of each set, that have to
 MIN_ROOM_RATIO = 4 / 3  # times those rows, among which is chosen
 
 
-def sets_by_bits(pages: PageProbe, cost: PageCost, page_bytes: int, held: CapacityBound) -> Inquiry[SetWays | None]:
+def sets_by_bits(pages: PageProbe, cost: PageCost, page_bytes: int, held: CapacityBound) -> Experiment[SetWays | None]:
     """The sets and ways of a level whose sets the low bits of a page's number choose; None where these leave several numbers of
     entries between what surely fits and what does not. `cost`: of a hit, which the nearer TLB misses, and of a miss; `held`:
     how many pages in a row fit."""
@@ -82,7 +82,7 @@ class _BitProbe:
         """The share of misses, below 0, of laps of which the nearer TLB answers the most that may be."""
         return (MIN_MISSING_NEARER_SHARE - 1) * self.cost.hit / (self.cost.miss - self.cost.hit)
 
-    def share(self, numbers: Sequence[int]) -> Inquiry[float | None]:
+    def share(self, numbers: Sequence[int]) -> Experiment[float | None]:
         """The share of accesses that miss in laps over these pages, by orders that agree, or their middle; None without
         answers."""
         found: list[float] = []
@@ -95,7 +95,7 @@ class _BitProbe:
         return statistics.median(found) if len(found) >= ORDERS else None
 
 
-def _ways_of_sets(probe: _BitProbe, sets: int, held: CapacityBound) -> Inquiry[int]:
+def _ways_of_sets(probe: _BitProbe, sets: int, held: CapacityBound) -> Experiment[int]:
     """The ways of so many sets: the only number between what surely fits and what does not, or the largest at which all hit;
     where more do not miss with one way more, what did not fit was a disturbance, and the next one is tried. 0: not known."""
     least, most = max(1, math.floor(held.fits - held.hidden)), (held.over or 1) - 1
@@ -117,7 +117,7 @@ def _ways_of_sets(probe: _BitProbe, sets: int, held: CapacityBound) -> Inquiry[i
     return 0
 
 
-def _rows_fit(probe: _BitProbe, sets: SetWays) -> Inquiry[bool]:
+def _rows_fit(probe: _BitProbe, sets: SetWays) -> Experiment[bool]:
     """True if as many random rows of pages, one of each set, fit as there are ways: no other bits, and no modulus, choose sets
     too, which would spread such rows unevenly."""
     room = probe.room // sets.sets

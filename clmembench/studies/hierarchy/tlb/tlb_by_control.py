@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
-from clmembench.model import Inquiry, Pattern, Probe
+from clmembench.model import Experiment, Pattern, Probe
 from clmembench.studies.hierarchy.geometry.strides import geometric_counts
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.fill_unit import MAX_END_SHARE, UnitSize
@@ -64,7 +64,7 @@ class ControlledProbe:
     chase: ChaseLayout
     field: ControlLimits
 
-    def mean(self, count: int, stride_bytes: int) -> Inquiry[float | None]:
+    def mean(self, count: int, stride_bytes: int) -> Experiment[float | None]:
         """The mean latency of `count` pages `stride_bytes` apart, less that of as many neighbouring lines."""
         return (yield from self.chase.mean(self.asked, count, stride_bytes))
 
@@ -73,7 +73,7 @@ class ControlledProbe:
         return LevelProbe(self.asked, self.chase, HitMissModel(hit, miss, self.field.of(count)))
 
 
-def measure_tlbs_by_control(asked: ProbeSession, chase: ChaseLayout, field: ControlLimits) -> Inquiry[list[TlbGeometry]]:
+def measure_tlbs_by_control(asked: ProbeSession, chase: ChaseLayout, field: ControlLimits) -> Experiment[list[TlbGeometry]]:
     """The levels found, at most two. The field's noise is relative, of one lap."""
     few = [BASE_LINES >> k for k in range(5)]
     bases = yield from asked.all([Probe(Pattern("random", n, chase.control_bytes), chase.space) for n in few])
@@ -99,7 +99,7 @@ def measure_tlbs_by_control(asked: ProbeSession, chase: ChaseLayout, field: Cont
     return []
 
 
-def _first_overflow(pages: ControlledProbe, stride: int, first: int, floor: float) -> Inquiry[tuple[int, int] | None]:
+def _first_overflow(pages: ControlledProbe, stride: int, first: int, floor: float) -> Experiment[tuple[int, int] | None]:
     """(count that fits, count that does not) where latency beyond the control first rises over `floor`, and stays there."""
     field = pages.field
     counts = [n for n in geometric_counts(first, min(MAX_PAGES, field.most_bytes // stride), 2) if field.clear(n)]
@@ -120,7 +120,9 @@ def _first_overflow(pages: ControlledProbe, stride: int, first: int, floor: floa
     return None
 
 
-def _tlb_at_overflow(pages: ControlledProbe, stride: int, seen: tuple[int, int], floor: float) -> Inquiry[TlbGeometry | None]:
+def _tlb_at_overflow(
+    pages: ControlledProbe, stride: int, seen: tuple[int, int], floor: float
+) -> Experiment[TlbGeometry | None]:
     """The TLB that overflows between two numbers of pages, `seen`; None where it may be a cache. `floor`:
     what an access costs before."""
     field, asked, (fit, over) = pages.field, pages.asked, seen
@@ -147,7 +149,7 @@ def _tlb_at_overflow(pages: ControlledProbe, stride: int, seen: tuple[int, int],
     return TlbGeometry(probe.contrast, held, stride, tuple(penalties), page, tags, sets, dearest, probe.contrast.noise, sources)
 
 
-def _penalties(pages: ControlledProbe, stride: int, fitting: int, floor: float) -> Inquiry[tuple[list[float], list[float]]]:
+def _penalties(pages: ControlledProbe, stride: int, fitting: int, floor: float) -> Experiment[tuple[list[float], list[float]]]:
     """Costs of a miss at two to four times as many pages as fit, and apart those at which a cache may go from hits to misses
     too."""
     penalties: list[float] = []
@@ -159,7 +161,7 @@ def _penalties(pages: ControlledProbe, stride: int, fitting: int, floor: float) 
     return penalties, hazy
 
 
-def _page_size(probe: LevelProbe, reach: int, field: ControlLimits) -> Inquiry[UnitSize]:
+def _page_size(probe: LevelProbe, reach: int, field: ControlLimits) -> Experiment[UnitSize]:
     """The least power of two at which an access that far behind one that missed misses too. Places are twice that apart, so
     that each lies near the start of a page, and span twice the reach."""
     chase, contrast = probe.chase, probe.contrast

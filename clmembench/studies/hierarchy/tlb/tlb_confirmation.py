@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry, StrideLimits, sets_and_ways
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
@@ -37,14 +37,14 @@ class PageCounting:
     """A way of counting pages: the mean latency of so many at a stride, where they first overflow (from a number of pages and
     a latency on), and the level that overflows there."""
 
-    mean: Callable[[int, int], Inquiry[float | None]]
-    first_overflow: Callable[[int, int, float], Inquiry[tuple[int, int] | None]]
-    level_at: Callable[[int, tuple[int, int], float], Inquiry[TlbGeometry | None]]
+    mean: Callable[[int, int], Experiment[float | None]]
+    first_overflow: Callable[[int, int, float], Experiment[tuple[int, int] | None]]
+    level_at: Callable[[int, tuple[int, int], float], Experiment[TlbGeometry | None]]
 
 
 def with_second_level(
     asked: ProbeSession, chase: ChaseLayout, first: TlbGeometry, stride: int, counting: PageCounting
-) -> Inquiry[list[TlbGeometry]]:
+) -> Experiment[list[TlbGeometry]]:
     """A first level that is confirmed, and the one behind it where that is found and confirmed too."""
     step = max(stride, first.page.nbytes or stride)
     entries = max(1, first.pages.fits * stride // step)
@@ -76,7 +76,7 @@ def count_is_confirmed(tlb: TlbGeometry) -> bool:
     return abs(tlb.tags.fits - expected) <= max(1.0, MAX_PAGE_COUNT_RELATIVE_DIFFERENCE * expected)
 
 
-def page_is_confirmed(asked: ProbeSession, chase: ChaseLayout, tlb: TlbGeometry) -> Inquiry[bool]:
+def page_is_confirmed(asked: ProbeSession, chase: ChaseLayout, tlb: TlbGeometry) -> Experiment[bool]:
     """True if as many pages miss where places are scattered within them. Of shorter pages that lie so far apart that they fall
     into the same sets, more fit then. Where there is no answer, as in a run stored before this was asked, nothing speaks
     against it."""
@@ -95,7 +95,7 @@ def page_is_confirmed(asked: ProbeSession, chase: ChaseLayout, tlb: TlbGeometry)
     return False
 
 
-def shorter_page(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[int]:
+def shorter_page(pages: PageProbe, tlb: TlbGeometry) -> Experiment[int]:
     """Half of the page if places half a page apart, of which two would share a page, overflow the level although it has room
     for so many pages; else 0."""
     page = tlb.page.nbytes or 0
@@ -112,7 +112,7 @@ def shorter_page(pages: PageProbe, tlb: TlbGeometry) -> Inquiry[int]:
     return half if rise == [False, True] else 0
 
 
-def count_without_prefetchers(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Inquiry[int]:
+def count_without_prefetchers(pages: PageProbe, levels: Sequence[TlbGeometry]) -> Experiment[int]:
     """How many of the levels, from the nearest on, are not what prefetchers explain: misses cost far less there where lines of
     a page lie too far apart for a prefetcher to bring one with the other, as it does page by page, and translation costs the
     same. Without an answer nothing speaks against a level."""
@@ -138,7 +138,7 @@ def count_without_prefetchers(pages: PageProbe, levels: Sequence[TlbGeometry]) -
 
 def entries_and_sets(
     probe: LevelProbe, page: UnitSize, fitting: int, stride: int, most_bytes: int
-) -> Inquiry[tuple[CapacityBound | None, SetGeometry | None, tuple[str, ...]]]:
+) -> Experiment[tuple[CapacityBound | None, SetGeometry | None, tuple[str, ...]]]:
     """How many pages fit at an odd multiple of the page, which uses all sets, the sets, and the records of the former; None
     where the page is not known."""
     if page.nbytes is None:

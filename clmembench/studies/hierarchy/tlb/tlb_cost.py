@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.page_probe import MAX_SEEDS_AT_KNEE, PageCost, PageMean, PageProbe
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, CapacityBound
 from clmembench.studies.hierarchy.tlb.page_scan import MAX_PAGES
@@ -29,7 +29,7 @@ MAX_SEEDS_OF_RAMP = 3
 BOUND_SLACK_DIVISOR = 64  # of the pages that fit, by which the entries may be more
 
 
-def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Inquiry[tuple[list[float], float]]:
+def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) -> Experiment[tuple[list[float], float]]:
     """Costs of a miss at several times as many pages as fit, with their noise: at those numbers next to each other that agree,
     or at all. Where victims are drawn at random, some pages still hit at few times as many; with more the next TLB misses."""
     costs: dict[int, PageMean] = {}
@@ -58,7 +58,7 @@ def miss_penalties(pages: PageProbe, stride: int, fitting: int, floor: float) ->
 
 def _in_more_orders(
     pages: PageProbe, stride: int, counts: Sequence[int], floor: float, about: float
-) -> Inquiry[tuple[list[float], float]]:
+) -> Experiment[tuple[list[float], float]]:
     """Costs of a miss, which are about that much, at these numbers of pages, with their noise, by as many orders of laps as
     bring the noise of their mean down."""
     wanted = PENALTY_NOISE_SHARE * math.sqrt(len(counts)) * about
@@ -89,7 +89,7 @@ def _of_the_most(costs: Sequence[PageMean]) -> Sequence[PageMean]:
     return [one for one in costs if one.value + LAP_NOISE_SIGMAS * one.noise >= least]
 
 
-def knee_penalties(pages: PageProbe, stride: int, over: int, floor: float) -> Inquiry[tuple[list[float], float]]:
+def knee_penalties(pages: PageProbe, stride: int, over: int, floor: float) -> Experiment[tuple[list[float], float]]:
     """Costs of a miss at the first numbers of pages that do not fit."""
     costs: list[PageMean] = []
     for count in range(over, over + KNEE_COUNTS):
@@ -136,7 +136,7 @@ def _noise_of_mean(run: Sequence[PageMean]) -> float:
 
 def measure_ramp(
     pages: PageProbe, stride: int, cost: PageCost, held: CapacityBound
-) -> Inquiry[tuple[RampFit | None, list[PageMean]]]:
+) -> Experiment[tuple[RampFit | None, list[PageMean]]]:
     """The sets that explain how misses grow beyond the pages that fit, and the cost of a miss where these overflow them all."""
     most = min(pages.field.most_bytes // stride, MAX_PAGES)
     more = sorted({*RAMP_COUNTS, *(held.fits * n // 16 for n in RAMP_SIXTEENTHS)})

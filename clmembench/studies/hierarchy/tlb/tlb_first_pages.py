@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.page_probe import (
     MAX_SEEDS,
     MAX_SEEDS_OF_SEARCH,
@@ -56,7 +56,7 @@ def starting_at(pages: PageProbe, first: int, stride_bytes: int) -> PageProbe:
 
 def best_first_page(
     pages: PageProbe, stride_bytes: int, cost: PageCost, held: CapacityBound
-) -> Inquiry[tuple[int, CapacityBound]]:
+) -> Experiment[tuple[int, CapacityBound]]:
     """The first page, 0 or another, from which most pages in a row fit, and how many: where sets are unequal one of them gets
     too many from some."""
     first, most = 0, held
@@ -75,7 +75,7 @@ def best_first_page(
 
 def is_alike_from_other_pages(
     pages: PageProbe, page_bytes: int, cost: PageCost, held: CapacityBound, first: int
-) -> Inquiry[bool | None]:
+) -> Experiment[bool | None]:
     """True if as many pages miss from other first pages on as from page `first`; False if not; None where nothing tells it, as
     in a run stored before this was asked."""
     room = pages.field.most_bytes // page_bytes
@@ -101,7 +101,7 @@ def is_alike_from_other_pages(
     return True if compared >= len(counts) else None
 
 
-def _mean(pages: PageProbe, count: int, page_bytes: int, cost: PageCost, most: int) -> Inquiry[PageMean | None]:
+def _mean(pages: PageProbe, count: int, page_bytes: int, cost: PageCost, most: int) -> Experiment[PageMean | None]:
     wanted = NOISE_SHARE * (cost.miss - cost.hit) / (1 if most == MAX_SEEDS_OF_FIRST else 2)
     return (yield from pages.precise(count, page_bytes, wanted, most, 2))
 

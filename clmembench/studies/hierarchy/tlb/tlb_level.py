@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.model import Finding, Inquiry, TlbLevel
+from clmembench.model import Experiment, Finding, TlbLevel
 from clmembench.model.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
@@ -50,7 +50,7 @@ class _EntryCount:
 
 def infer_tlb_level(
     asked: ProbeSession, chase: ChaseLayout, number: int, tlb: TlbGeometry, ghz: float | None, before: TlbLevel | None = None
-) -> Inquiry[TlbLevel]:
+) -> Experiment[TlbLevel]:
     """Entries, page, reach, ways, sets, policy and penalty of one level. `ghz` turns the latencies' cycles into ns; None:
     they are ns. `before`: the nearer level."""
     findings = {"page_bytes": _page_finding(tlb)}
@@ -152,7 +152,7 @@ def _entry_findings(tlb: TlbGeometry, count: _EntryCount) -> dict[str, Finding]:
 
 def _set_findings(
     asked: ProbeSession, chase: ChaseLayout, tlb: TlbGeometry, number: int, before: TlbLevel | None
-) -> Inquiry[dict[str, Finding]]:
+) -> Experiment[dict[str, Finding]]:
     """Ways, sets and policy. `number`: of the level, from 0."""
     page, of_sets = tlb.page.nbytes, tlb.sources.sets
     decided = tlb.decided if page else None
@@ -192,7 +192,7 @@ def _set_findings(
     return found | _unless_growth_differs(told, tlb, ways, further)
 
 
-def _misses_in_further_orders(probe: LevelProbe, tlb: TlbGeometry) -> Inquiry[list[float]]:
+def _misses_in_further_orders(probe: LevelProbe, tlb: TlbGeometry) -> Experiment[list[float]]:
     """Misses of laps over one page more than fits in other orders than those that counted: as many under each usual policy,
     but not on a Zen 4 core, where they are 55 or 73 of 73."""
     count = (tlb.tags or tlb.pages).fits + 1

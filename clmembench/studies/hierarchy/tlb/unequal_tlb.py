@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from clmembench.model import Inquiry
+from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageMean, PageProbe
 from clmembench.studies.hierarchy.tlb.tlb_first_pages import with_numbers
 from clmembench.studies.hierarchy.tlb.tlb_ramp import MIN_WAYS, SetWays
@@ -48,7 +48,7 @@ class _Pages:
         return max(MIN_FULL_MISSES, min(self.misses) * FULL_SHARE) if len(self.misses) > 1 else MIN_FULL_MISSES
 
 
-def sets_page_by_page(pages: PageProbe, page_bytes: int, cost: PageCost, first: int, fits: int) -> Inquiry[SetWays | None]:
+def sets_page_by_page(pages: PageProbe, page_bytes: int, cost: PageCost, first: int, fits: int) -> Experiment[SetWays | None]:
     """The sets, one of which may have more or fewer ways than the others; None where they are not found, or other policies than
     LRU and FIFO let some pages of a set hit that overflows. So many pages
     from page `first` on fit."""
@@ -87,7 +87,7 @@ def sets_page_by_page(pages: PageProbe, page_bytes: int, cost: PageCost, first: 
     return None
 
 
-def _all_sets_are_seen(test: _Test, seen: _Pages, further: range) -> Inquiry[bool]:
+def _all_sets_are_seen(test: _Test, seen: _Pages, further: range) -> Experiment[bool]:
     """True if none of the pages behind fits beside those that do, as of a set that these do not use at all, and none makes
     more miss than itself where each set has a page too many."""
     entries = len(seen.fitting)
@@ -101,7 +101,7 @@ def _all_sets_are_seen(test: _Test, seen: _Pages, further: range) -> Inquiry[boo
     return True
 
 
-def _as_sets(test: _Test, seen: _Pages) -> Inquiry[SetWays | None]:
+def _as_sets(test: _Test, seen: _Pages) -> Experiment[SetWays | None]:
     """The sets of as many entries as pages fit, by how many miss with one page too many of each."""
     misses: list[float] = []
     for page in seen.over:
@@ -130,7 +130,7 @@ class _Test:
     page_bytes: int
     cost: PageCost
 
-    def more_misses(self, fitting: Sequence[int], over: Sequence[int], page: int, limit: float) -> Inquiry[float | None]:
+    def more_misses(self, fitting: Sequence[int], over: Sequence[int], page: int, limit: float) -> Experiment[float | None]:
         """How many more miss with a page than without it, surely more or fewer than a limit; None where noise hides that.
         Without `over`, all hit."""
         before = 0.0
@@ -144,11 +144,11 @@ class _Test:
         )
         return None if after is None else after - before
 
-    def precisely(self, numbers: Sequence[int]) -> Inquiry[float | None]:
+    def precisely(self, numbers: Sequence[int]) -> Experiment[float | None]:
         """How many of these pages miss, with little noise."""
         return (yield from self._misses(numbers, lambda _, noise: noise <= MISSES_NOISE, MAX_SEEDS_OF_WAYS))
 
-    def hits(self, numbers: Sequence[int], limit: float) -> Inquiry[float | None]:
+    def hits(self, numbers: Sequence[int], limit: float) -> Experiment[float | None]:
         """How many of these pages hit, surely more or fewer than a limit."""
         count = len(numbers)
         found = yield from self._misses(numbers, lambda misses, noise: abs(count - misses - limit) > MISS_SIGMAS * noise)
@@ -156,7 +156,7 @@ class _Test:
 
     def _misses(
         self, numbers: Sequence[int], is_settled: Callable[[float, float], bool], most: int = MAX_SEEDS_OF_TEST
-    ) -> Inquiry[float | None]:
+    ) -> Experiment[float | None]:
         """How many of these pages miss, by as many orders of laps as settle it; None where so many do not."""
         one = (self.cost.miss - self.cost.hit) / len(numbers)
 

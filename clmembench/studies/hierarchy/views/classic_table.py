@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from clmembench.model import CacheLevel, Finding, Hierarchy
 from clmembench.report.finding_tables import Entry, property_label, value_text
-from clmembench.report.section import Column, Section
+from clmembench.report.table import Column, Table
 from clmembench.studies.hierarchy.classic.chase_answers import PROPERTY_NAMES
 from clmembench.studies.hierarchy.classic.contradiction import FINE_GRAINED_TRACE
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
@@ -16,7 +16,7 @@ from clmembench.studies.hierarchy.classic.wong import WONG
 TRACE_PROPERTIES = ("set_bits", "run_bytes")  # properties that only the trace gives
 
 
-def classic_section(read: ClassicReadings, hierarchy: Hierarchy | None = None) -> Section:
+def classic_section(read: ClassicReadings, hierarchy: Hierarchy | None = None) -> Table:
     """A row for each property, a column for each method and one for the nearest cache of `hierarchy` in that memory space; if
     they disagree, the notes say which method decides, and why the others are wrong."""
     level = None if hierarchy is None else nearest_cache(hierarchy, read.space)
@@ -30,7 +30,7 @@ def classic_section(read: ClassicReadings, hierarchy: Hierarchy | None = None) -
             rows.append((property_label(name), *cells))
     notes = tuple(_resolutions(read)) or ("The classic methods agree.",)
     title = f"The classic methods on {read.space} memory: each under its assumptions"
-    return Section(title, (Column("property"), *(Column(name) for name in findings_by_method)), tuple(rows), notes)
+    return Table(title, (Column("property"), *(Column(name) for name in findings_by_method)), tuple(rows), notes)
 
 
 def entries(readings: Sequence[ClassicReadings]) -> list[Entry]:

@@ -12,7 +12,7 @@ from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
 from clmembench.report.device_runs import LabelledRun
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.section import Document, Section, reasons_as_notes
+from clmembench.report.table import Document, Table, reasons_as_notes
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
@@ -96,7 +96,7 @@ def device_values(label: str, found: HierarchyFindings, info: DeviceInfo, sheet:
         "remarks": sketch.remarks,
         "regions": latency_figures.regions(found.regions) if found.regions is not None else "",
         "classic": figures,
-        "findings": Section("", finding_tables.COLUMNS, tuple(finding_tables.cells(found.hierarchy))),
+        "findings": Table("", finding_tables.COLUMNS, tuple(finding_tables.cells(found.hierarchy))),
     }
 
 

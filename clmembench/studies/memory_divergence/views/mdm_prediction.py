@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clmembench.report.section import Column, Document, Section, columns
+from clmembench.report.table import Column, Document, Table, columns
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile
 from clmembench.studies.memory_divergence.model import advice
 from clmembench.studies.memory_divergence.model.equations import OURS, ModelOptions, Terms
@@ -44,7 +44,7 @@ def document(sheet: HardwareSheet, profile: Profile, found: Sequence[Prediction]
     return Document(tuple(part for part in parts if part is not None), what)
 
 
-def _models(found: Sequence[Prediction]) -> Section:
+def _models(found: Sequence[Prediction]) -> Table:
     rows = []
     for one in found:
         names = {**TERM_NAMES, **BOUND_NAMES} if one.model == "bound" else TERM_NAMES
@@ -69,10 +69,10 @@ def _models(found: Sequence[Prediction]) -> Section:
         "bound: an upper bound for any schedule, from the largest of issue, latency, MSHRs, NoC and DRAM.",
         *([f"{' and '.join(beyond)} predict more than the bound allows, which no kernel can reach."] if beyond else []),
     )
-    return Section("Predicted performance.", columns(header), tuple(rows), notes)
+    return Table("Predicted performance.", columns(header), tuple(rows), notes)
 
 
-def _stack(mdm: Prediction) -> Section:
+def _stack(mdm: Prediction) -> Table:
     rows = []
     for name, cycles in mdm.stack.items():
         share = cycles / mdm.cycles
@@ -84,10 +84,10 @@ def _stack(mdm: Prediction) -> Section:
         Column("", max_cell=BAR_CELLS),
     )
     note = f"Largest: {TERM_NAMES[mdm.dominant]}. That is {MEANING[mdm.dominant]}."
-    return Section("Latency stack.", columns(header), tuple(rows), (note,))
+    return Table("Latency stack.", columns(header), tuple(rows), (note,))
 
 
-def _terms(mdm: Prediction) -> Section:
+def _terms(mdm: Prediction) -> Table:
     from clmembench.studies.memory_divergence.views.mdm_outputs import prediction_object
 
     terms: Terms = mdm.terms[0]
@@ -104,10 +104,10 @@ def _terms(mdm: Prediction) -> Section:
     more = len(intervals) - MAX_INTERVALS
     notes = (f"{count(more, 'more interval')}: --json has them",) if more > 0 else ()
     assert len(intervals) == len(terms.cycles)  # type: ignore[arg-type]
-    return Section("MDM's terms by interval, in cycles (M: misses in flight).", columns(header, left=2), rows, notes)
+    return Table("MDM's terms by interval, in cycles (M: misses in flight).", columns(header, left=2), rows, notes)
 
 
-def _changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions) -> Section:
+def _changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions) -> Table:
     limit, found = advice.limits(sheet, profile), advice.changes(sheet, profile, options)
     rows = tuple((one.text, f"{one.gain:.2f}x", f"{one.bound_gain:.2f}x") for one in found)
     notes = []
@@ -128,7 +128,7 @@ def _changes(sheet: HardwareSheet, profile: Profile, options: ModelOptions) -> S
         Column("IPC by MDM", is_number=True),
         Column("by the bound", is_number=True),
     )
-    return Section("Predicted effect of changes.", columns(header), rows, tuple(notes))
+    return Table("Predicted effect of changes.", columns(header), rows, tuple(notes))
 
 
 def _range(low: float, value: float, high: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from clmembench.model import Run
 from clmembench.report.rows import Row, sheet_of
-from clmembench.report.section import Cell, Column, Section, columns
+from clmembench.report.table import Cell, Column, Table, columns
 from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
 from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet
 from clmembench.studies.memory_divergence.mdm_published import published_errors
@@ -37,16 +37,16 @@ STATES = {
 }
 
 
-def sections(run: Run, rows: Sequence[Row]) -> list[Section]:
+def sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     """The tables of a report's section on memory_divergence."""
     try:
         return validation_sections(validation(run, sheet_of(run), text_beside(run)))
     except (FrozenError, OSError, ValueError) as error:
         header = columns(("memory divergence model", "status"))
-        return [Section("The memory divergence model.", header, (("inputs", f"undetermined: {error}"),))]
+        return [Table("The memory divergence model.", header, (("inputs", f"undetermined: {error}"),))]
 
 
-def validation_sections(found: Validation, kernels: Sequence[HeldOut] = ()) -> list[Section]:
+def validation_sections(found: Validation, kernels: Sequence[HeldOut] = ()) -> list[Table]:
     """Every table of a validation, and of held-out kernels of the same run; if nothing was measured, the reason."""
     held = [held_out_section(kernels, found.hardware)] if kernels else []
     inputs = inputs_section(found.hardware, "Inputs of the model.")
@@ -56,10 +56,10 @@ def validation_sections(found: Validation, kernels: Sequence[HeldOut] = ()) -> l
     if held and not found.left:
         return [*held, inputs]
     rows = tuple((reason, count) for reason, count in found.left.items()) or (("no point was measured", 0),)
-    return [Section("No configuration has a measured time of an interval.", columns(("reason", "points")), rows), *held]
+    return [Table("No configuration has a measured time of an interval.", columns(("reason", "points")), rows), *held]
 
 
-def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Section:
+def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Table:
     """Predicted over measured performance of every kernel, and the mean |ln ratio| of each model."""
     pairs = [(reading, model) for model in HELD_OUT_MODELS for reading in READING_NAMES]
     rows: list[tuple[Cell, ...]] = []
@@ -81,10 +81,10 @@ def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Sec
         "The form of MDM-overlap was chosen after such ratios of an H200 had been seen: they are no evidence for it.",
         *([FEWEST_MSHRS] if hardware.quantities.mshrs.bound else []),
     )
-    return Section("Held-out kernels.", columns(header), tuple(rows), notes)
+    return Table("Held-out kernels.", columns(header), tuple(rows), notes)
 
 
-def _errors(found: Validation) -> Section:
+def _errors(found: Validation) -> Table:
     rows = []
     for reading, compared in found.compared.items():
         for one in model_errors(compared):
@@ -117,7 +117,7 @@ def _errors(found: Validation) -> Section:
             + ("." if agree else ": the two clocks disagree, so neither is certain.")
         )
     notes += [f"{count} points have no value: {reason}" for reason, count in found.left.items()]
-    return Section("Errors of predicted IPC.", columns(header), tuple(rows), tuple(notes))
+    return Table("Errors of predicted IPC.", columns(header), tuple(rows), tuple(notes))
 
 
 def _published(one: ModelError) -> str:
@@ -125,7 +125,7 @@ def _published(one: ModelError) -> str:
     return f"{published[0]:g}%" if published else ""
 
 
-def _bias(compared: Sequence[Compared]) -> Section:
+def _bias(compared: Sequence[Compared]) -> Table:
     """Bias of MDM and its variant: geometric mean of predicted over measured for each value of each axis."""
     rows: list[tuple[Cell, ...]] = []
     for axis in AXES:
@@ -135,10 +135,10 @@ def _bias(compared: Sequence[Compared]) -> Section:
             rows.append((format_params({axis: value}), len(mine), *(f"{cell:.2f}x" for cell in cells)))
     header = columns(("configurations with", "n", "MDM", "MDM-overlap (ours)", "bound (ours)"))
     note = "Above 1: the model overpredicts performance. A factor that grows along an axis indicates which assumption fails."
-    return Section("Predicted over measured IPC, by axis.", header, tuple(rows), (note,))
+    return Table("Predicted over measured IPC, by axis.", header, tuple(rows), (note,))
 
 
-def _misses(compared: Sequence[Compared]) -> Section:
+def _misses(compared: Sequence[Compared]) -> Table:
     worst = sorted(compared, key=lambda one: -abs(one.log_ratio("MDM")))[:MAX_MISSES]
     rows = tuple(
         (
@@ -153,10 +153,10 @@ def _misses(compared: Sequence[Compared]) -> Section:
         Column("configuration", max_cell=100), Column("class"), Column("measured", is_number=True),
         Column("MDM", is_number=True), Column("range"), Column("ratio", is_number=True),
     )  # fmt: skip
-    return Section("The largest errors of MDM, IPC of a compute unit.", columns(header), rows)
+    return Table("The largest errors of MDM, IPC of a compute unit.", columns(header), rows)
 
 
-def inputs_section(hardware: HardwareSheet, title: str) -> Section:
+def inputs_section(hardware: HardwareSheet, title: str) -> Table:
     """Every input with its interval and source."""
     rows = []
     for name in UNITS:
@@ -169,4 +169,4 @@ def inputs_section(hardware: HardwareSheet, title: str) -> Section:
     header = (
         "input", Column("value", is_number=True), Column("unit"), Column("interval"), Column("source", max_cell=90)
     )  # fmt: skip
-    return Section(title, columns(header), tuple(rows))
+    return Table(title, columns(header), tuple(rows))

@@ -33,7 +33,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class Table:
     """A titled table: every row has as many cells as there are columns. `notes` stand below it; without a title and notes it
     is the table alone."""
 
@@ -52,7 +52,7 @@ class Section:
 class Document:
     """Output of a command for people: a heading, sections, and warnings. Without heading and warnings it is the sections."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[Table, ...]
     heading: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -64,12 +64,12 @@ def columns(header: Iterable[str | Column], left: int = 1) -> tuple[Column, ...]
     )
 
 
-def table(section: Section) -> Document:
+def one_table(table: Table) -> Document:
     """A document of one table."""
-    return Document((section,))
+    return Document((table,))
 
 
-def reasons_as_notes(section: Section, names: Sequence[str]) -> Section:
+def reasons_as_notes(section: Table, names: Sequence[str]) -> Table:
     """The table without the columns of that name, whose texts push numbers off a page: they stand as notes below it, and the
     last cell that is left has their number."""
     kept = [at for at, column in enumerate(section.columns) if column.name not in names]
@@ -81,7 +81,7 @@ def reasons_as_notes(section: Section, names: Sequence[str]) -> Section:
         *cells, last = (row[at] for at in kept)
         rows.append((*cells, f"{last} {number}" if number else last))
     columns = tuple(section.columns[at] for at in kept)
-    return Section(section.title, columns, tuple(rows), (*section.notes, *reasons.notes()))
+    return Table(section.title, columns, tuple(rows), (*section.notes, *reasons.notes()))
 
 
 @dataclass(slots=True)
