@@ -18,8 +18,9 @@ Levels of simulated curves (three machines, 4 points an octave, noise of 0.5%, 4
 | random replacement, undisturbed | plateaus | 284 | 66 | 19 |
 | | steps | 312 | 1 | 37 |
 
-On curves of 36 simulated hierarchies (`tests/hierarchies.py`, 110 levels) they are equal within chance: plateaus 91 right and 11 capacities wrong, steps 88 and 10. A step also states where a level is left and where most of
-its accesses miss, and bounds a level without a plateau; the experiment needs both.
+On curves of 36 simulated hierarchies (`tests/hierarchies.py`, 110 levels) they are equal within chance: plateaus 91 right and
+11 capacities wrong, steps 88 and 10. A step also states where a level is left and where most of its accesses miss, and bounds a
+level without a plateau; the experiment needs both.
 
 `tests/analysis/test_curve_noise.py` keeps both halves of that comparison.
 """
