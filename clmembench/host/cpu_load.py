@@ -106,6 +106,15 @@ def between(before: Reading | None, after: Reading | None, cpus: int) -> Load | 
     return Load(_share(others, wall * cpus), stolen, _stolen_at_work(before, after, wall))
 
 
+def since(readings: Sequence[Reading | None], after: Reading | None, cpus: int) -> Load | None:
+    """CPU use up to `after`, from the latest of these readings that lies MIN_SAMPLES_S or more before it; from
+    the first if none does. The accounting of a shorter point says nothing; with the points before it, it does."""
+    known = [one for one in readings if one is not None]
+    if after is None or not known:
+        return None
+    return between(next((one for one in reversed(known) if after.at_s - one.at_s >= MIN_SAMPLES_S), known[0]), after, cpus)
+
+
 def _stolen_at_work(before: Reading, after: Reading, wall_s: float) -> float:
     """The largest share of the time that was stolen from a CPU at work: idle CPUs lose time too when they wake for a moment,
     and on a host of many that adds up to more than one CPU's, but it lengthens nothing."""

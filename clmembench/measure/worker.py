@@ -53,6 +53,7 @@ MIN_REPEATED_POINTS = (
     3  # points of a process that are measured again at once after a drift of the core clock, and one more in AGAIN_OF
 )
 POINTS_PER_REPEATED_POINT = 5
+MAX_KEPT_LOADS = 64  # readings of the system's accounting: points too short for it are held against earlier ones
 OWN_CLOCK_READING_TRIES = 2  # after points whose launches tell the core's clock themselves
 
 
@@ -62,6 +63,7 @@ class Session:
 
     def __init__(self, job: Job, own_process: bool = True) -> None:
         self._own_process = own_process
+        self._loads = [cpu_load.read()]  # before the device is opened, then at the start of each point
         # probed features replace those that the driver claims
         claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
         info = job.place.seen(claimed)
@@ -96,6 +98,7 @@ class Session:
         )
         self.device.sources()
         load, beside = cpu_load.read(), cpu_load.CpuUse()
+        self._loads = [*self._loads[-MAX_KEPT_LOADS:], load]
         try:
             prepared = benchmark.prepare(self.device, **params)
             end_if_forked(self._pid)  # a copy that the benchmark left behind would measure beside this one
@@ -136,7 +139,10 @@ class Session:
             reason = f"internal error in {benchmark.name}{origin}: {described(error)}"
             record = dataclasses.replace(record, reason=reason, log=traceback.format_exc(), cause=Cause.INTERNAL_ERROR)
         seconds = round(time.monotonic() - begun, 3)
-        used = beside.load or cpu_load.between(load, cpu_load.read(), os.cpu_count() or 0)
+        now, cpus = cpu_load.read(), os.cpu_count() or 0
+        used = beside.load or cpu_load.between(load, now, cpus)
+        if used is None and not benchmark.adaptive:  # a plan that asks for hundreds of short points repeats those that differ
+            used = cpu_load.since(self._loads, now, cpus)
         record = dataclasses.replace(
             record,
             sources=self.device.sources(),

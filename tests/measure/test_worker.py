@@ -99,17 +99,33 @@ def test_a_record_says_who_used_the_cpus(moving, monkeypatch):
         Reading(102.0, 5.0, 2.0, 52.0, {"cpu0": (91.0, 3.0), "cpu1": (11.0, 2.0)}),
         Reading(104.0, 6.0, 2.0, 54.0, {"cpu0": (92.0, 4.01), "cpu1": (12.0, 2.0)}),
     )
-    readings = [first, samples, last]
+    readings = [first, first, samples, last]  # the first at the start of the process
     monkeypatch.setattr(cpu_load, "read", lambda: readings.pop(0))
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     record = Session(JOB).record({"groups": 1}, "measure")
     # in 4 s of 2 CPUs: 4 s were used, 1 s by this process; 1 s was stolen from one of them, and a tick more
     assert (record.cpu_others, record.cpu_stolen) == (0.375, 0.25)
     # of samples that are long enough for the accounting, theirs alone: in 2 s of 2 CPUs 2 s were used by others
-    readings = [first, samples, last, last]
+    readings = [first, first, samples, last, last]
     monkeypatch.setattr(cpu_load, "MIN_SAMPLES_S", 0.0)
     record = Session(JOB).record({"groups": 1}, "measure")
     assert (record.cpu_others, record.cpu_stolen) == (0.5, 0.5)
+
+
+def test_a_point_too_short_for_the_accounting_is_held_against_earlier_points(moving, monkeypatch):
+    """Each of 30 ms, while another program uses one of two CPUs: of a single one nothing would be known, and all be ok."""
+    now = [Reading(100.0, 0.0, 1.0, 50.0)]
+
+    def read():
+        last = now[-1]
+        now.append(replace(last, busy_s=last.busy_s + 0.015, at_s=last.at_s + 0.015))
+        return last
+
+    monkeypatch.setattr(cpu_load, "read", read)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    session = Session(JOB)
+    shares = [session.record({"groups": 1}, "measure").cpu_others for _ in range(20)]
+    assert shares[0] is None and set(shares[-10:]) == {0.5}
 
 
 def test_a_record_says_how_long_a_thread_had_no_cpu(moving, monkeypatch):
