@@ -25,7 +25,8 @@ KNOWN = {
     },
     "h200-sxm-topology": {
         ("L1", "size_bytes"): 222208, ("L1", "line_bytes"): 128, ("L1", "sector_bytes"): 32, ("L1", "latency_cycles"): 32.2,
-        ("L2", "latency_cycles"): 283, ("DRAM", "latency_cycles"): 668, ("local", "latency_cycles"): 23.1,
+        ("L1", "ways"): 4, ("L1", "sets"): 512, ("L2", "latency_cycles"): 282, ("L2", "size_bytes"): 62.5e6, ("L2", "ways"): 16,
+        ("DRAM", "latency_cycles"): 636, ("local", "latency_cycles"): 23.1,
         ("private", "latency_cycles"): 43.6, ("constant_array", "latency_cycles"): 28.2, ("constant", "latency_cycles"): 41.2,
     },
 }  # fmt: skip
@@ -59,7 +60,8 @@ def test_a_stored_run_of_a_gpu_keeps_what_it_told(name):
     for (level, prop), value in KNOWN[name].items():
         finding = named[level].findings[prop]
         assert finding.status == "ok" and finding.value == pytest.approx(value, rel=0.005), (level, prop)
-    assert CURVE_STOOD in named["L2"].findings["latency_cycles"].method  # how it was told then
+    if name == "h100-sxm-topology":  # of a version that measured less: its answer stays
+        assert CURVE_STOOD in named["L2"].findings["latency_cycles"].method
     assert contradictions(found) == []
 
 

@@ -15,6 +15,7 @@ from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MIN_RE
 MEMORY_METHOD = "whole laps far beyond the last cache, in blocks whose pages the TLB holds"
 PLATEAU_METHOD = "plateau of whole laps over growing working sets"
 MAX_MEMORY_SPREAD = 0.1  # relative, of laps beyond the last cache: what differs more is no one latency
+MAX_SPREAD_OF_TWO = 0.2  # where memory lies behind two partitions, one farther than the other: the interval has both
 TRANSLATION_DOUBT = 1 / 3  # of what translation adds to a lap's accesses
 MIN_MISSING_SHARE = 0.9  # of accesses: then nearly every set has more lines than it holds
 MAX_STEEP_RATIO = 1.5  # from the last working set that surely fits to the bound: beyond, another level may serve the misses
@@ -56,10 +57,16 @@ NO_TRANSLATION = LapTranslation()
 
 
 def memory_level(
-    found: LatencyCurve, sure: bool, floor_bytes: int, translation: LapTranslation = NO_TRANSLATION, node_bytes: int = 0
+    found: LatencyCurve,
+    sure: bool,
+    floor_bytes: int,
+    translation: LapTranslation = NO_TRANSLATION,
+    node_bytes: int = 0,
+    has_partitions: bool = False,
 ) -> tuple[CacheLevel, ...]:
     """The level beyond all caches, as far as the curve shows it; `sure`: no prefetcher helped there. By the rule of
-    `plateaus.why_not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets."""
+    `plateaus.why_not_memory` it must lie beyond `floor_bytes`; else its latency is at least that of the largest sets. Behind
+    a cache that `has_partitions` laps differ more."""
     if not found.steps:
         return ()
     value, ns, noise = found.memory, found.memory_ns, found.noise_of_memory()
@@ -68,7 +75,7 @@ def memory_level(
     if value is not None and ns is not None and sure:
         why = why_not_memory(found.steps[-1].fits_bytes, found.steps[-1].gone_bytes, found.sizes[-1], floor_bytes)
         spread = LAP_NOISE_SIGMAS * max(MIN_RELATIVE_LAP_NOISE, noise)
-        if not why and spread > MAX_MEMORY_SPREAD:
+        if not why and spread > (MAX_SPREAD_OF_TWO if has_partitions else MAX_MEMORY_SPREAD):
             why = f"laps beyond the last cache differ by up to {spread:.0%}: a prefetcher may serve some of their accesses"
         below = 1 - spread
         least, least_ns = value * below, ns * below

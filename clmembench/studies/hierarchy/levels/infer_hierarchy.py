@@ -150,7 +150,8 @@ def infer_hierarchy(limits: ProbeLimits) -> Experiment[Hierarchy]:
         if isinstance(apart, LevelLatency):
             memory = (CacheLevel("DRAM", "global", latency_findings(curve, apart)),)
         else:
-            memory = memory_level(curve, sure or apart is True, limits.floor_bytes, context.translation, node)
+            is_sure, two = sure or apart is True, far_partition is not None
+            memory = memory_level(curve, is_sure, limits.floor_bytes, context.translation, node, two)
             memory = with_both_memories(memory, curve, far_partition)
     whole = replace(others, levels=(*levels, *memory, *others.levels), tlb=tuple(translations))
     overflowed, seen = bool(translating.lap_lines), curve.sizes[-1] >= limits.floor_bytes
