@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -131,8 +130,9 @@ def devices(
     found = every_device()
     others = [[found[n][0] for n in numbers] for numbers in same_hardware([info for _, info in found])]
     if as_json:
-        rows = [_device_object(selector, info, same) for (selector, info), same in zip(found, others, strict=True)]
-        print(json.dumps(rows, indent=1))
+        from clmembench.report.render import json_text
+
+        print(json_text([_device_object(selector, info, same) for (selector, info), same in zip(found, others, strict=True)]))
         return
     for (selector, d), same in zip(found, others, strict=True):
         said = (
@@ -143,29 +143,31 @@ def devices(
         print(line(said))
 
 
-def _device_object(selector: str, d: DeviceInfo, same: Sequence[str]) -> DeviceObject:
-    return {
-        "index": int(selector.removeprefix(SYCL)),
-        "id": d.id,
-        "name": d.name,
-        "platform": d.platform,
-        "vendor": d.vendor,
-        "type": d.kind,
-        "driver": d.driver,
-        "version": d.version,
-        "compute_units": d.compute_units,
-        "global_mem_bytes": d.global_mem_bytes,
-        "max_alloc_bytes": d.max_alloc_bytes,
-        "local_mem_bytes": d.local_mem_bytes,
-        "max_work_group": d.max_work_group,
-        "fp64": "fp64" in d.features,
-        "features": sorted(d.features),
-        "selector": d.selector,
-        "uuid": d.uuid,
-        "pci": d.pci,
-        "runtime": d.runtime,
-        "same_hardware": list(same),
-    }
+def _device_object(selector: str, d: DeviceInfo, same: list[str]) -> DeviceObject:
+    from clmembench.report.json_outputs import DeviceObject
+
+    return DeviceObject(
+        index=int(selector.removeprefix(SYCL)),
+        id=d.id,
+        name=d.name,
+        platform=d.platform,
+        vendor=d.vendor,
+        type=d.kind,
+        driver=d.driver,
+        version=d.version,
+        compute_units=d.compute_units,
+        global_mem_bytes=d.global_mem_bytes,
+        max_alloc_bytes=d.max_alloc_bytes,
+        local_mem_bytes=d.local_mem_bytes,
+        max_work_group=d.max_work_group,
+        fp64="fp64" in d.features,
+        features=sorted(d.features),
+        selector=d.selector,
+        uuid=d.uuid,
+        pci=d.pci,
+        runtime=d.runtime,
+        same_hardware=same,
+    )
 
 
 def suites(path: options.OwnBenchmarks = None) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from xml.etree import ElementTree as Xml
 
 from clmembench.analysis.baseline_check import Judgement
@@ -28,6 +27,32 @@ COLUMNS = (
     Column("would see", max_cell=0),  # after remarks of any length it has no place of its own
 )
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedDevice:
+    """The device of one of two runs that are compared."""
+
+    name: str
+    platform: str
+    driver: str
+    runtime: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonObject:
+    """A run compared with the first one; `same_device`: the devices of both are one, as far as drivers say."""
+
+    first: str
+    second: str
+    first_device: ComparedDevice
+    second_device: ComparedDevice
+    same_device: bool
+    geometric_means: Mapping[str, Ratio]
+    changes: Sequence[Change]
+    only_first: Sequence[str]
+    only_second: Sequence[str]
+    left_out: Mapping[str, str]
 
 
 def comparison_text(
@@ -90,27 +115,24 @@ def judgement_text(found: Judgement) -> str:
 
 def comparison_objects(
     runs: Sequence[Run], comparisons: Sequence[Comparison], verdicts: Set[str] = frozenset()
-) -> list[dict[str, Any]]:
+) -> list[ComparisonObject]:
     """One object for each further run, its changes among them, all or those with these verdicts, for JSON."""
+    devices = [ComparedDevice(d.name, d.platform, d.driver, d.runtime) for d in (run.header.device for run in runs)]
     return [
-        {
-            "first": runs[0].path,
-            "second": run.path,
-            "first_device": _device_object(runs[0].header.device),
-            "second_device": _device_object(run.header.device),
-            "same_device": is_same_device(runs[0].header.device, run.header.device),
-            "geometric_means": {suite: asdict(mean) for suite, mean in comparison.means.items()},
-            "changes": [_as_dict(change) for change in comparison.changes if not verdicts or change.verdict in verdicts],
-            "only_first": list(comparison.only_first),
-            "only_second": list(comparison.only_second),
-            "left_out": dict(comparison.left_out),
-        }
-        for run, comparison in zip(runs[1:], comparisons, strict=True)
+        ComparisonObject(
+            first=runs[0].path,
+            second=run.path,
+            first_device=devices[0],
+            second_device=device,
+            same_device=is_same_device(runs[0].header.device, run.header.device),
+            geometric_means=comparison.means,
+            changes=[change for change in comparison.changes if not verdicts or change.verdict in verdicts],
+            only_first=comparison.only_first,
+            only_second=comparison.only_second,
+            left_out=comparison.left_out,
+        )
+        for run, device, comparison in zip(runs[1:], devices[1:], comparisons, strict=True)
     ]
-
-
-def _device_object(info: DeviceInfo) -> dict[str, str]:
-    return {"name": info.name, "platform": info.platform, "driver": info.driver, "runtime": info.runtime}
 
 
 def junit_text(found: Comparison, judged: Judgement) -> str:
@@ -140,10 +162,6 @@ def junit_text(found: Comparison, judged: Judgement) -> str:
 
 def _case_name(one: Change | Uncompared) -> str:
     return f"{format_params(dict(one.params))} {one.metric}".strip()
-
-
-def _as_dict(change: Change) -> dict[str, Any]:
-    return {**asdict(change), "params": dict(change.params)}
 
 
 def _said(change: Change) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 # pydantic refuses the TypedDict of typing before Python 3.12
 from typing_extensions import NotRequired, TypedDict  # noqa: UP035
 
-from clmembench.analysis.compare import Change
-from clmembench.analysis.stats import Ratio
+from clmembench.gates.claims_audit import ClaimCheck
+from clmembench.host.checks import Complaint
 from clmembench.model import Fact, Status, Value
 
 Number = float | int | None
@@ -86,87 +88,8 @@ class PointObject(TypedDict):
     roofline: NotRequired[RooflineObject | None]
 
 
-class ComparedDevice(TypedDict):
-    """The device of one of two runs that are compared."""
-
-    name: str
-    platform: str
-    driver: str
-    runtime: str
-
-
-class ComparisonObject(TypedDict):
-    """A run compared with the first one; `same_device`: the devices of both are one, as far as drivers say."""
-
-    first: str
-    second: str
-    first_device: ComparedDevice
-    second_device: ComparedDevice
-    same_device: bool
-    geometric_means: dict[str, Ratio]
-    changes: list[Change]
-    only_first: list[str]
-    only_second: list[str]
-    left_out: dict[str, str]
-
-
-class HistoryRunObject(TypedDict):
-    """A run of a device; `changed` says what is not as it was in the run before."""
-
-    run: int
-    run_id: str
-    started: str
-    driver: str
-    tool_version: str
-    file: str
-    changed: str
-
-
-class MomentObject(TypedDict):
-    """A quantity in one run; null where it is not ok."""
-
-    run: int
-    status: str
-    value: Number
-    low: Number
-    high: Number
-
-
-class ChangePointObject(TypedDict):
-    """The first run of a new level, its ratio to the level before, and what else changed there."""
-
-    run: int
-    ratio: float
-    low: float
-    high: float
-    changed: str
-
-
-class QuantityObject(TypedDict):
-    """A quantity over the runs that have it; `reason` says why no change points were looked for."""
-
-    group: str
-    quantity: str
-    point: str
-    version: int
-    unit: str
-    better: str
-    values: list[MomentObject]
-    change_points: list[ChangePointObject]
-    reason: str
-
-
-class HistoryObject(TypedDict):
-    """The runs of one device in the order of their start, counted from 1."""
-
-    device: str
-    runs: list[HistoryRunObject]
-    quantities: list[QuantityObject]
-    rule: str
-    notes: list[str]
-
-
-class DeviceObject(TypedDict):
+@dataclass(frozen=True, slots=True)
+class DeviceObject:
     """A device of this host under one runtime; `same_hardware` are those that are the same piece of hardware."""
 
     index: int
@@ -191,35 +114,21 @@ class DeviceObject(TypedDict):
     same_hardware: list[str]
 
 
-class ComplaintObject(TypedDict):
-    """What disturbs measurements, and its remedy."""
-
-    what: str
-    remedy: str
-
-
-class ExaminedObject(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ExaminedObject:
     """A device and what disturbs measurements on it."""
 
     index: int
     device: str
-    complaints: list[ComplaintObject]
+    complaints: list[Complaint]
     energy: str
     clock_locking: list[str]
 
 
-class ClaimObject(TypedDict):
-    """A claim of a driver, held against what was measured."""
-
-    what: str
-    claimed: str
-    found: str
-    verdict: str
-
-
-class DoctorObject(TypedDict):
+@dataclass(frozen=True, slots=True)
+class DoctorObject:
     """This host, its devices, and the claims of a stored run's driver."""
 
-    host: dict[str, Fact]
+    host: Mapping[str, Fact]
     devices: list[ExaminedObject]
-    claims: list[ClaimObject]
+    claims: list[ClaimCheck]

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clmembench import sanitize
 from clmembench.report import folding
@@ -117,8 +117,11 @@ def csv_text(section: Table) -> str:
 
 
 def json_text(data: object) -> str:
-    """JSON of objects and lists of plain values. Raises ValueError for a number that is not finite."""
-    return json.dumps(data, indent=1, allow_nan=False)
+    """JSON of dataclasses, dicts and lists, by the names of their fields. Raises ValueError for a number that is not finite."""
+    from pydantic import TypeAdapter
+
+    # "python" leaves texts as they are, which need not be UTF-8 in names of files
+    return json.dumps(TypeAdapter(Any).dump_python(data, mode="python"), indent=1, allow_nan=False)
 
 
 def html(template: str, values: dict[str, object], folder: Path | None = None) -> Markup:

@@ -8,6 +8,8 @@ from typing import Any
 
 from clmembench.model import Header, Record
 from clmembench.report import json_outputs as shapes
+from clmembench.report.comparison import ComparisonObject
+from clmembench.report.many_runs.history import DeviceHistory
 from clmembench.results.imported import ImportedRun
 from clmembench.studies import JsonOutput, Study, studies
 
@@ -21,10 +23,10 @@ LINES: dict[str, tuple[str, Any]] = {
 }
 # and the commands of the core, by their words, that print it under --json
 OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
-    "compare": (("compare",), list[shapes.ComparisonObject]),
+    "compare": (("compare",), list[ComparisonObject]),
     "devices": (("devices",), list[shapes.DeviceObject]),
     "doctor": (("doctor",), shapes.DoctorObject),
-    "history": (("history",), list[shapes.HistoryObject]),
+    "history": (("history",), list[DeviceHistory]),
     "import": (("import",), list[ImportedRun]),
     "points": (("show", "run"), list[shapes.PointObject]),
 }

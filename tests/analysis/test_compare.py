@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ from clmembench.analysis import compare, matching
 from clmembench.analysis.baseline_check import advice, judge
 from clmembench.analysis.matching import objections, pooled
 from clmembench.gates.whole import judged_run
-from clmembench.report import comparison
+from clmembench.report import comparison, render
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, device, header, record, run, series, slope
 
 CARDS = {"stream": STREAM, "pchase": CHASE}
@@ -453,6 +454,7 @@ def test_a_comparison_names_both_devices_and_says_when_they_differ(second, said)
 def test_json_says_all():
     runs = points(path="a"), points(1.5, path="b")
     (found,) = comparison.comparison_objects(runs, [compare.compare(*runs)])
+    found = json.loads(render.json_text(found))
     assert (found["first"], found["second"]) == ("a", "b") and found["same_device"] and len(found["changes"]) == 4
     assert {"verdict", "ratio", "gain", "params"} <= found["changes"][0].keys()
     assert found["geometric_means"]["memory, bandwidth"]["value"] > 1.4

@@ -152,7 +152,7 @@ UPDATES = {
 def test_an_update_that_renames_splits_no_history_and_no_report(infos):
     runs = [stored(info, n) for n, info in enumerate(infos)]
     (history,) = histories(runs)
-    assert [len(q.moments) for q in history.quantities] == [3] and len(merged_runs(runs)) == 1
+    assert [len(q.values) for q in history.quantities] == [3] and len(merged_runs(runs)) == 1
     several = any("devices of one name" in note for note in history.notes)
     assert several == (len({info.uuid for info in infos} & {SERIAL, OTHER_SERIAL}) == 2)
     assert "device Old name -> New name" in history.runs[1].changed or infos[0].name != "Old name"

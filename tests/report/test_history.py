@@ -117,8 +117,8 @@ def test_what_other_programs_took_from_a_cpu_is_no_change_point():
         return found
 
     quiet, busy = history(0.0), history(0.6)
-    assert [c.index for c in quiet.quantities[0].changes] == [6, 10]
-    assert busy.quantities[0].changes == () and len(busy.quantities[0].good()) == 16
+    assert [c.run for c in quiet.quantities[0].change_points] == [7, 11]
+    assert busy.quantities[0].change_points == () and len(busy.quantities[0].good()) == 16
     assert any(note.startswith("4 values measured while other programs used the CPU") for note in busy.notes)
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from clmembench.analysis.stats import Ratio
 from clmembench.cli import app
 from clmembench.model import Finding, Hierarchy
+from clmembench.report.render import json_text
 from clmembench.report.schemas import outputs, schemas
 from clmembench.studies.ab.ab_decision import ABDecision, Outcome
 from clmembench.studies.ab.ab_result import Setting, outcome_object
@@ -123,3 +125,14 @@ def test_what_is_wrong_is_seen(made):
     ]  # fmt: skip
     assert [name for name, value in changed if not problems(made[name], value)] == []
     assert problems(made["run-record"], {**record, "of a newer version": 1}) == []
+
+
+def test_dataclasses_are_json_by_their_fields_whatever_their_texts_and_only_of_finite_numbers():
+    name = "run\udcff.jsonl"  # a file's name that is not UTF-8
+    point = Finding(name, 1, 0.5, None, "B", "undetermined", "", reason="é")
+    made_of = json.loads(json_text({"all": [Hierarchy(patterns={name: point})]}))["all"][0]
+    assert (
+        made_of["patterns"][name] == {**asdict(point), "evidence": []} and made_of["levels"] == [] and made_of["local"] is None
+    )
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_text([Ratio(float("nan"), 1.0, 2.0)])

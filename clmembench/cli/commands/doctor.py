@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from clmembench.cli import devices, exit_codes, options
 from clmembench.cli.stored_runs import load, sheet_of
+
+if TYPE_CHECKING:
+    from clmembench.gates.claims_audit import ClaimCheck
+    from clmembench.report.json_outputs import ExaminedObject
 
 
 def doctor(
@@ -28,27 +31,30 @@ def doctor(
     results = [_examined(found.index(info), info) for info in chosen]
     if as_json:
         from clmembench.host import environment
+        from clmembench.report.json_outputs import DoctorObject
+        from clmembench.report.render import json_text
 
-        print(json.dumps({"host": environment.host(), "devices": results, "claims": claims}, indent=1))
+        print(json_text(DoctorObject(environment.host(), results, claims)))
         return
     from clmembench.sanitize import line
 
     for result in results:
-        good = "" if result["complaints"] else "no issues found"
-        print(line(f"{result['index']}  {result['device']}: {good}").rstrip())
-        for complaint in result["complaints"]:
-            print(line(f"   - {complaint['what']}: {complaint['remedy']}"))
-        print(line(f"   energy: {result['energy']}"))
-        for step in result["clock_locking"]:
+        good = "" if result.complaints else "no issues found"
+        print(line(f"{result.index}  {result.device}: {good}").rstrip())
+        for complaint in result.complaints:
+            print(line(f"   - {complaint.what}: {complaint.remedy}"))
+        print(line(f"   energy: {result.energy}"))
+        for step in result.clock_locking:
             print(line(f"   clock: {step}"))
     for claim in claims:
-        print(line(f"{claim['verdict'] + ':':15}{claim['what']}: claimed {claim['claimed']}; {claim['found']}"))
+        print(line(f"{claim.verdict + ':':15}{claim.what}: claimed {claim.claimed}; {claim.found}"))
     if run is not None and not claims:
         print(line(f"{run} has no evidence on the device's claims: run suite memory"))
 
 
-def _examined(index: int, info: Any) -> dict[str, Any]:
+def _examined(index: int, info: Any) -> ExaminedObject:
     from clmembench.host import checks, device_lock, environment, point_sensors, sensors
+    from clmembench.report.json_outputs import ExaminedObject
     from clmembench.specs import sheets
 
     host, sensed = environment.host(), sensors.read(info)
@@ -67,21 +73,14 @@ def _examined(index: int, info: Any) -> dict[str, Any]:
     except sheets.SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     counter = point_sensors.open_sensors(info)
-    return {
-        "index": index,
-        "device": info.name,
-        "complaints": [{"what": c.what, "remedy": c.remedy} for c in found],
-        "energy": f"counted by {counter.source}" if counter.microjoules is not None else f"undetermined: {counter.reason}",
-        "clock_locking": checks.clock_locking(info, host, sensed),
-    }
+    energy = f"counted by {counter.source}" if counter.microjoules is not None else f"undetermined: {counter.reason}"
+    return ExaminedObject(index, info.name, found, energy, checks.clock_locking(info, host, sensed))
 
 
-def _audited(path: Path) -> list[dict[str, str]]:
-    from dataclasses import asdict
-
+def _audited(path: Path) -> list[ClaimCheck]:
     from clmembench.gates.claims_audit import check_claims
     from clmembench.gates.whole import judged_run
 
     stored = load(path)
     sheet = sheet_of(stored)
-    return [asdict(claim) for claim in check_claims(judged_run(stored, sheet), sheet)]
+    return check_claims(judged_run(stored, sheet), sheet)

@@ -50,7 +50,7 @@ def history(
     except SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     if form == "json":
-        print(render.json_text(history_tables.history_objects(found)))
+        print(render.json_text(found))
     elif form == "csv":
         print(render.csv_text(history_tables.history_fields(found)), end="")
     else:
@@ -98,7 +98,7 @@ def _draw(found: list[DeviceHistory], path: Path, overwrite: bool) -> None:
     from clmembench.report.figures.history_chart import history_chart
 
     if len(found) > 1:
-        names = ", ".join(one.label for one in found)
+        names = ", ".join(one.device for one in found)
         exit_codes.stop(f"--figure is of one device, and these runs are of {len(found)}: {names}", exit_codes.USAGE)
     try:
         content = history_chart(found[0], path.suffix[1:])

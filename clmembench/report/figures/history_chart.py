@@ -27,7 +27,7 @@ def history_chart(history: DeviceHistory, form: str) -> bytes:
     for axis, quantity in zip(axes, shown, strict=True):
         _draw(axis, history, quantity)
     some = f": {len(shown)} of {len(history.quantities)} quantities" if len(history.quantities) > MAX_PLOTS else ""
-    figure.suptitle(plain(history.label) + some, fontsize=11)
+    figure.suptitle(plain(history.device) + some, fontsize=11)
     legend(figure, axes)
     out = io.BytesIO()
     dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -40,14 +40,15 @@ def _draw(axis: Axes, history: DeviceHistory, quantity: HistoryQuantity) -> None
 
     times: list[Any] = [datetime.fromisoformat(run.started).replace(tzinfo=None) for run in history.runs]
     good = quantity.good()
-    x, y = [times[moment.run] for moment in good], [moment.value or 0.0 for moment in good]
+    x, y = [times[moment.run - 1] for moment in good], [moment.value or 0.0 for moment in good]
     spread = [
         [v - (m.low if m.low is not None else v) for v, m in zip(y, good, strict=True)],
         [(m.high if m.high is not None else v) - v for v, m in zip(y, good, strict=True)],
     ]
     axis.errorbar(x, y, yerr=spread, fmt="o", markersize=4, capsize=2, color=colour(0), label="median, 95% interval")
-    ends = [0, *(change.index for change in quantity.changes), len(good)]
-    if quantity.changes:
+    runs = [moment.run for moment in good]
+    ends = [0, *(runs.index(change.run) for change in quantity.change_points), len(good)]
+    if quantity.change_points:
         for first, last in pairwise(ends):
             level = median(y[first:last])
             axis.plot([x[first], x[last - 1]], [level] * 2, color=colour(1), linewidth=2, label="median between change points")
@@ -59,7 +60,7 @@ def _draw(axis: Axes, history: DeviceHistory, quantity: HistoryQuantity) -> None
     axis.xaxis.set_major_locator(locator)
     axis.xaxis.set_major_formatter(ticks.DateFormatter("%Y-%m-%d"))
     axis.tick_params(labelsize=8)
-    axis.set_title(plain(f"{quantity.group}: {quantity.name}"), fontsize=9)
+    axis.set_title(plain(f"{quantity.group}: {quantity.quantity}"), fontsize=9)
     axis.set_ylabel(plain(quantity.unit), fontsize=8)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.margins(y=0.2)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from clmembench.analysis import noise as changes
-from clmembench.analysis.noise import ChangePoint, calibrated
+from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import Run
 from clmembench.model.device_identity import device_groups, number_of_devices
@@ -22,58 +22,75 @@ NO_LIBRARY = "no change points were looked for, since ruptures is missing: pip i
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A quantity in one run, by the run's place among the device's: its median with a 95% interval where it is ok. `disturbed`
-    where other programs used the CPU meanwhile, which compare takes for a reason of a slower value, and a change point too."""
+    """A quantity in one run: its median with a 95% interval; null where it is not ok."""
 
     run: int
     status: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    disturbed: bool = False
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """The first run of a new level, its ratio to the level before, and what else changed since the last run that has a
+    value."""
+
+    run: int
+    ratio: float
+    low: float
+    high: float
+    changed: str
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryQuantity:
-    """One quantity at one point, by one version of its benchmark, over the runs that have it; `reason` says why no change
-    points were looked for, where that is so."""
+    """A quantity at one point, by one version of its benchmark, over the runs that have it; `reason` says why no change points
+    were looked for."""
 
     group: str
-    name: str
+    quantity: str
     point: str
     version: int
     unit: str
     better: str
-    moments: tuple[Moment, ...]
-    changes: tuple[ChangePoint, ...] = ()
+    values: tuple[Moment, ...]
+    change_points: tuple[LevelChange, ...] = ()
     reason: str = ""
 
     def good(self) -> list[Moment]:
-        """The moments with a value; the places of change points are among these."""
-        return [moment for moment in self.moments if moment.value is not None]
+        """The moments with a value."""
+        return [moment for moment in self.values if moment.value is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class RunStamp:
-    """A run's id, time of start (ISO 8601), driver, version of clmembench and file; `changed` says what is not as it was in the
-    run before."""
+    """A run of a device; `changed` says what is not as it was in the run before."""
 
+    run: int
     run_id: str
     started: str
     driver: str
     tool_version: str
-    path: str
-    changed: str = ""
+    file: str
+    changed: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHistory:
-    """The runs of one device in the order of their start, and the quantities that two or more of them have."""
+    """The runs of one device in the order of their start, counted from 1, and the quantities that two or more of them have, as
+    `history --json` prints them."""
 
-    label: str
+    device: str
     runs: tuple[RunStamp, ...]
     quantities: tuple[HistoryQuantity, ...]
-    notes: tuple[str, ...] = ()
+    rule: str
+    notes: tuple[str, ...]
+
+
+# a quantity with its moment in one run, and whether other programs used the CPU meanwhile, which compare takes for a reason of
+# a slower value, and a change point too
+Observation = tuple[HistoryQuantity, bool]
 
 
 def histories(runs: Sequence[Run], benches: Sequence[str] = ()) -> list[DeviceHistory]:
@@ -87,13 +104,13 @@ def histories(runs: Sequence[Run], benches: Sequence[str] = ()) -> list[DeviceHi
 
 
 def _history(runs: Sequence[Run], benches: Sequence[str]) -> DeviceHistory:
-    told: list[HistoryQuantity] = []
-    for place, run in enumerate(runs):
+    observed: list[Observation] = []
+    for number, run in enumerate(runs, 1):
         (part,) = parts([run])
-        told += _of_points(part, place, benches) if benches else _headlines(part, place)
-    found = _joined(told)
-    several = [quantity for quantity in found if len(quantity.good()) > 1]
-    quantities = tuple(map(_with_changes, several))
+        observed += _of_points(part, number, benches) if benches else _headlines(part, number)
+    found, stamps = _joined(observed), tuple(_stamps(runs))
+    several = [(quantity, disturbed) for quantity, disturbed in found if len(quantity.good()) > 1]
+    quantities = tuple(_with_changes(quantity, disturbed, stamps) for quantity, disturbed in several)
     notes = []
     if len(found) > len(several):
         left = count(len(found) - len(several), "quantity", "quantities")
@@ -106,36 +123,43 @@ def _history(runs: Sequence[Run], benches: Sequence[str]) -> DeviceHistory:
         notes.append(NO_LIBRARY if lacking else f"no change points were looked for: {changes.RULE}")
     elif quantities:
         notes.append(changes.RULE)
-    disturbed = sum(moment.disturbed for quantity in quantities for moment in quantity.good())
-    if disturbed:
-        values = count(disturbed, "value")
+    if number := sum(len(disturbed) for _, disturbed in several):
+        values = count(number, "value")
         notes.append(f"{values} measured while other programs used the CPU: no change point is sought among such values")
-    return DeviceHistory(device_label(runs[-1].header), tuple(_stamps(runs)), quantities, tuple(notes))
+    return DeviceHistory(device_label(runs[-1].header), stamps, quantities, changes.RULE, tuple(notes))
 
 
-def _joined(told: Sequence[HistoryQuantity]) -> list[HistoryQuantity]:
-    """Quantities with the moments of all runs. A headline that is not ok in a run has no point there: it is one of each point
-    that the headline has in others."""
+def _joined(observed: Sequence[Observation]) -> list[tuple[HistoryQuantity, frozenset[int]]]:
+    """Quantities with the moments of all runs, and the runs of those that are disturbed. A headline that is not ok in a run has
+    no point there: it is one of each point that the headline has in others."""
     found: dict[tuple[str, str, str, int], list[Moment]] = {}
     first: dict[tuple[str, str, str, int], HistoryQuantity] = {}
     pointless: list[HistoryQuantity] = []
-    for one in told:
-        key, (moment,) = (one.group, one.name, one.point, one.version), one.moments
+    busy = set()
+    for one, disturbed in observed:
+        key, (moment,) = (one.group, one.quantity, one.point, one.version), one.values
         if moment.value is None and not one.point:
             pointless.append(one)
             continue
         first.setdefault(key, one)
         if all(known.run != moment.run for known in found.setdefault(key, [])):
             found[key].append(moment)
+            busy |= {(key, moment.run)} if disturbed and moment.value is not None else set()
     for one in pointless:
         for key, moments in found.items():
-            if (key[0], key[1], key[3]) == (one.group, one.name, one.version):
-                moments.extend(one.moments)
-    return [replace(first[key], moments=tuple(sorted(of, key=lambda m: m.run))) for key, of in found.items()]
+            if (key[0], key[1], key[3]) == (one.group, one.quantity, one.version):
+                moments.extend(one.values)
+    return [
+        (
+            replace(first[key], values=tuple(sorted(of, key=lambda m: m.run))),
+            frozenset(run for of_key, run in busy if of_key == key),
+        )
+        for key, of in found.items()
+    ]
 
 
-def _headlines(part: LabelledRun, place: int) -> Iterator[HistoryQuantity]:
-    """Every headline quantity of one run that was measured, with its moment alone."""
+def _headlines(part: LabelledRun, number: int) -> Iterator[Observation]:
+    """Every headline quantity of one run that was measured."""
     for benchmark in discovered().values():
         card = part.run.header.benchmarks.get(benchmark.name)
         for headline in benchmark.headlines if card is not None else ():
@@ -143,13 +167,12 @@ def _headlines(part: LabelledRun, place: int) -> Iterator[HistoryQuantity]:
             metric = next(metric for metric in benchmark.metrics if metric.name == headline.metric)
             if card is not None and cell.status != "missing":
                 disturbed = cell.noisy is not None and cell.noisy.slack > 0
-                moment = Moment(place, cell.status, cell.value, cell.low, cell.high, disturbed)
-                yield HistoryQuantity(
-                    headline.group, headline.name, cell.point, card.version, metric.unit, metric.better, (moment,)
-                )
+                moment = Moment(number, cell.status, cell.value, cell.low, cell.high)
+                where = (headline.group, headline.name, cell.point, card.version)
+                yield HistoryQuantity(*where, metric.unit, metric.better, (moment,)), disturbed
 
 
-def _of_points(part: LabelledRun, place: int, benches: Sequence[str]) -> Iterator[HistoryQuantity]:
+def _of_points(part: LabelledRun, number: int, benches: Sequence[str]) -> Iterator[Observation]:
     """Every metric of every point of the benchmarks that match."""
     side, table = side_of(part), calibrated()
     for row in part.rows:
@@ -159,12 +182,13 @@ def _of_points(part: LabelledRun, place: int, benches: Sequence[str]) -> Iterato
             numbers = (value.median, value.ci_low, value.ci_high) if good else (None, None, None)
             version, point = part.run.header.benchmarks[value.benchmark].version, format_params(value.params)
             noisy = side.noisy(value, table)
-            moment = Moment(place, row.status, *numbers, noisy is not None and noisy.slack > 0)
-            yield HistoryQuantity(value.benchmark, value.metric, point, version, value.unit, value.better, (moment,))
+            where = (value.benchmark, value.metric, point, version, value.unit, value.better)
+            yield HistoryQuantity(*where, (Moment(number, row.status, *numbers),)), noisy is not None and noisy.slack > 0
 
 
-def _with_changes(quantity: HistoryQuantity) -> HistoryQuantity:
-    steady = [(at, m.value) for at, m in enumerate(quantity.good()) if m.value is not None and not m.disturbed]
+def _with_changes(quantity: HistoryQuantity, disturbed: Set[int], stamps: Sequence[RunStamp]) -> HistoryQuantity:
+    runs = [moment.run for moment in quantity.good()]
+    steady = [(m.run, m.value) for m in quantity.good() if m.value is not None and m.run not in disturbed]
     values = [value for _, value in steady]
     if len(values) < changes.MIN_RUNS:
         reason = f"{count(len(values), 'run')} with a value are fewer than the {changes.MIN_RUNS} that a change point needs"
@@ -175,12 +199,18 @@ def _with_changes(quantity: HistoryQuantity) -> HistoryQuantity:
         found = changes.change_points(values)
     except ImportError:
         return replace(quantity, reason=NO_LIBRARY)
-    return replace(quantity, changes=tuple(replace(change, index=steady[change.index][0]) for change in found))
+    points = []
+    for change in found:
+        run, ratio = steady[change.index][0], change.ratio
+        since = stamps[runs[runs.index(run) - 1] : run]  # the runs after the last one that has a value
+        words = "; ".join(stamp.changed for stamp in since if stamp.changed)
+        points.append(LevelChange(run, ratio.value, ratio.low, ratio.high, words))
+    return replace(quantity, change_points=tuple(points))
 
 
 def _stamps(runs: Sequence[Run]) -> Iterator[RunStamp]:
     before: dict[str, str] = {}
-    for run in runs:
+    for number, run in enumerate(runs, 1):
         header = run.header
         now = {
             "device": header.device.name,
@@ -191,22 +221,5 @@ def _stamps(runs: Sequence[Run]) -> Iterator[RunStamp]:
         }
         changed = ", ".join(f"{name} {before[name]} -> {now[name]}" for name in before if before[name] != now[name])
         before = now
-        yield RunStamp(
-            printable(header.run_id),
-            printable(header.started),
-            printable(header.device.driver),
-            printable(header.tool_version),
-            printable(run.path),
-            printable(changed),
-        )
-
-
-def changed_at(history: DeviceHistory, quantity: HistoryQuantity, change: ChangePoint) -> tuple[int, str]:
-    """The place of the run at which a quantity changed, and what else changed since the last run that has its value."""
-    good = quantity.good()
-    first, last = good[change.index - 1].run, good[change.index].run
-    return last, "; ".join(_told(history.runs[first + 1 : last + 1]))
-
-
-def _told(stamps: Iterable[RunStamp]) -> list[str]:
-    return [stamp.changed for stamp in stamps if stamp.changed]
+        texts = (header.run_id, header.started, header.device.driver, header.tool_version, run.path, changed)
+        yield RunStamp(number, *map(printable, texts))

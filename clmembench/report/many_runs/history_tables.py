@@ -1,19 +1,14 @@
-"""A device's history as tables for people, fields for CSV and objects for JSON."""
+"""A device's history as tables for people and fields for CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from clmembench.analysis.noise import RULE
-from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity, changed_at
+from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity
 from clmembench.report.table import Cell, Column, Document, Table, columns
 from clmembench.sanitize import printable
 from clmembench.units import format_in, format_interval
-
-if TYPE_CHECKING:
-    from clmembench.report.json_outputs import HistoryObject, QuantityObject
 
 RUN_COLUMNS = (Column("run", is_number=True), *map(Column, ("started", "driver", "clmembench", "file", "changed")))
 COLUMNS = (
@@ -37,10 +32,10 @@ def _tables(one: DeviceHistory) -> list[Table]:
 
 def _runs(one: DeviceHistory) -> Table:
     rows = [
-        (str(place + 1), stamp.started[:16].replace("T", " "), stamp.driver, stamp.tool_version, stamp.path, stamp.changed)
-        for place, stamp in enumerate(one.runs)
+        (str(run.run), run.started[:16].replace("T", " "), run.driver, run.tool_version, run.file, run.changed)
+        for run in one.runs
     ]
-    return Table(f"{one.label}: runs", RUN_COLUMNS, tuple(rows))
+    return Table(f"{one.device}: runs", RUN_COLUMNS, tuple(rows))
 
 
 def _quantities(one: DeviceHistory) -> Table:
@@ -50,7 +45,7 @@ def _quantities(one: DeviceHistory) -> Table:
         first, latest, values = good[0], good[-1], [moment.value for moment in good if moment.value is not None]
         rows.append(
             (
-                printable(f"{quantity.group}: {quantity.name}"),
+                printable(f"{quantity.group}: {quantity.quantity}"),
                 printable(quantity.point),
                 str(len(good)),
                 format_in(first.value, unit, 4),
@@ -60,19 +55,19 @@ def _quantities(one: DeviceHistory) -> Table:
                 _changes(one, quantity),
             )
         )
-    return Table(f"{one.label}: medians", COLUMNS, tuple(rows), one.notes)
+    return Table(f"{one.device}: medians", COLUMNS, tuple(rows), one.notes)
 
 
 def _changes(one: DeviceHistory, quantity: HistoryQuantity) -> str:
     """The change points in words, or why there are none."""
     if quantity.reason:
         return "not looked for"
-    told = []
-    for change in quantity.changes:
-        place, why = changed_at(one, quantity, change)
-        ratio = f"x {change.ratio.value:.3f} ({change.ratio.low:.3f} to {change.ratio.high:.3f})"
-        told.append(f"from run {place + 1} on ({one.runs[place].started[:10]}): {ratio}{f', with {why}' if why else ''}")
-    return "; ".join(told) or "none"
+    sentences = []
+    for change in quantity.change_points:
+        ratio = f"x {change.ratio:.3f} ({change.low:.3f} to {change.high:.3f})"
+        why = f", with {change.changed}" if change.changed else ""
+        sentences.append(f"from run {change.run} on ({one.runs[change.run - 1].started[:10]}): {ratio}{why}")
+    return "; ".join(sentences) or "none"
 
 
 def history_fields(found: Sequence[DeviceHistory]) -> Table:
@@ -80,56 +75,11 @@ def history_fields(found: Sequence[DeviceHistory]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for one in found:
         for of in one.quantities:
-            places = {changed_at(one, of, change)[0] for change in of.changes}
-            for moment in of.moments:
-                run = one.runs[moment.run]
-                stamp = (one.label, moment.run + 1, run.run_id, run.started, run.driver, run.tool_version, run.path)
-                what = (of.group, of.name, of.point, of.version, of.unit, of.better)
-                numbers = (moment.status, moment.value, moment.low, moment.high, moment.run in places)
+            changed = {change.run for change in of.change_points}
+            for moment in of.values:
+                run = one.runs[moment.run - 1]
+                stamp = (one.device, run.run, run.run_id, run.started, run.driver, run.tool_version, run.file)
+                what = (of.group, of.quantity, of.point, of.version, of.unit, of.better)
+                numbers = (moment.status, moment.value, moment.low, moment.high, moment.run in changed)
                 rows.append((*stamp, *what, *numbers))
     return Table("", columns(FIELDS), tuple(rows))
-
-
-def history_objects(found: Sequence[DeviceHistory]) -> list[HistoryObject]:
-    """One object for each device, for JSON; runs are counted from 1."""
-    return [
-        {
-            "device": one.label,
-            "runs": [
-                {
-                    "run": place + 1,
-                    "run_id": stamp.run_id,
-                    "started": stamp.started,
-                    "driver": stamp.driver,
-                    "tool_version": stamp.tool_version,
-                    "file": stamp.path,
-                    "changed": stamp.changed,
-                }
-                for place, stamp in enumerate(one.runs)
-            ],
-            "quantities": [_quantity_object(one, quantity) for quantity in one.quantities],
-            "rule": RULE,
-            "notes": list(one.notes),
-        }
-        for one in found
-    ]
-
-
-def _quantity_object(one: DeviceHistory, quantity: HistoryQuantity) -> QuantityObject:
-    places = [(*changed_at(one, quantity, change), change.ratio) for change in quantity.changes]
-    return {
-        "group": quantity.group,
-        "quantity": quantity.name,
-        "point": quantity.point,
-        "version": quantity.version,
-        "unit": quantity.unit,
-        "better": quantity.better,
-        "values": [
-            {"run": m.run + 1, "status": m.status, "value": m.value, "low": m.low, "high": m.high} for m in quantity.moments
-        ],
-        "change_points": [
-            {"run": place + 1, "ratio": ratio.value, "low": ratio.low, "high": ratio.high, "changed": why}
-            for place, why, ratio in places
-        ],
-        "reason": quantity.reason,
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -117,11 +116,6 @@ def effect_text(advice: Advice) -> str:
 def guideline_table(found: Sequence[Advice]) -> Table:
     """One line for each guideline."""
     return Table("", COLUMNS, tuple((a.id, a.guideline, a.verdict, effect_text(a), _advice(a)) for a in found))
-
-
-def guideline_objects(found: Sequence[Advice]) -> list[dict[str, Any]]:
-    """{id, guideline, verdict, effect, low, high, unit, evidence, advice, reason} of each, for JSON."""
-    return [asdict(advice) for advice in found]
 
 
 def guideline_text(found: Sequence[Advice], width: int | None = None) -> str:

@@ -80,7 +80,7 @@ def show(run: Run, form: str) -> None:
     sheet = stored_runs.sheet_of(run)
     guidelines = advice_table.derive_guidelines(run, rows.rows(run, sheet))
     if form == "json":
-        print(render.json_text(advice_table.guideline_objects(guidelines)))
+        print(render.json_text(guidelines))
     elif form == "md":
         print(render.markdown(one_table(advice_table.guideline_table(guidelines))))
     else:

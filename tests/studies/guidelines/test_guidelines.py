@@ -145,7 +145,7 @@ def test_reads_from_which_a_copy_pays():
 
 def test_every_form_has_every_guideline():
     found = advice_of_guidelines([*values(K20C, noise=0.005), *K20C_TYPES], FAKE_DEVICE_INFO)
-    told = json.loads(render.json_text(advice_table.guideline_objects(found)))
+    told = json.loads(render.json_text(found))
     assert [entry["id"] for entry in told] == [a.id for a in found]
     assert set(told[0]) == {"id", "guideline", "verdict", "effect", "low", "high", "unit", "evidence", "advice", "reason"}
     for form in (advice_table.guideline_text(found), render.markdown(only(advice_table.guideline_table(found)))):
