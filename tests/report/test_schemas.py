@@ -15,8 +15,8 @@ from clmembench.cli import app
 from clmembench.model import Finding, Hierarchy
 from clmembench.report.render import json_text
 from clmembench.report.schemas import outputs, schemas
-from clmembench.studies.ab.ab_decision import ABDecision, Outcome
-from clmembench.studies.ab.ab_result import Setting, outcome_object
+from clmembench.studies.ab.ab_decision import Outcome
+from clmembench.studies.ab.ab_result import LayerComparison, LiveComparison
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.hierarchy_json import hierarchy_object
 
@@ -92,10 +92,11 @@ def test_what_commands_print_is_valid(made):
 
 def test_a_live_comparison_and_the_classic_methods_are_valid(made):
     ratio = Ratio(1.1, 1.0, 1.2)
-    decision = ABDecision("undecided", ratio, 7, 1.05, "the rounds differ")
-    outcomes = [Outcome("stream", {"op": "copy"}, "bandwidth", "GB/s", "higher", 1.0, 1.1, decision, failed="", notes=("a",))]
-    setting = Setting(("as it is", "-a op=copy"), 0.05, 0.05, 1, ("a.jsonl", "b.jsonl"), 7, 12.5)
-    assert problems(made["compare-live"], json.loads(json.dumps(outcome_object(outcomes, setting)))) == []
+    decided = ("undecided", 1.0, 1.1, ratio, ratio, 7, 1.05, "the rounds differ", ["a"])
+    values = [Outcome("stream", {"op": "copy"}, "bandwidth", "GB/s", "higher", *decided)]
+    settings = (("as it is", "-a op=copy"), 0.05, 0.05, 1, ("a.jsonl", "b.jsonl"), 7, 12.5, values)
+    for compared in (LiveComparison(*settings), LayerComparison(*settings, ["Through SYCL"])):
+        assert problems(made["compare-live"], json.loads(json_text(compared))) == []
     line = Finding("line_bytes", 128, 128, 128, "B", "ok", "strides", ("chase:1:0",))
     readings = ClassicReadings("global", (), (), {"line_bytes": line}, {}, None)
     told = hierarchy_object(Hierarchy((), (), None, (), (), {}, ()), [readings])

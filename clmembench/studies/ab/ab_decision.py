@@ -18,7 +18,6 @@ import numpy as np
 
 from clmembench.analysis import stats
 from clmembench.model import Value
-from clmembench.model.metrics import more_is_better
 
 Verdict = Literal["faster", "slower", "same", "undecided"]
 
@@ -53,30 +52,23 @@ class ABDecision:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One value on both sides: medians over the rounds, and the decision; `failed` is the reason for a missing verdict."""
+    """One value on both sides: medians over the rounds, and the decision. `ratio` is B's value over A's: for a time, a larger
+    ratio is slower; `reason` is why the verdict is missing or undecided."""
 
     benchmark: str
     params: Mapping[str, Value]
     metric: str
     unit: str
-    better: str
+    better: Literal["higher", "lower"]
+    verdict: Literal[Verdict, "failed"]
     a: float | None
     b: float | None
-    decision: ABDecision
-    failed: str = ""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def verdict(self) -> str:
-        return "failed" if self.failed else self.decision.verdict
-
-    @property
-    def ratio(self) -> stats.Ratio | None:
-        """B's value over A's: for a time, a larger ratio is slower."""
-        gain = self.decision.gain
-        if gain is None or more_is_better(self.better):
-            return gain
-        return stats.Ratio(1 / gain.value, 1 / gain.high, 1 / gain.low)
+    ratio: stats.Ratio | None
+    gain: stats.Ratio | None
+    rounds: int
+    smallest_slowdown: float | None
+    reason: str
+    notes: Sequence[str]
 
 
 def schedule_looks(values: int) -> LookSchedule:

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from clmembench.analysis import stats
 from clmembench.analysis.derive import Derived, derive
 from clmembench.model import Run, Value
+from clmembench.model.metrics import more_is_better
 from clmembench.studies.ab.ab_case import DISTURBANCE_GATES, Case, medians
 from clmembench.studies.ab.ab_decision import Outcome
 
@@ -51,15 +53,22 @@ def _outcome(case: Case, name: str, values: Sequence[Derived | None], overlaid: 
         placed["compute_units"] = case.place.compute_units
     if case.place.placement:
         placed["placement"] = case.place.placement
+    gain = ratio = decision.gain
+    if gain is not None and not more_is_better(metric.better):
+        ratio = stats.Ratio(1 / gain.value, 1 / gain.high, 1 / gain.low)
     return Outcome(
         benchmark=case.benchmark.name,
         params={**case.params, **placed},
         metric=name,
         unit=metric.unit,
         better=metric.better,
+        verdict="failed" if case.failed else decision.verdict,
         a=a_b[0],
         b=a_b[1],
-        decision=decision,
-        failed=case.failed,
-        notes=tuple(notes),
+        ratio=ratio,
+        gain=gain,
+        rounds=decision.rounds,
+        smallest_slowdown=decision.smallest,
+        reason=case.failed or decision.reason,
+        notes=notes,
     )

@@ -1,10 +1,9 @@
-"""The outcome of an interleaved A/B run: lines for people, an object for programs."""
+"""The outcome of an interleaved A/B run: lines for people, and the object that JSON has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from clmembench.report import render
 from clmembench.report.table import Column, Table
@@ -17,63 +16,45 @@ ORDER = ("failed", "slower", "faster", "undecided", "same")
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """Settings of a run: its sides in words, margin, error and seed; its results files, rounds and seconds."""
+class LiveComparison:
+    """An interleaved A/B run: its settings and values."""
 
-    sides: tuple[str, str]
+    sides: Sequence[str]
     margin: float
     error: float
     seed: int
-    files: tuple[str, str]
+    files: Sequence[str]
     rounds: int
     seconds: float
+    values: Sequence[Outcome]
 
 
-def outcome_text(outcomes: Sequence[Outcome], setting: Setting, width: int | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class LayerComparison(LiveComparison):
+    """An interleaved A/B run: its settings and values; `layer`, of run --runtime opencl,sycl: sentences on what the layer
+    costs."""
+
+    layer: Sequence[str] = field(default_factory=list)
+
+
+def comparison_text(found: LiveComparison, width: int | None = None) -> str:
     """Verdicts, the most urgent first, then the settings of the run; no wider than `width` columns."""
     rows: list[tuple[str, ...]] = []
-    shown = [o for verdict in ORDER for o in outcomes if o.verdict == verdict]
+    shown = [o for verdict in ORDER for o in found.values if o.verdict == verdict]
     for o in shown:
         name = printable(f"{o.benchmark} {format_params(dict(o.params))}".strip())
-        ratio, found = o.ratio, o.decision
-        text = f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})" if ratio else "–"
-        sees = f"{found.smallest:.1%} slower" if found.smallest is not None else "–"
+        text = f"{o.ratio.value:.3f} ({o.ratio.low:.3f} to {o.ratio.high:.3f})" if o.ratio else "–"
+        sees = f"{o.smallest_slowdown:.1%} slower" if o.smallest_slowdown is not None else "–"
         values = [format_in(v, o.unit, 4) if v is not None else "–" for v in (o.a, o.b)]
-        rows.append((o.verdict, f"{name}: {o.metric}", *values, text, str(found.rounds), sees))
+        rows.append((o.verdict, f"{name}: {o.metric}", *values, text, str(o.rounds), sees))
     lines = render.aligned(Table("", COLUMNS, tuple(rows)), indent="", width=width)
-    notes = [
-        f"note: {o.benchmark} {o.metric}: {text}" for o in shown for text in (o.failed, o.decision.reason, *o.notes) if text
-    ]
+    notes = [f"note: {o.benchmark} {o.metric}: {text}" for o in shown for text in (o.reason, *o.notes) if text]
     said_below = [
         *dict.fromkeys(notes),
         "",
-        *(f"{name}: {text}" for name, text in zip("AB", setting.sides, strict=True)),
-        f"{setting.rounds} rounds in {setting.seconds:.0f} s, margin {setting.margin:.1%}, "
-        f"probability of a false verdict at most {setting.error:.0%}",
-        f"Results: {setting.files[0]} {setting.files[1]}",
+        *(f"{name}: {text}" for name, text in zip("AB", found.sides, strict=True)),
+        f"{found.rounds} rounds in {found.seconds:.0f} s, margin {found.margin:.1%}, "
+        f"probability of a false verdict at most {found.error:.0%}",
+        f"Results: {found.files[0]} {found.files[1]}",
     ]
     return "\n".join([*lines, *render.wrapped(said_below, width)])
-
-
-def outcome_object(outcomes: Sequence[Outcome], setting: Setting) -> dict[str, Any]:
-    """Settings and a list of values, for JSON."""
-    values = [
-        {
-            "benchmark": o.benchmark,
-            "params": dict(o.params),
-            "metric": o.metric,
-            "unit": o.unit,
-            "better": o.better,
-            "verdict": o.verdict,
-            "a": o.a,
-            "b": o.b,
-            "ratio": asdict(o.ratio) if o.ratio else None,
-            "gain": asdict(o.decision.gain) if o.decision.gain else None,
-            "rounds": o.decision.rounds,
-            "smallest_slowdown": o.decision.smallest,
-            "reason": o.failed or o.decision.reason,
-            "notes": list(o.notes),
-        }
-        for o in outcomes
-    ]
-    return {**asdict(setting), "values": values}

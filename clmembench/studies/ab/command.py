@@ -91,8 +91,7 @@ def live(
     run = LiveRun(wanted, selection, chosen, share, began + seconds, seconds, files, overwrite)
     interrupted = run.measure()
     outcomes = run.outcomes()
-    setting = run.setting(time.monotonic() - began)
-    end(outcomes, setting, interrupted, as_json)
+    end(run.comparison(outcomes, time.monotonic() - began), interrupted, as_json)
 
 
 def _sides(

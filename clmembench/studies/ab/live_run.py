@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clmembench.results.jsonl import Writer
     from clmembench.studies.ab.ab_case import Case
     from clmembench.studies.ab.ab_decision import Outcome
-    from clmembench.studies.ab.ab_result import Setting
+    from clmembench.studies.ab.ab_result import LiveComparison
     from clmembench.studies.ab.ab_rounds import ABSide
 
 
@@ -154,22 +154,24 @@ class LiveRun:
         overlaid = any(KERNELS_VARIABLE in wanted.start.environment for wanted in self._wanted)
         return outcomes(self._cases, (a, b), self._wanted[1].changes, overlaid)
 
-    def setting(self, seconds: float) -> Setting:
+    def comparison(self, values: Sequence[Outcome], seconds: float, layer: Sequence[str] | None = None) -> LiveComparison:
+        """The settings and values of the run, with sentences on a layer if it compared two runtimes."""
         from clmembench.studies.ab.ab_decision import MAX_ERROR_PROBABILITY
-        from clmembench.studies.ab.ab_result import Setting
+        from clmembench.studies.ab.ab_result import LayerComparison, LiveComparison
 
-        words, files = tuple(w.words for w in self._wanted), tuple(map(str, self._files))
-        return Setting(words, self._margin, MAX_ERROR_PROBABILITY, self._selection.seed, files, self._rounds, round(seconds, 1))  # type: ignore[arg-type]
+        words, files = [wanted.words for wanted in self._wanted], [str(path) for path in self._files]
+        settings = (words, self._margin, MAX_ERROR_PROBABILITY, self._selection.seed, files, self._rounds, round(seconds, 1))
+        return LiveComparison(*settings, values) if layer is None else LayerComparison(*settings, values, layer)
 
 
-def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_json: bool) -> None:
+def end(found: LiveComparison, interrupted: bool, as_json: bool) -> None:
     """Print the outcome, and end with its exit code."""
     from clmembench.report import render
     from clmembench.studies.ab import ab_result
 
+    outcomes = found.values
     try:
-        objects = ab_result.outcome_object(outcomes, setting)
-        print(render.json_text(objects) if as_json else ab_result.outcome_text(outcomes, setting, outputs.width()), flush=True)
+        print(render.json_text(found) if as_json else ab_result.comparison_text(found, outputs.width()), flush=True)
     except BrokenPipeError:  # a script may read the exit code only
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}
@@ -178,7 +180,7 @@ def end(outcomes: Sequence[Outcome], setting: Setting, interrupted: bool, as_jso
     if not outcomes:
         exit_codes.stop("nothing to measure: no benchmark has a point with all these values; see describe", exit_codes.USAGE)
     if count["failed"]:
-        first = next(o.failed for o in outcomes if o.failed)
+        first = next(o.reason for o in outcomes if o.verdict == "failed")
         exit_codes.stop(f"{count['failed']} of {len(outcomes)} values have no verdict: {first}", exit_codes.FAILED)
     if count["slower"]:
         exit_codes.stop(f"{count['slower']} of {len(outcomes)} values are slower in B", exit_codes.REGRESSION)

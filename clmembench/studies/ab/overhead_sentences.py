@@ -19,7 +19,7 @@ HOST_COSTS = {  # metrics that include the layer's own work, and what they time
 def layer_sentences(outcomes: Sequence[Outcome], first: str, second: str) -> list[str]:
     """Sentences on the extra cost of each call through the second runtime, on whether kernels take the same time under both,
     and on what is undecided."""
-    known = [o for o in outcomes if not o.failed and o.ratio is not None]
+    known = [o for o in outcomes if o.verdict != "failed" and o.ratio is not None]
     undecided = [_name(o) for o in known if o.verdict == "undecided"]
     sentences = [*_call_sentences(known, second), *_kernel_sentences(known, first, second)]
     return [*sentences, f"Undecided: {'; '.join(undecided)}."] if undecided else sentences

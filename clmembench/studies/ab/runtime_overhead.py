@@ -86,13 +86,13 @@ def _print(run: LiveRun, outcomes: list[Outcome], seconds: float, as_json: bool)
     from clmembench.studies.ab import ab_result
     from clmembench.studies.ab.overhead_sentences import layer_sentences
 
-    setting = run.setting(seconds)
     sentences = layer_sentences(outcomes, "OpenCL", "SYCL")
+    found = run.comparison(outcomes, seconds, sentences)
     if as_json:
-        print(render.json_text({**ab_result.outcome_object(outcomes, setting), "layer": sentences}))
+        print(render.json_text(found))
     else:
-        print("\n".join([ab_result.outcome_text(outcomes, setting), "", *sentences]).rstrip())
-    failed = [o.failed for o in outcomes if o.failed]
+        print("\n".join([ab_result.comparison_text(found), "", *sentences]).rstrip())
+    failed = [o.reason for o in outcomes if o.verdict == "failed"]
     if failed:
         exit_codes.stop(f"{len(failed)} of {len(outcomes)} values have no ratio: {failed[0]}", exit_codes.FAILED)
 

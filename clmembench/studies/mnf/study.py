@@ -16,5 +16,5 @@ STUDY = Study(
         "mnf_host": "mnf_tables:host_sections",
     },
     figures=dict.fromkeys(("mnf_filter", "mnf_covariance", "mnf_transform", "mnf", "mnf_host"), NO_FIGURE),
-    json={"casestudy-mnf": JsonOutput(("casestudy mnf",), "json_types:CaseStudyObject")},
+    json={"casestudy-mnf": JsonOutput(("casestudy mnf",), "mnf_data:CaseStudyObject")},
 )

@@ -198,14 +198,14 @@ def test_an_outcome_has_the_medians_of_both_sides_and_the_verdict(script):
     assert (triad.verdict, copy.verdict) == ("slower", "same")
     assert triad.b == pytest.approx(triad.a / 1.5)
     assert triad.ratio.value == pytest.approx(1 / 1.5)
-    assert triad.notes == ("A and B use identical kernel sources for this point",)
+    assert triad.notes == ["A and B use identical kernel sources for this point"]
 
 
 def test_a_value_that_its_file_calls_impossible_has_no_verdict(script):
     script.b_ns = {"triad": 500}
     triad, _ = outcome(script, cases(), status="suspect", gate="peak", reason="over the theoretical peak")
     assert triad.verdict == "undecided"
-    assert triad.decision.reason == "suspect in B: over the theoretical peak"
+    assert triad.reason == "suspect in B: over the theoretical peak"
 
 
 def test_a_value_of_a_disturbed_host_keeps_its_verdict_and_says_so(script):
@@ -220,5 +220,5 @@ def test_where_most_rounds_are_lost_there_is_no_verdict(script):
     script.status = {("B", n): stamps for n in range(200) if n % 3}  # type: ignore[misc]
     triad, _ = outcome(script, cases())
     assert triad.verdict == "undecided"
-    assert "stamps lie" in triad.decision.reason
+    assert "stamps lie" in triad.reason
     assert "rounds gave no pair of values, most often because: suspect in B: stamps lie" in triad.notes[0]

@@ -9,7 +9,7 @@ import pytest
 from clmembench.analysis import stats
 from clmembench.results import jsonl
 from clmembench.studies.ab import ab_decision
-from clmembench.studies.ab.ab_decision import ABDecision, Outcome
+from clmembench.studies.ab.ab_decision import Outcome
 from clmembench.studies.ab.overhead_sentences import layer_sentences
 from tests.commands import brief_points, cli
 from tests.runtimes.test_runtimes import cpu_of
@@ -19,9 +19,10 @@ def outcome(metric: str, a: float, b: float, verdict: str, better: str = "lower"
     """A value that is B / A times as large in B, within that spread."""
     value = b / a
     low, high = value * (1 - spread), value * (1 + spread)
-    gain = stats.Ratio(value, low, high) if better == "higher" else stats.Ratio(1 / value, 1 / high, 1 / low)
+    ratio = stats.Ratio(value, low, high)
+    gain = ratio if better == "higher" else stats.Ratio(1 / value, 1 / high, 1 / low)
     unit = "GB/s" if better == "higher" else "ns"
-    return Outcome(more.pop("benchmark", "x"), more, metric, unit, better, a, b, ABDecision(verdict, gain, 14))
+    return Outcome(more.pop("benchmark", "x"), more, metric, unit, better, verdict, a, b, ratio, gain, 14, None, "", ())
 
 
 def test_a_call_that_takes_longer_says_how_many_times_and_how_much():
@@ -59,8 +60,8 @@ def test_kernels_that_agree_are_told_together_and_one_that_does_not_by_name():
 
 
 def test_a_value_without_a_ratio_is_not_spoken_of():
-    undecided = Outcome("x", {}, "round_trip", "ns", "lower", 1.0, 2.0, ABDecision("undecided", None, 3))
-    failed = Outcome("x", {}, "bandwidth", "GB/s", "higher", None, None, ABDecision("undecided", None, 0), failed="B died")
+    undecided = Outcome("x", {}, "round_trip", "ns", "lower", "undecided", 1.0, 2.0, None, None, 3, None, "", ())
+    failed = Outcome("x", {}, "bandwidth", "GB/s", "higher", "failed", None, None, None, None, 0, None, "B died", ())
     assert layer_sentences([undecided, failed], "OpenCL", "SYCL") == []
 
 
