@@ -5,7 +5,7 @@
     python -m pyperf compare_to before.json after.json --table
 
 Many runs are copies of the stored ones. Each copy has its own run id and start time, and its times differ by some per cent,
-as between real runs; one run in a hundred is a third slower. `first` finds no digests of an earlier report, `again` does.
+as between real runs; one run in a hundred is a third slower.
 Peak memory is the largest sum of the resident sets of the process and its workers, read every 50 ms; shared pages count for
 each. All other options are those of pyperf.
 """
@@ -17,13 +17,11 @@ import gzip
 import json
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,12 +76,10 @@ def measure_single_run(runner: pyperf.Runner, stored: list[Path]) -> None:
 
 
 def measure_many_runs(runner: pyperf.Runner, options: argparse.Namespace) -> None:
-    """A report of all copies: seconds without and with digests of an earlier report, and bytes of memory."""
-    report = partial(report_copies, options.copies)
+    """A report of all copies: seconds, and bytes of memory."""
     name = f"report_{options.runs}_runs"
-    runner.bench_time_func(f"{name}_first", repeated(lambda: report(digests=False)[0]))
-    runner.bench_time_func(f"{name}_again", repeated(lambda: report(digests=True)[0]))
-    memory = repeated(lambda: report(digests=False)[1])
+    runner.bench_time_func(name, repeated(lambda: report_copies(options.copies)[0]))
+    memory = repeated(lambda: report_copies(options.copies)[1])
     runner.bench_time_func(f"{name}_memory", memory, metadata={"unit": "byte"})
 
 
@@ -92,13 +88,8 @@ def repeated(measure: Callable[[], float]) -> Callable[[int], float]:
     return lambda loops: sum(measure() for _ in range(loops))
 
 
-def report_copies(folder: Path, digests: bool) -> tuple[float, int]:
-    """Seconds and peak resident bytes of a report of a folder's runs, with or without digests of an earlier report."""
-    cache = folder / ".clmembench-cache"
-    if not digests:
-        shutil.rmtree(cache, ignore_errors=True)
-    elif not cache.exists():
-        report_copies(folder, digests=False)
+def report_copies(folder: Path) -> tuple[float, int]:
+    """Seconds and peak resident bytes of a report of a folder's runs."""
     page = folder / "report.html"
     began, peak = time.perf_counter(), 0
     command = [*COMMAND, "report", *map(str, sorted(folder.glob("*.jsonl"))), "-o", str(page), "--overwrite"]

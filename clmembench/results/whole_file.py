@@ -28,11 +28,11 @@ _DESCRIPTORS = Path("/proc/self/fd")
 READ_CHUNK_BYTES = 1 << 20
 
 
-def write_whole(path: Path, content: str | bytes, overwrite: bool = False, mode: int = FILE_MODE, durable: bool = True) -> None:
+def write_whole(path: Path, content: str | bytes, overwrite: bool = False) -> None:
     """Write a file, text as UTF-8, whole or not at all.
 
-    A file that is replaced keeps its permissions, and a link to it stays one; a new one has those of `mode`. With `durable`
-    the content outlives a power cut. To a pipe or a device it is written as it comes. Raises OSError: FileExistsError where
+    A file that is replaced keeps its permissions, and a link to it stays one; a new one has FILE_MODE. The content
+    outlives a power cut. To a pipe or a device it is written as it comes. Raises OSError: FileExistsError where
     there is something and it is not to be overwritten, else as `sanitize.open_new` and the system do.
     """
     data = content.encode() if isinstance(content, str) else content
@@ -45,18 +45,17 @@ def write_whole(path: Path, content: str | bytes, overwrite: bool = False, mode:
     if replaced:
         open_new(target, overwrite, truncate=False).close()  # raises where it may not be written
     remove_if_abandoned(_part_paths(target)[0])
-    descriptor = _open_nameless(target.parent, mode)
+    descriptor = _open_nameless(target.parent)
     part: Path | None = None
     if descriptor is None:
-        descriptor, part = _open_part(target, mode)
+        descriptor, part = _open_part(target)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             if replaced:
                 os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
-            if durable:
-                os.fsync(descriptor)
+            os.fsync(descriptor)
             if part is None:
                 part = _link(descriptor, target, replaced)
             if part is not None:
@@ -65,15 +64,7 @@ def write_whole(path: Path, content: str | bytes, overwrite: bool = False, mode:
         if part is not None:
             part.unlink(missing_ok=True)
         raise
-    if durable:
-        sync(target.parent)
-
-
-def remove_abandoned_parts(folder: Path) -> None:
-    """Remove every part in a folder that nobody writes any more. No error where one stays."""
-    with contextlib.suppress(OSError):
-        for path in list(folder.glob(f"*{PART}")):
-            remove_if_abandoned(path)
+    sync(target.parent)
 
 
 def remove_if_abandoned(part: Path) -> None:
@@ -105,25 +96,25 @@ def _part_paths(target: Path) -> tuple[Path, Path]:
     return target.with_name(stem + PART), target.with_name(f"{stem}.{secrets.token_hex(4)}{PART}")
 
 
-def _open_nameless(folder: Path, mode: int) -> int | None:
+def _open_nameless(folder: Path) -> int | None:
     """A new file of that folder without a name, of which nothing is left unless it gets one; None where there are none."""
     if not _DESCRIPTORS.is_dir():  # it could not be given a name
         return None
     try:
-        return os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, mode)
+        return os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, FILE_MODE)
     except (OSError, AttributeError):
         return None
 
 
-def _open_part(target: Path, mode: int) -> tuple[int, Path]:
+def _open_part(target: Path) -> tuple[int, Path]:
     """A new part beside the file, locked."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
         usual, second = _part_paths(target)
         try:
-            part, descriptor = usual, os.open(usual, flags, mode)
+            part, descriptor = usual, os.open(usual, flags, FILE_MODE)
         except FileExistsError:
-            part, descriptor = second, os.open(second, flags, mode)
+            part, descriptor = second, os.open(second, flags, FILE_MODE)
         if device_lock.take(descriptor) and os.fstat(descriptor).st_nlink:
             return descriptor, part
         os.close(descriptor)  # another writer took it for abandoned before it was locked

@@ -13,7 +13,7 @@ from clmembench import cli as command_line
 from clmembench.host import failures
 from clmembench.host.failures import not_started
 from clmembench.report.many_runs import digests
-from tests.report.test_digest_cache import stored
+from tests.report.test_fleet import stored
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import pytest
 
 import clmembench as cm
 from clmembench.cli.command import _remedy
-from clmembench.report.many_runs import digest_cache, digests
 from clmembench.results import imported, limits, line_limits, run_files
 from clmembench.results.jsonl import ResultsError, Writer, encode, read
 from clmembench.results.run_files import FLUSHED, compress
@@ -405,19 +404,6 @@ def test_a_frame_of_a_pattern_has_the_values_of_the_plain_file(measured, tmp_pat
     frame = cm.read(str(measured.parent / "*.jsonl.gz"))
     assert set(frame["file"]) == {str(measured)}
     assert frame.drop(columns="file").equals(cm.read(plain(measured)).drop(columns="file"))
-
-
-def test_a_digest_is_of_the_compressed_file_and_read_again(measured, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    key, path = digest_cache.user_key(), tmp_path / "r.jsonl.gz"
-    path.write_bytes(measured.read_bytes())
-    made = digests.digest(path)
-    entry = digest_cache.entry(path, key)
-    entry.write(made)
-    assert digest_cache.entry(path, key).read(digests.Digest) == made
-    with path.open("ab") as file:
-        file.write(compress(encode(NEW).encode()))
-    assert digest_cache.entry(path, key).read(digests.Digest) is None
 
 
 def test_results_of_other_programs_are_kept_compressed(measured, tmp_path):

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.report.many_runs import digest_cache
-from clmembench.results import tuned, whole_file
-from clmembench.results.whole_file import PART, remove_abandoned_parts, write_whole
-from tests.report.test_digest_cache import kept, key, read, run  # noqa: F401 - fixtures
+from clmembench.results import tuned
+from clmembench.results.whole_file import PART, remove_if_abandoned, write_whole
 from tests.results.test_tuned import ENTRY
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="kills processes within system calls")
@@ -156,13 +154,14 @@ def test_what_others_write_and_what_is_no_part_is_not_removed(tmp_path):
     (tmp_path / f"left{PART}").write_text("torn")
     with (tmp_path / f"live{PART}").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        remove_abandoned_parts(tmp_path)
+        for path in list(tmp_path.glob(f"*{PART}")):
+            remove_if_abandoned(path)
         assert sorted(path.name for path in tmp_path.iterdir()) == [
             "elsewhere", f"fifo{PART}", f"link{PART}", f"live{PART}",
         ]  # fmt: skip
-    remove_abandoned_parts(tmp_path)
+    remove_if_abandoned(tmp_path / f"live{PART}")
     assert not (tmp_path / f"live{PART}").exists()
-    remove_abandoned_parts(tmp_path / "none")
+    remove_if_abandoned(tmp_path / "none" / PART)
 
 
 def test_a_name_of_255_bytes_has_a_part(tmp_path, way):
@@ -170,55 +169,3 @@ def test_a_name_of_255_bytes_has_a_part(tmp_path, way):
     for content in ("first", "second"):
         write_whole(path, content, overwrite=True)
     assert path.read_text() == "second"
-
-
-# ---- the cache of digests -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("step", ["write", "replace"])
-def test_a_digest_s_writer_that_is_killed_leaves_no_part_in_the_cache(run, key, monkeypatch, way, step):  # noqa: F811
-    digest_cache._clean.cache_clear()
-    first = read(run, key, monkeypatch, made=True)
-    (path,) = kept(run)
-    other = path.with_name(f"{'0' * 64}.json")  # of a run that changed since, so that it is never written again
-    other.write_text("old")
-    write_and_die(other, step, way, True, "whole_file.write_whole(path, 'x' * 20000, overwrite=True, durable=False)")
-    (path.parent / "tmp1234.part").write_text("as an older version left it")
-    path.unlink()
-    digest_cache._clean.cache_clear()
-    assert read(run, key, monkeypatch, made=True) == first
-    assert sorted(file.name for file in path.parent.iterdir()) == sorted([".gitignore", other.name, path.name])
-
-
-def test_a_digest_is_not_written_through_a_link_that_came_with_the_folder(run, key, monkeypatch, tmp_path):  # noqa: F811
-    first = read(run, key, monkeypatch, made=True)
-    (path,) = kept(run)
-    path.unlink()
-    (tmp_path / "own").write_text("the user's own")
-    path.symlink_to(tmp_path / "own")
-    assert read(run, key, monkeypatch, made=True) == first
-    assert (tmp_path / "own").read_text() == "the user's own" and not path.is_symlink()
-    assert read(run, key, monkeypatch, made=False) == first
-
-
-def test_an_empty_key_file_is_replaced_by_a_key(key, tmp_path):  # noqa: F811
-    path = tmp_path / "home" / "clmembench" / "digest.key"
-    path.write_bytes(b"")
-    new = digest_cache.user_key()
-    assert new is not None and len(new) == digest_cache.KEY_BYTES and new != key
-    assert digest_cache.user_key() == new and path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_key_is_written_whole(tmp_path, monkeypatch):
-    """A process that is killed while it makes the key leaves none, and the next one makes it."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    write = "from clmembench.report import digest_cache\ndigest_cache.user_key()"
-    write_and_die(tmp_path / "unused", "write", "beside", True, write)
-    assert not (tmp_path / "clmembench" / "digest.key").exists()
-    assert digest_cache.user_key() is not None
-    assert [file.name for file in (tmp_path / "clmembench").iterdir()] == ["digest.key"]
-
-
-def test_the_part_of_a_file_is_hidden_and_beside_it():
-    usual, second = whole_file._part_paths(Path("/folder/r.html"))
-    assert usual == Path("/folder/.r.html.part") and second.parent == usual.parent and second != usual

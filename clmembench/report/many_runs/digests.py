@@ -1,4 +1,4 @@
-"""Digests of runs for a report over many of them: computed by several processes, cached next to each run."""
+"""Digests of runs for a report over many of them, computed by several processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from clmembench.benchmarks import discovered
 from clmembench.host import processes
 from clmembench.model import BenchmarkInfo, DeviceInfo
 from clmembench.report.device_runs import LabelledRun, device_label
-from clmembench.report.many_runs import digest_cache
 from clmembench.report.rows import judged_rows, point_labels, sheet_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.scorecard_cells import Cell
@@ -92,18 +91,6 @@ def _in_its_unit(card: BenchmarkInfo) -> BenchmarkInfo:
     return replace(card, metrics=tuple(replace(metric, cycles=False) for metric in card.metrics))
 
 
-def kept_digest(path: Path, strict: bool, key: bytes | None) -> Digest:
-    """As `digest`, from the cache next to the run where it is there. Digests of files with bad lines are not cached."""
-    entry = digest_cache.entry(path, key)
-    found: Digest | None = entry.read(Digest) if entry is not None else None
-    if found is not None:
-        return replace(found, path=str(path))
-    made = digest(path, strict)
-    if entry is not None and not made.notes:
-        entry.write(made)
-    return made
-
-
 AT_ONCE = 4  # runs that a process is given at once
 ENDED = "a process that read the runs was ended from outside, perhaps for lack of memory: report fewer runs at once"
 
@@ -112,7 +99,7 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
     """Digests of all runs, in their order, by that many processes; no run is held longer than its digest takes. Raises
     ResultsError and SpecError, and WorkerError where such a process was ended from outside."""
     # small: what does not fit into a pipe at once keeps a process that is interrupted from ending (CPython gh-94777)
-    one = partial(kept_digest, strict=strict, key=digest_cache.user_key())
+    one = partial(digest, strict=strict)
     if workers < 2:
         yield from map(one, paths)
         return
