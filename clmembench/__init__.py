@@ -10,18 +10,22 @@ TYPE_CHECKING = False  # type checkers take it to be true
 
 if TYPE_CHECKING:
     from clmembench.report import plots as plots
-    from clmembench.report.frames import headlines as headlines
-    from clmembench.report.frames import read as read
+    from clmembench.report.frame import read as read
+    from clmembench.report.scorecard.scorecard import headlines as headlines
 
 __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
     """`read`, `headlines` and `plots`, loaded when they are used: the command line starts without pandas."""
-    if name in ("read", "headlines"):
-        from clmembench.report import frames
+    if name == "read":
+        from clmembench.report.frame import read
 
-        return getattr(frames, name)
+        return read
+    if name == "headlines":
+        from clmembench.report.scorecard.scorecard import headlines
+
+        return headlines
     if name == "plots":
         from clmembench.report import plots
 

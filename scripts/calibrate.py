@@ -28,7 +28,7 @@ from clmembench.analysis import compare, decision, distributions, noise, stats
 from clmembench.analysis.derive import Derived, derive
 from clmembench.gates.whole import judged_run
 from clmembench.model import BenchmarkInfo, Placement, Run
-from clmembench.report import rows
+from clmembench.report import frame
 from clmembench.results import jsonl
 
 TRIALS = 2000
@@ -350,7 +350,7 @@ def _cards(values: Sequence[Derived]) -> dict[str, BenchmarkInfo]:
 
 def _judge(path: Path) -> Run:
     run = jsonl.read(path)
-    return judged_run(run, rows.sheet_of(run))
+    return judged_run(run, frame.sheet_of(run))
 
 
 def _first(value: Derived, processes: int) -> Derived:

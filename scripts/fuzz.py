@@ -47,7 +47,7 @@ VALUES = ("op=[triad,copy]", "array_bytes=64MiB", "array_bytes=['4 KiB',1.5GB]",
 
 def results_target(path: Path) -> Callable[[bytes], None]:
     """Reads a run, derives values from it, and renders it in every text format."""
-    from clmembench.report import render, rows, summary
+    from clmembench.report import frame, render, summary, views
     from clmembench.report.table import one_table as alone
     from clmembench.resources import sheet_paths
     from clmembench.results import jsonl, run_files
@@ -61,10 +61,10 @@ def results_target(path: Path) -> Callable[[bytes], None]:
         with contextlib.suppress(jsonl.ResultsError, specs.SpecError):
             found = jsonl.read(file)
             sheet = specs.match_sheet(found.header.device, sheets)
-            table = rows.rows(found, sheet)
-            points, document = alone(rows.point_table(table)), summary.summary_document(found, table, sheet)
-            render.json_text(rows.point_objects(table))
-            render.csv_text(rows.point_fields(table))
+            table = frame.rows(found, sheet)
+            points, document = alone(views.point_table(table)), summary.summary_document(found, table, sheet)
+            render.json_text(frame.point_values(table))
+            render.csv_text(frame.point_fields(table))
             render.latex(points)
             made = render.text(document) + render.markdown(document) + render.markdown(points)
             assert all(c.isprintable() or c == "\n" for c in made), "an unprintable character"

@@ -18,9 +18,9 @@ Generated from the docstrings of this version. [Reading results](../reading.md#i
 
 `import clmembench` has these names.
 
-::: clmembench.report.frames.read
+::: clmembench.report.frame.read
 
-::: clmembench.report.frames.headlines
+::: clmembench.report.scorecard.scorecard.headlines
 
 ## Figures
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from clmembench.analysis.compare import Comparison
     from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
-    from clmembench.report.rows import Row
+    from clmembench.report.frame import Row
     from clmembench.specs.sheets import SpecSheet
 
 STATUSES = ("ok", "suspect", "undetermined", "wrong", "skipped", "failed", "timeout")
@@ -35,11 +35,11 @@ def load(path: Path, strict: bool = False) -> Run:
 
 def sheet_of(run: Run) -> SpecSheet | None:
     """The spec sheet of a run's device, None where there is none. Ends the command where two match, or one is damaged."""
-    from clmembench.report import rows
+    from clmembench.report import frame
     from clmembench.specs.sheets import SpecError
 
     try:
-        return rows.sheet_of(run)
+        return frame.sheet_of(run)
     except SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
 

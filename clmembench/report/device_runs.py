@@ -1,20 +1,17 @@
-"""Runs of a report: those of one device merged, each under its own name with what was derived from it."""
+"""Runs of a report: those of one device merged, under the device's name, and what the studies find in each."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from clmembench.host import checks
 from clmembench.model import Header, Record, Run
 from clmembench.model.device_identity import device_groups, model_name, number_of_devices
-from clmembench.report.rows import Row, judged_rows, sheet_of
 from clmembench.sanitize import printable
-from clmembench.specs import sheets as specs
-from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
 from clmembench.units import count
 
@@ -138,17 +135,6 @@ def _point(record: Record, tuning: Set[str]) -> str:
     return repr((params, record.place.compute_units, record.place.placement))
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledRun:
-    """A run with what was derived from it, under the name the report gives it."""
-
-    label: str
-    run: Run
-    sheet: SpecSheet | None
-    rows: tuple[Row, ...]
-    findings: Findings = field(default_factory=dict)
-
-
 def with_findings(runs: Sequence[Run]) -> tuple[list[Run], list[Findings]]:
     """Runs with what the studies find in each, the runs of one device checked against each other. Raises SpecError where two
     spec sheets match a device, or one is damaged."""
@@ -159,16 +145,3 @@ def with_findings(runs: Sequence[Run]) -> tuple[list[Run], list[Findings]]:
             for findings, one in zip(found, own, strict=True):
                 findings |= {study.name: one} if one is not None else {}
     return list(runs), [*found]
-
-
-def parts(runs: Sequence[Run], labels: Sequence[str] = (), findings: Sequence[Findings] = ()) -> list[LabelledRun]:
-    """Runs with these labels, or else the device's name, and a number where two runs have the same one; and with the findings
-    of the studies, for as many runs as there are any. Raises SpecError."""
-    names = [printable(name) for name in labels or [run.header.device.name for run in runs]]
-    found, sheets = [], specs.all_sheets()
-    for index, (run, name) in enumerate(zip(runs, names, strict=True)):
-        label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
-        sheet = sheet_of(run, sheets)
-        judged, table = judged_rows(run, sheet)
-        found.append(LabelledRun(label, judged, sheet, tuple(table), findings[index] if index < len(findings) else {}))
-    return found

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from clmembench import sanitize
 from clmembench.report import folding
-from clmembench.report.table import Cell, Document, Remark, Table
+from clmembench.report.table import Cell, Document, Entry, Remark, Table
 from clmembench.sanitize import line, printable
 from clmembench.units import count
 
@@ -112,7 +112,7 @@ def csv_text(section: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(sanitize.csv_cell, section.header))
-    writer.writerows(map(sanitize.csv_cell, row) for row in section.rows)
+    writer.writerows(map(sanitize.csv_cell, map(_raw, row)) for row in section.rows)
     return out.getvalue()
 
 
@@ -166,15 +166,20 @@ def _harmless(value: object) -> object:
     return printable(value) if type(value) is str else value
 
 
-def _latex_row(cells: Iterable[Cell]) -> str:
+def _latex_row(cells: Iterable[Entry]) -> str:
     return " & ".join(sanitize.latex(_plain(cell)) for cell in cells) + r" \\"
 
 
-def _plain(cell: Cell) -> str:
+def _raw(cell: Entry) -> str | int | float | None:
+    """A cell as a program reads it: its number where it has one."""
+    return cell if not isinstance(cell, Cell) else str(cell) if cell.value is None else cell.value
+
+
+def _plain(cell: Entry) -> str:
     return "" if cell is None else str(cell)
 
 
-def _width(cells: Sequence[Cell], max_cell: int) -> int:
+def _width(cells: Sequence[Entry], max_cell: int) -> int:
     lengths = [len(line(_plain(cell))) for cell in cells if not isinstance(cell, Remark)]
     return max((length for length in lengths if length <= max_cell), default=max_cell)
 

@@ -9,7 +9,7 @@ from clmembench.gates.point import MIN_REPORTED_DRIFT
 from clmembench.host import checks
 from clmembench.model import Cause, Record, Run
 from clmembench.plan.estimate import most_array_bytes
-from clmembench.report.rows import Row, by_point
+from clmembench.report.frame import Row, by_point
 from clmembench.report.sections import peer_values
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_params

@@ -9,6 +9,7 @@ from typing import Any
 from clmembench.model import Header, Record
 from clmembench.report import json_outputs as shapes
 from clmembench.report.comparison import ComparisonObject
+from clmembench.report.frame import PointValue
 from clmembench.report.many_runs.history import DeviceHistory
 from clmembench.results.imported import ImportedRun
 from clmembench.studies import JsonOutput, Study, studies
@@ -28,7 +29,7 @@ OUTPUTS: dict[str, tuple[tuple[str, ...], Any]] = {
     "doctor": (("doctor",), shapes.DoctorObject),
     "history": (("history",), list[DeviceHistory]),
     "import": (("import",), list[ImportedRun]),
-    "points": (("show", "run"), list[shapes.PointObject]),
+    "points": (("show", "run"), list[PointValue]),
 }
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from clmembench import studies
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Header, Run, Value
 from clmembench.model.metrics import gain
-from clmembench.report.rows import Row, by_point, interval, percent, point_table
+from clmembench.report.frame import Row, by_point
 from clmembench.report.run_warnings import warnings
 from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.sections.level_table import cycles_cell, levels_section
 from clmembench.report.table import Document, Reasons, Table, columns
+from clmembench.report.views import interval, percent, point_table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_param, format_params, format_value

@@ -1,13 +1,41 @@
-"""A titled table as data, and a document of such tables; `render` makes text, Markdown, LaTeX, CSV or HTML of them."""
+"""A titled table as data, its cells, how one is declared over entries, and a document of tables.
+
+`render` makes text, Markdown, LaTeX, CSV or HTML of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-
-Cell = str | int | float | None  # what people read is text; numbers and None are for programs
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 MAX_CELL = 40  # letters of a cell that widen its column in text, so that one long reason does not
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell with more than its text: a `mark` after it, what stands below it (`more`), what a page shows on demand (`detail`),
+    and a `reason`, which `noted` makes a numbered note below the table; `note` is its number. `kind` says how a page shows it
+    (best, bad, muted, published), `value` is its number for programs. Each format shows what it has room for."""
+
+    text: str
+    mark: str = ""
+    more: tuple[str, ...] = ()
+    detail: str = ""
+    reason: str = ""
+    kind: str = ""
+    value: float | None = None
+    note: str = ""
+
+    def __str__(self) -> str:
+        """The cell in one line, without its detail; of what stands below, brackets follow without a comma."""
+        text = ", ".join((self.text, *self.more)).replace(", (", " (")
+        return " ".join(filter(None, (text, self.mark, self.note)))
+
+
+Entry = Cell | str | int | float | None  # what people read is text; numbers and None are for programs
 
 
 class Remark(str):
@@ -39,13 +67,41 @@ class Table:
 
     title: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Entry, ...], ...]
     notes: tuple[str, ...] = ()
 
     @property
     def header(self) -> tuple[str, ...]:
         """Text above each column."""
         return tuple(column.heading for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class View(Generic[T]):
+    """A table as it is declared: the columns that name a row, and those of its values, each with what it shows of an entry.
+    With `across`, which gives the place of an entry's column, entries of one name share a row, and the one value is spread over
+    as many columns as there are devices."""
+
+    names: tuple[tuple[Column, Callable[[T], Entry]], ...]
+    values: tuple[tuple[Column, Callable[[T], Entry]], ...]
+    across: Callable[[T], int] | None = None
+
+    def table(self, entries: Iterable[T], headings: Sequence[str] = (), title: str = "") -> Table:
+        """The table of these entries, its reasons as notes below; `headings` are those of the columns that a value is spread
+        over."""
+        columns = [column for column, _ in self.names]
+        if self.across is None:
+            columns += [column for column, _ in self.values]
+            rows = [tuple(of(entry) for _, of in (*self.names, *self.values)) for entry in entries]
+        else:
+            ((column, value),) = self.values
+            columns += [replace(column, name=heading) for heading in headings]
+            spread: dict[tuple[Entry, ...], list[Entry]] = {}
+            for entry in entries:
+                cells = spread.setdefault(tuple(of(entry) for _, of in self.names), [""] * len(headings))
+                cells[self.across(entry)] = value(entry)
+            rows = [(*names, *cells) for names, cells in spread.items()]
+        return noted(Table(title, tuple(columns), tuple(rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +123,19 @@ def columns(header: Iterable[str | Column], left: int = 1) -> tuple[Column, ...]
 def one_table(table: Table) -> Document:
     """A document of one table."""
     return Document((table,))
+
+
+def noted(table: Table) -> Table:
+    """The table with a number in each cell that has a reason; the reasons stand as notes below it, before its others. Cells of
+    one reason share a number."""
+    reasons = Reasons()
+    rows = tuple(
+        tuple(
+            replace(cell, note=reasons.number(cell.reason)) if isinstance(cell, Cell) and cell.reason else cell for cell in row
+        )
+        for row in table.rows
+    )
+    return replace(table, rows=rows, notes=(*reasons.notes(), *table.notes))
 
 
 def reasons_as_notes(section: Table, names: Sequence[str]) -> Table:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clmembench.model import Run
-from clmembench.report.rows import Row, interval, percent
+from clmembench.report.frame import Row
 from clmembench.report.table import Reasons, Table, columns
+from clmembench.report.views import interval, percent
 from clmembench.units import format_value
 
 

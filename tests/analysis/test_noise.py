@@ -19,7 +19,7 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import Noise, NoiseTable
 from clmembench.gates.whole import judged_run
 from clmembench.model import Placement
-from clmembench.report import rows
+from clmembench.report import frame
 from clmembench.results import jsonl
 from tests.builders import STREAM
 
@@ -207,7 +207,7 @@ def test_two_identical_gpus_have_the_same_bandwidth_within_one_percent():
 def test_a_gpu_and_a_cpu_that_differ_by_factors_are_decided(other):
     """The committed H100 against CPUs: a value is left undecided where the ratio is near 1, not since the verdict is idle."""
     runs = [jsonl.read(ROOT / "reports" / f"{name}.jsonl.gz") for name in ("h100-sxm", other)]
-    found = compare(*(judged_run(run, rows.sheet_of(run)) for run in runs))
+    found = compare(*(judged_run(run, frame.sheet_of(run)) for run in runs))
     far = [c for c in found.changes if c.ratio is not None and abs(math.log(c.ratio.value)) > math.log(2)]
     assert len(far) >= 80
     assert sum(c.verdict in ("faster", "slower") for c in far) >= 0.9 * len(far), Counter(c.verdict for c in far)

@@ -14,8 +14,8 @@ from clmembench.plan.sweep import benchmark_card
 from clmembench.report import render, summary
 from clmembench.report.figures import roofline_chart
 from clmembench.report.figures.label_placement import offsets
+from clmembench.report.frame import point_values, rows
 from clmembench.report.page.page import render_html
-from clmembench.report.rows import point_objects, rows
 from clmembench.report.sections import roofline_tables
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import device, header, record, run, series
@@ -203,9 +203,9 @@ def test_summaries_and_json_and_pages_have_it():
     found, table, _ = made([*roofs(), spmv(120.0), dgemm(8000.0)])
     shown = render.text(summary.summary_document(found, table, SHEET))
     assert roofline_tables.ROOFS in shown and roofline_tables.KERNELS in shown and "FP64 vector" in shown
-    told = point_objects(table, roofline_tables.by_point(found, table, SHEET))
-    placed = {row["benchmark"]: row["roofline"] for row in told if row["roofline"]}
-    assert placed["spmv"]["bound_by"] == "memory" and placed["dgemm"]["bytes_are"] == COMPULSORY_BYTES
+    told = point_values(table, roofline_tables.by_point(found, table, SHEET))
+    placed = {point.benchmark: point.roofline for point in told if point.roofline is not None}
+    assert placed["spmv"].bound_by == "memory" and placed["dgemm"].bytes_are == COMPULSORY_BYTES
     assert "arithmetic" not in placed and len(told) == len(table)
     page = render_html([found])
     assert 'id="roofline"' in page and "arithmetic intensity (FLOP per byte of memory)" in page

@@ -13,7 +13,7 @@ from clmembench.benchmarks.local_memory import LOADS_PER_ROUND, MAX_RESIDENT_ITE
 from clmembench.model import BenchmarkInfo, Skip
 from clmembench.plan.sweep import benchmark_card
 from clmembench.report.figures.device_rows import Shown
-from clmembench.report.rows import rows
+from clmembench.report.frame import rows
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.access import local_curves

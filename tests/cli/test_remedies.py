@@ -15,7 +15,7 @@ from clmembench.cli.running.run_request import MIN_ARRAY_BYTES, _with_array_size
 from clmembench.gates import point
 from clmembench.model import Cause
 from clmembench.plan.selection import suites
-from clmembench.report import rows, run_warnings
+from clmembench.report import frame, run_warnings
 from clmembench.units import parse_bytes
 from tests.builders import device, header, record, run, series
 from tests.commands import ROOT
@@ -91,7 +91,7 @@ def small_arrays(memory_gib: int, *, cause: Cause = Cause.NONE, gate: str = "") 
     records = [record("stream", {"op": "copy", "array_bytes": 256 * MIB}, series([1000] * 40, nbytes=512 * MIB))]
     records.append(record("stream", {"op": "dot", "array_bytes": 256 * MIB}, cause=cause, gate=gate, status="failed"))
     measured = run(records, header(info))
-    return " ".join(run_warnings._small_arrays(measured, rows.judged_rows(measured, None)[1]))
+    return " ".join(run_warnings._small_arrays(measured, frame.judged_rows(measured, None)[1]))
 
 
 def test_larger_arrays_are_advised_where_this_device_can_measure_them():
@@ -114,5 +114,5 @@ def test_few_samples_are_remedied_by_the_points_own_size(params, remedy):
 def test_a_run_in_one_process_is_not_told_to_use_several_alone():
     one = record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 30))
     isolated, own = (run([one], replace(header(), isolated=isolated)) for isolated in (True, False))
-    texts = ["".join(run_warnings._few_processes(rows.judged_rows(r, None)[1], r.header.isolated)) for r in (isolated, own)]
+    texts = ["".join(run_warnings._few_processes(frame.judged_rows(r, None)[1], r.header.isolated)) for r in (isolated, own)]
     assert "--no-isolate" not in texts[0] and "leave out --no-isolate" in texts[1]

@@ -13,7 +13,7 @@ from clmembench.gates.whole import judged_run
 from clmembench.model import Cause, Placement, Quantity
 from clmembench.plan.sweep import benchmark_card
 from clmembench.report import render, summary
-from clmembench.report.rows import judged_rows
+from clmembench.report.frame import judged_rows
 from tests.builders import device, header, record, run, series
 
 GIB, MIB, KIB = 1 << 30, 1 << 20, 1 << 10

@@ -10,7 +10,7 @@ from clmembench.analysis.derive import derive
 from clmembench.gates.point import GATES, judged
 from clmembench.gates.whole import CROSS_POINT_GATES, SINGLE_VALUE_GATES, judged_run
 from clmembench.model import BenchmarkInfo, Metric, Placement
-from clmembench.report.rows import row_object, rows
+from clmembench.report.frame import point_values, rows
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 
@@ -214,7 +214,7 @@ def test_stamps_in_ns_pass_for_every_kind_of_point(kind):
 
 def test_a_point_that_fails_a_gate_is_no_value_in_any_of_its_rows():
     (found,) = rows(run([rate(5000.0)]), SHEET)
-    assert (found.status, found.value.gate, row_object(found)["gate"]) == ("suspect", "peak", "peak")
+    assert (found.status, found.value.gate, point_values([found])[0].gate) == ("suspect", "peak", "peak")
     assert "theoretical peak of 100: the data sheet" in found.reason
 
 

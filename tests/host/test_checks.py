@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from clmembench.cli import app
 from clmembench.host import environment
 from clmembench.host.checks import complaints
-from clmembench.report.rows import rows
+from clmembench.report.frame import rows
 from clmembench.report.run_warnings import warnings
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import header, record, run, series

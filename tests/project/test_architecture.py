@@ -245,7 +245,7 @@ def test_what_would_run_data_is_seen(code, found):
         ("model/record.py", "import clmembench.units", "model imports units"),
         ("plan/sweep.py", "from clmembench import measure", "plan imports measure"),
         ("analysis/derive.py", "def f():\n    from clmembench.gates import whole", "analysis imports gates"),
-        ("report/rows.py", "from ..cli import main", "report imports cli"),
+        ("report/frame.py", "from ..cli import main", "report imports cli"),
         ("specs/sheets.py", "if TYPE_CHECKING:\n    from clmembench.results.jsonl import read", "specs imports results"),
         ("report/page/page.py", "from clmembench.studies.hierarchy import plan", "report imports studies.hierarchy"),
         ("studies/hierarchy/plan.py", "from clmembench.studies.traces import x", "studies.hierarchy imports studies.traces"),
@@ -260,7 +260,7 @@ def test_what_would_run_data_is_seen(code, found):
         ("runtimes/opencl/device.py", "def f():\n    import dpctl", "runtimes imports dpctl"),
         ("analysis/plateaus.py", "def f():\n    import time", "analysis is pure and imports time"),
         ("studies/traces/geometry.py", "import time", "studies is pure and imports time"),
-        ("report/rows.py", "class A:\n    import pandas as pd", "report imports pandas at module level"),
+        ("report/frame.py", "class A:\n    import pandas as pd", "report imports pandas at module level"),
     ],
 )
 def test_a_breach_is_seen(where, code, breach):
@@ -270,8 +270,8 @@ def test_a_breach_is_seen(where, code, breach):
 @pytest.mark.parametrize(
     ("where", "code"),
     [
-        ("report/rows.py", "from clmembench import __version__, units\ndef f():\n    import pandas"),
-        ("report/rows.py", "from clmembench.specs import sheets"),
+        ("report/frame.py", "from clmembench import __version__, units\ndef f():\n    import pandas"),
+        ("report/frame.py", "from clmembench.specs import sheets"),
         ("studies/traces/traces.py", "from clmembench.studies.traces import streams"),
         ("studies/traces/traces.py", "from clmembench.studies.hierarchy.replacement import policies"),
         ("report/page/page.py", "from clmembench.studies import studies"),

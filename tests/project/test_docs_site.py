@@ -75,5 +75,5 @@ def test_the_site_has_the_generated_reference_the_change_log_and_search(site):
     ):
         assert (site / page).is_file(), page
     api = (site / "reference/python.html").read_text(encoding="utf-8")
-    assert 'id="clmembench.report.frames.read"' in api and 'id="clmembench.model.work.Work"' in api
+    assert 'id="clmembench.report.frame.read"' in api and 'id="clmembench.model.work.Work"' in api
     assert "topology" in (site / "search/search_index.js").read_text(encoding="utf-8")

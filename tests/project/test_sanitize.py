@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from clmembench import sanitize
-from clmembench.report import render, rows
+from clmembench.report import frame, render, views
 from clmembench.report.table import one_table as only
 from tests.builders import header, record, run, series
 
@@ -140,7 +140,7 @@ def test_a_latex_table_keeps_its_shape(evil):
     found = run(
         [record(evil, {evil: evil}, series([100] * 8, nbytes=1000))], header(cards={evil: header().benchmarks["stream"]})
     )
-    begin, top, head, mid, line, bottom, end = render.latex(only(rows.point_table(rows.rows(found, None)))).split("\n")
+    begin, top, head, mid, line, bottom, end = render.latex(only(views.point_table(frame.rows(found, None)))).split("\n")
     assert (begin, top, mid, bottom, end) == (
         r"\begin{tabular}{lllrlrrl}", r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}",
     )  # fmt: skip

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from clmembench import sanitize
 from clmembench.cli import app
-from clmembench.report import frames
+from clmembench.report import frame
+from clmembench.report.scorecard import scorecard
 from clmembench.results import jsonl, tuned
 from clmembench.results.jsonl import ResultsError, Writer
 from clmembench.specs import sheets
@@ -177,12 +178,12 @@ def test_a_run_in_a_file_whose_name_is_no_text_is_a_frame(tmp_path):
     run = tmp_path / os.fsdecode(b"\xff.jsonl")
     with Writer(run, header()) as writer:
         writer.write(ONE)
-    assert frames.read(run)["file"][0].endswith("/?.jsonl")
+    assert frame.read(run)["file"][0].endswith("/?.jsonl")
 
 
 def test_an_empty_list_of_runs_is_said(tmp_path):
     for paths in ([], str(tmp_path / "none*"), tmp_path / ("n" * 300)):
-        for function in (frames.read, frames.headlines):
+        for function in (frame.read, scorecard.headlines):
             with pytest.raises(FileNotFoundError, match="no results file"):
                 function(paths)
 

@@ -6,7 +6,6 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.model import BenchmarkInfo, Metric, Placement
-from clmembench.report.device_runs import parts
 from clmembench.report.figures import comparison_choice
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.comparison_data import DrawnSeries, PlotPoint, compared_devices, eligible_devices
@@ -15,6 +14,7 @@ from clmembench.report.figures.device_looks import look
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.paper_figures import CATALOGUE, UNITS, CurveFigure
 from clmembench.report.figures.published_marks import published_best, published_series
+from clmembench.report.frame import parts
 from clmembench.report.page import study_figures
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from clmembench.model import Placement, Run
-from clmembench.report import render, rows, summary
+from clmembench.report import frame, render, summary, views
 from clmembench.report.page.page import render_html
 from clmembench.report.page.text_pages import render_markdown
 from clmembench.report.table import one_table as only
@@ -129,7 +129,7 @@ def test_the_run_that_is_damaged_is_good_itself(folder):
     """Else the tests below would show nothing."""
     found = stored(folder, "".join(json.dumps(line) + "\n" for line in LINES))
     assert found is not None and found.notes == () and len(found.records) == len(LINES) - 1
-    assert {row.status for row in rows.rows(found, None)} >= {"ok", "skipped", "failed", "wrong"}
+    assert {row.status for row in frame.rows(found, None)} >= {"ok", "skipped", "failed", "wrong"}
 
 
 @pytest.mark.parametrize("params", [{}, {"op": 1}, {"array_bytes": "large"}, {"array_bytes": 0}, {"array_bytes": -4096}])
@@ -152,21 +152,21 @@ def test_whatever_is_read_is_derived_and_shown_as_text(folder, content):
     if found is None:
         return
     try:
-        sheet = rows.sheet_of(found)
+        sheet = frame.sheet_of(found)
     except SpecError:
         return
-    table = rows.rows(found, sheet)
+    table = frame.rows(found, sheet)
     for row in json.loads(
-        render.json_text(rows.point_objects(table))
+        render.json_text(frame.point_values(table))
     ):  # which has no nan and no infinity: json_text refuses them
         assert row["status"] != "ok" or row["median"] is not None
         assert row["median"] is None or row["ci_low"] is None or row["ci_low"] <= row["median"] <= row["ci_high"]
-    head, *lines = csv.reader(io.StringIO(render.csv_text(rows.point_fields(table)))) if table else [[]]
+    head, *lines = csv.reader(io.StringIO(render.csv_text(frame.point_fields(table)))) if table else [[]]
     assert [len(line) for line in lines] == [len(head)] * len(table)
     shown = (
         render.text(summary.summary_document(found, table, sheet))
-        + render.markdown(only(rows.point_table(table)))
-        + render.latex(only(rows.point_table(table)))
+        + render.markdown(only(views.point_table(table)))
+        + render.latex(only(views.point_table(table)))
         + render_markdown([found])
     )
     assert [c for c in shown if not c.isprintable() and c != "\n"] == []

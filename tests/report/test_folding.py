@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clmembench.report import folding, render, rows, summary
+from clmembench.report import folding, frame, render, summary
 from clmembench.report.table import Column, Document, Remark, Table
 from clmembench.results import jsonl
 from tests.terminals import on_terminal
@@ -106,8 +106,8 @@ def documents():
     @functools.cache
     def document(name: str) -> Document:
         run = jsonl.read(ROOT / "reports" / f"{name}.jsonl.gz")
-        sheet = rows.sheet_of(run)
-        return summary.summary_document(*rows.judged_rows(run, sheet), sheet)
+        sheet = frame.sheet_of(run)
+        return summary.summary_document(*frame.judged_rows(run, sheet), sheet)
 
     return document
 

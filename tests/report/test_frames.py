@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import clmembench as cm
 from clmembench.cli import app
-from clmembench.report import frames
+from clmembench.report import frame
 from clmembench.results import jsonl
 from tests.builders import device, header
 from tests.report.test_scorecard import CARDS, TRIAD, triad
@@ -68,7 +68,7 @@ def test_show_parquet_writes_the_frame_that_read_gives(files, tmp_path):
     again = CliRunner().invoke(app, ["show", str(files / "B.jsonl"), "--parquet", str(out)])
     assert again.exit_code == 2 and "--overwrite" in again.stderr
     mixed = pd.DataFrame({"param.spacing_bytes": ["line", 256, None], "n": [1, 2, 3], "large": [2**64 - 1, -1, None]})
-    back = pd.read_parquet(io.BytesIO(frames.parquet(mixed)))
+    back = pd.read_parquet(io.BytesIO(frame.parquet(mixed)))
     assert list(back["param.spacing_bytes"][:2]) == ["line", "256"] and back["param.spacing_bytes"].isna()[2]
     assert list(back["large"][:2]) == [str(2**64 - 1), "-1"] and list(back["n"]) == [1, 2, 3]
 

@@ -3,7 +3,7 @@ import io
 import json
 import re
 import unicodedata
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -13,18 +13,18 @@ from clmembench.analysis import plateaus
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import BenchmarkInfo, CacheLevel, Finding, Hierarchy, Metric, Placement, TlbLevel
 from clmembench.report import render, summary
-from clmembench.report.device_runs import parts
 from clmembench.report.figures import style
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.finding_tables import entries
+from clmembench.report.frame import parts, point_fields, point_values, rows
 from clmembench.report.page import study_figures
 from clmembench.report.page.page import render_html
 from clmembench.report.page.text_pages import render_markdown
-from clmembench.report.rows import point_fields, point_objects, point_table, row_object, rows
 from clmembench.report.run_warnings import warnings
 from clmembench.report.sections import level_table
 from clmembench.report.summary import sections
 from clmembench.report.table import one_table as only
+from clmembench.report.views import point_table
 from clmembench.specs.sheets import Figure, Match, Published, SpecSheet
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
@@ -130,13 +130,13 @@ def test_a_suspect_value_is_not_shown_as_a_result():
     assert not re.search(r"\d", cells[3] + cells[4] + cells[5]), "value, interval and share of a suspect row"
     assert not re.search(r"4,000 GB/s|119\.\d%", render_html([odd]))
     assert not re.search(r"4,000 GB/s|119\.\d%", render_markdown([odd]))
-    assert row_object(table[0])["status"] == "suspect"
+    assert point_values(table)[0].status == "suspect"
 
 
 def test_json_holds_every_row_as_it_is():
     table = rows(ordinary(), SHEET)
-    back = json.loads(render.json_text(point_objects(table)))
-    assert back == [row_object(row) for row in table] == json.loads(json.dumps([row_object(row) for row in table]))
+    back = json.loads(render.json_text(point_values(table)))
+    assert back == [json.loads(json.dumps(asdict(point))) for point in point_values(table)]
     assert len(back) == 7 + 39
     assert back[0]["median"] == pytest.approx(50.0) and back[0]["fraction_of_peak"] == pytest.approx(0.5)
     assert [(r["status"], r["reason"], r["median"]) for r in back if r["status"] != "ok"] == [
@@ -167,13 +167,13 @@ def test_csv_and_json_keep_their_shape_with_hostile_names(evil):
     table = rows(hostile(evil), None)
     head, *lines = csv.reader(io.StringIO(render.csv_text(point_fields(table)), newline=""))
     assert [len(line) for line in lines] == [len(head)] * len(table)
-    assert [row["benchmark"] for row in json.loads(render.json_text(point_objects(table)))] == ["plain", evil, "plain", evil]
+    assert [row["benchmark"] for row in json.loads(render.json_text(point_values(table)))] == ["plain", evil, "plain", evil]
 
 
 def test_nothing_makes_an_empty_report_and_no_error():
     empty = run([], header(cards={}))
     assert rows(empty, None) == [] and sections(empty, []) == []
-    assert json.loads(render.json_text(point_objects([]))) == []
+    assert json.loads(render.json_text(point_values([]))) == []
     assert len(render.markdown(only(point_table([]))).split("\n")) == 2
     assert "<html" in render_html([empty]) and render.csv_text(point_fields([])).strip() == ""
     assert "Synthetic GPU" in render.text(summary.summary_document(empty, [], None))
@@ -465,7 +465,7 @@ def test_output_is_the_same_twice(two):
     assert render_markdown(runs) == render_markdown(runs)
     table = rows(runs[0], SHEET)
     again = rows(runs[0], SHEET)
-    assert point_objects(table) == point_objects(again)
+    assert point_values(table) == point_values(again)
     assert render.csv_text(point_fields(table)) == render.csv_text(point_fields(again))
     assert render.markdown(only(point_table(table))) == render.markdown(only(point_table(again)))
     assert render.text(summary.summary_document(runs[0], table, SHEET)) == render.text(
@@ -783,7 +783,7 @@ def test_on_a_gpu_the_study_is_of_work_groups_in_words_and_figures():
     page = render_html([on_gpu, found])  # beside a CPU
     assert ">compute units (of GPUs: work-groups)</text>" in page
     assert ">work-groups</text>" in render_html([on_gpu])
-    assert "work_groups=4" in page and '"work_groups": 4' in render.json_text(point_objects(rows(on_gpu, None)))
+    assert "work_groups=4" in page and '"work_groups": 4' in render.json_text(point_values(rows(on_gpu, None)))
 
 
 # ---- the memory hierarchy -----------------------------------------------------------------------------------------------

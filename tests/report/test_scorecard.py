@@ -11,7 +11,8 @@ from clmembench.analysis import compare
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
-from clmembench.report.device_runs import device_label, merged_runs, parts
+from clmembench.report.device_runs import device_label, merged_runs
+from clmembench.report.frame import parts
 from clmembench.report.imported.published_headlines import published_cells
 from clmembench.report.imported.published_map import FOUND, JOINS, why_not_joined
 from clmembench.report.imported.published_points import published_points

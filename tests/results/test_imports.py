@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
-from clmembench.report.device_runs import parts
+from clmembench.report.frame import parts
 from clmembench.report.imported.imported_headlines import IMPORTED_JOINS, imported_sheet, joined_headlines
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.results import imported, jsonl

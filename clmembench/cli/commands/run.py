@@ -170,14 +170,14 @@ def _run_one(target: Target, settings: Settings) -> Path:
 
 def _print_results(path: Path, settings: Settings) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
-    from clmembench.report import render, rows, summary
+    from clmembench.report import frame, render, summary
     from clmembench.report.sections import roofline_tables
 
     stored = session.read_back(path)
-    sheet = rows.sheet_of(stored)
-    stored, table = rows.judged_rows(stored, sheet)
+    sheet = frame.sheet_of(stored)
+    stored, table = frame.judged_rows(stored, sheet)
     if settings.as_json:
-        print(render.json_text(rows.point_objects(table, roofline_tables.by_point(stored, table, sheet))))
+        print(render.json_text(frame.point_values(table, roofline_tables.by_point(stored, table, sheet))))
     else:
         outputs.print_document(summary.summary_document(stored, table, sheet), settings.wide)
         measure_or_read.show_with_run(stored)

@@ -15,17 +15,17 @@ from clmembench.units import count
 if TYPE_CHECKING:
     from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
-    from clmembench.report.rows import Row
+    from clmembench.report.frame import Row
     from clmembench.specs.sheets import SpecSheet
 
 
 def print_energy(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
     """Print the energy of each wanted point in a format but JSON, which has it with every value."""
-    from clmembench.report import render, rows
+    from clmembench.report import frame, render
     from clmembench.report.sections import energy_tables
     from clmembench.report.table import one_table
 
-    part, values = stored_runs.chosen_rows(*rows.judged_rows(run, sheet), wanted)
+    part, values = stored_runs.chosen_rows(*frame.judged_rows(run, sheet), wanted)
     found = energy_tables.section(part, values) or energy_tables.NO_SENSORS
     if form == "csv":
         print(render.csv_text(found), end="")
@@ -85,22 +85,22 @@ def show(
 
 def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
     """Print the wanted values of a run, judged and derived as those of the whole run."""
-    from clmembench.report import render, rows
+    from clmembench.report import frame, render, views
     from clmembench.report.sections import roofline_tables
     from clmembench.report.table import one_table
 
-    run, whole = rows.judged_rows(run, sheet)
+    run, whole = frame.judged_rows(run, sheet)
     part, values = stored_runs.chosen_rows(run, whole, wanted)
     if form == "json":
         kept = set(map(id, values))
-        objects = rows.point_objects(whole, roofline_tables.by_point(run, whole, sheet))
+        objects = frame.point_values(whole, roofline_tables.by_point(run, whole, sheet))
         print(render.json_text([one for one, row in zip(objects, whole, strict=True) if id(row) in kept]))
     elif form == "csv":
-        print(render.csv_text(rows.point_fields(values)), end="")
+        print(render.csv_text(frame.point_fields(values)), end="")
     elif form == "md":
-        print(render.markdown(one_table(rows.point_table(values))))
+        print(render.markdown(one_table(views.point_table(values))))
     elif form == "latex":
-        print(render.latex(one_table(rows.point_table(values))))
+        print(render.latex(one_table(views.point_table(values))))
     else:
         _print_text(part, values, sheet, wanted, wide)
 
@@ -118,7 +118,7 @@ def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: Po
 
 def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, wanted: PointFilter) -> None:
     """Write the wanted values of a run as Parquet. Ends the command where pyarrow is missing or the file cannot be written."""
-    from clmembench.report import frames
+    from clmembench.report import frame
 
     output = outputs.in_folder(output, "run.parquet")
     outputs.check(output, overwrite, "--parquet", "run.parquet")
@@ -128,6 +128,6 @@ def _write_parquet(output: Path, path: Path, strict: bool, overwrite: bool, want
     run = stored_runs.load(path, strict)
     stored_runs.sheet_of(run)  # ends the command where a spec sheet is damaged
     (run,) = stored_runs.chosen_runs([run], wanted)
-    frame = frames.run_frame(run)
-    outputs.write(output, frames.parquet(frame), overwrite, "--parquet")
-    print(line(f"wrote {output}: {count(len(frame), 'row')}"), file=sys.stderr)
+    table = frame.run_frame(run)
+    outputs.write(output, frame.parquet(table), overwrite, "--parquet")
+    print(line(f"wrote {output}: {count(len(table), 'row')}"), file=sys.stderr)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
-from clmembench.report.device_runs import LabelledRun
 from clmembench.report.figures import comparison_choice as choice
 from clmembench.report.figures import comparison_plots as plots
 from clmembench.report.figures import comparison_series as series
 from clmembench.report.figures.comparison_data import DrawnDevice, DrawnSeries, compared_devices, eligible_devices
 from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, BestFigure, CurveFigure, PaperFigure
 from clmembench.report.figures.published_marks import PublishedPoint, published_best, published_series
+from clmembench.report.frame import LabelledRun
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_in, is_byte_size
 

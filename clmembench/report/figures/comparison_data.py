@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.model import BenchmarkInfo
-from clmembench.report.device_runs import LabelledRun
 from clmembench.report.figures.paper_figures import PaperFigure
-from clmembench.report.rows import Row
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.sanitize import printable
 from clmembench.units import format_in
 

@@ -19,7 +19,7 @@ from clmembench.report.figures.comparison_data import (
     plot_point,
 )
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.summary import PLACES, SIZES, split
 from clmembench.units import count, format_params, is_byte_size

@@ -24,7 +24,7 @@ from clmembench.report.figures.device_rows import (
 )
 from clmembench.report.figures.paper_figures import drawn_over_units
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.units import format_bytes, format_in, format_value, is_byte_size
 
 if TYPE_CHECKING:

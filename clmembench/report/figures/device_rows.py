@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from clmembench.analysis.derive import Derived
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.style import plain
-from clmembench.report.rows import Row, point_labels
+from clmembench.report.frame import Row
 from clmembench.report.summary import split
+from clmembench.report.views import point_labels
 from clmembench.units import format_bytes, format_param, format_params, is_byte_size
 
 MIN_LINE_POINTS = 2  # of a line; one point alone is none

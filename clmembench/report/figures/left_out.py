@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures import device_rows
 from clmembench.report.figures.device_rows import Shown
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.sanitize import line
 from clmembench.units import count, format_params
 

@@ -21,10 +21,11 @@ from pathlib import Path
 from clmembench.benchmarks import discovered
 from clmembench.host import processes
 from clmembench.model import BenchmarkInfo, DeviceInfo
-from clmembench.report.device_runs import LabelledRun, device_label
-from clmembench.report.rows import judged_rows, point_labels, sheet_of
+from clmembench.report.device_runs import device_label
+from clmembench.report.frame import LabelledRun, judged_rows, sheet_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.scorecard_cells import Cell
+from clmembench.report.views import point_labels
 from clmembench.results import jsonl
 
 

@@ -11,7 +11,8 @@ from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import Run
 from clmembench.model.device_identity import device_groups, number_of_devices
-from clmembench.report.device_runs import LabelledRun, device_label, parts
+from clmembench.report.device_runs import device_label
+from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.scorecard.device_pairs import side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.sanitize import printable

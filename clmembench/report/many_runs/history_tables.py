@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity
-from clmembench.report.table import Cell, Column, Document, Table, columns
+from clmembench.report.table import Column, Document, Entry, Table, columns
 from clmembench.sanitize import printable
 from clmembench.units import format_in, format_interval
 
@@ -72,7 +72,7 @@ def _changes(one: DeviceHistory, quantity: HistoryQuantity) -> str:
 
 def history_fields(found: Sequence[DeviceHistory]) -> Table:
     """One line for each quantity and run, for CSV."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Entry, ...]] = []
     for one in found:
         for of in one.quantities:
             changed = {change.run for change in of.change_points}

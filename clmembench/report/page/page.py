@@ -9,10 +9,11 @@ from clmembench import __version__
 from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import render
-from clmembench.report.device_runs import Findings, LabelledRun, parts
+from clmembench.report.device_runs import Findings
 from clmembench.report.figures import device_rows
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.conditions_chart import conditions_chart
+from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
 from clmembench.report.imported.published_points import published_marks
 from clmembench.report.many_runs import fleet

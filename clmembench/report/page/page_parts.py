@@ -12,13 +12,14 @@ from clmembench.model.metrics import score
 from clmembench.report.figures import roofline_chart
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.headline_panels import panel_figures
+from clmembench.report.frame import Row
 from clmembench.report.many_runs import fleet
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.rows import Row, interval, percent, point_labels
 from clmembench.report.scorecard.scorecard import MARKS, ratio_key
 from clmembench.report.scorecard_cells import OLDER, Cell, Line, Scorecard
 from clmembench.report.sections import roofline_tables
 from clmembench.report.table import Reasons
+from clmembench.report.views import interval, percent, point_labels
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from clmembench.model import Run
 from clmembench.report import render, summary
-from clmembench.report.device_runs import Findings, LabelledRun, parts
+from clmembench.report.device_runs import Findings
+from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.published import published, published_table
 from clmembench.report.many_runs import fleet
-from clmembench.report.rows import point_table
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.scorecard.sentences import sentences
 from clmembench.report.table import Column, Document, Table, one_table
+from clmembench.report.views import point_table
 from clmembench.sanitize import markdown
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies

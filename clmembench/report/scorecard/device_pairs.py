@@ -10,7 +10,7 @@ from itertools import combinations
 from clmembench.analysis import compare, decision, matching, noise
 from clmembench.analysis.decision import DEFAULT_MARGIN, Pair, Side
 from clmembench.analysis.noise import LogRatio
-from clmembench.report.device_runs import LabelledRun
+from clmembench.report.frame import LabelledRun
 from clmembench.report.scorecard_cells import OTHER_UNITS, DevicePairs, KnownPair, Line
 
 

@@ -10,10 +10,10 @@ from clmembench.gates.cpu_share import possible_gain
 from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.model import Headline
 from clmembench.model.metrics import score
-from clmembench.report.device_runs import LabelledRun
-from clmembench.report.rows import Row, interval, percent
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard_cells import Cell, Line
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
+from clmembench.report.views import interval, percent
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 

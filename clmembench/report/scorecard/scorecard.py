@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from clmembench.analysis.decision import DEFAULT_MARGIN
+from clmembench.analysis.decision import DEFAULT_MARGIN, spread_of
+from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
 from clmembench.model.metrics import score
-from clmembench.report.device_runs import LabelledRun
+from clmembench.report.device_runs import merged_runs
+from clmembench.report.frame import LabelledRun, Paths, parts, results_files
 from clmembench.report.imported.imported_headlines import imported_cells
 from clmembench.report.imported.published_headlines import published_cells
 from clmembench.report.scorecard.claimed_lines import known_lines
@@ -17,10 +21,14 @@ from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.scorecard_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, Scorecard, UnknownDevice
 from clmembench.report.table import Column, Table
+from clmembench.results import jsonl
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
 from clmembench.units import count, format_value
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MARKS = {"*": BEST, "?": OPEN}
 MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
@@ -196,3 +204,40 @@ def _ratio_text(found: Decision | None) -> str:
     if found is None:
         return ""
     return f"{format_value(found.gain.value)}x" if found.verdict in ("faster", "slower") else found.verdict
+
+
+def headlines(paths: Paths) -> pd.DataFrame:
+    """The verdict of a report, a row for each quantity of each device: columns device, group, quantity, value, low, high,
+    log_sd, log_freedom, better, status, text, point, is_best. Runs of one device are one device. Only what is `ok` has a value.
+    `low` and `high` are within a run; `log_sd` is the standard deviation of the value's logarithm over processes and runs, with
+    its degrees of freedom. Raises as `read`."""
+    import pandas as pd
+
+    devices = merged_runs([jsonl.read(path) for path in results_files(paths)])
+    measured = parts([device.run for device in devices], [device.label for device in devices])
+    found = verdict(measured)
+    sides = [side_of(part) for part in measured]
+
+    def spread(place: int, cell: Cell) -> dict[str, float]:
+        known = spread_of(cell.noisy, sides[place], calibrated()) if cell.noisy is not None else (math.nan, math.nan)
+        return dict(zip(("log_sd", "log_freedom"), known, strict=True))
+
+    rows = [
+        {
+            "device": label,
+            "group": line.group,
+            "quantity": line.name,
+            "value": cell.value,
+            "low": cell.low,
+            "high": cell.high,
+            **spread(place, cell),
+            "better": line.better,
+            "status": cell.status,
+            "text": cell.text,
+            "point": cell.point,
+            "is_best": cell.is_best,
+        }
+        for line in found.lines
+        for place, (label, cell) in enumerate(zip(found.labels, line.cells, strict=True))
+    ]
+    return pd.DataFrame(rows)

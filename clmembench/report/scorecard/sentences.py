@@ -9,7 +9,7 @@ from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import is_same_platform
 from clmembench.model.metrics import more_is_better, score
-from clmembench.report.device_runs import LabelledRun
+from clmembench.report.frame import LabelledRun
 from clmembench.report.imported.published_map import published_text
 from clmembench.report.imported.published_points import PublishedPoint, published_points
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of

@@ -9,8 +9,7 @@ from dataclasses import replace
 from clmembench.analysis import decision, noise
 from clmembench.analysis.decision import NoisyValue, sum_of
 from clmembench.benchmarks import discovered
-from clmembench.report.device_runs import LabelledRun
-from clmembench.report.rows import Row
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard_cells import DevicePairs
 from clmembench.units import count, format_in
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from clmembench.analysis.energy import NO_CONTEXT, Energy, energy_of
+from clmembench.analysis.energy import NO_CONTEXT, Energy
 from clmembench.model import Context, Fact, Run
-from clmembench.report.rows import Row, point_labels
+from clmembench.report.frame import Row
 from clmembench.report.table import Column, Reasons, Table
+from clmembench.report.views import point_labels
 from clmembench.units import count, format_value
 
 TITLE = "Energy of each point's work, by the device's own counter."
@@ -46,14 +47,6 @@ class _Line:
     values: list[float] = field(default_factory=list)
 
 
-def energy(row: Row) -> Energy | None:
-    """The energy of a row's point; None where it has no samples."""
-    if row.value.sampled is None:
-        return None
-    metric, records = row.value.sampled
-    return energy_of(records, metric)
-
-
 def has_context(run: Run) -> bool:
     """Whether sensors were looked for beside this run's points."""
     return any(record.context is not None for record in run.records)
@@ -67,7 +60,7 @@ def section(run: Run, table: Sequence[Row]) -> Table | None:
     reasons, cells, seen = Reasons(), [], set()
     sources: set[str] = set()
     for label, row in zip(point_labels(table), table, strict=True):
-        found = energy(row)
+        found = row.energy
         if found is None or (key := (row.value.key, found.unit)) in seen:
             continue
         seen.add(key)

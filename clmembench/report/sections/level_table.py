@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from clmembench.analysis import plateaus
 from clmembench.model import BenchmarkInfo, Record, Run, Value
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.report.table import Table, columns
 from clmembench.units import count, format_bytes, format_params, format_value
 

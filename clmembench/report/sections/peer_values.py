@@ -9,7 +9,7 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import PROCESS_SD
 from clmembench.analysis.peers import PeerRatio, Spreads, grouped, peer_ratios
 from clmembench.model import Run, Value
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.report.table import Table, columns
 from clmembench.units import format_in, format_params, format_value
 

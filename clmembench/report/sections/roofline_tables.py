@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from clmembench.analysis import roofline as model
 from clmembench.analysis.roofline import COMPULSORY_BYTES, KernelPosition, Roofline
@@ -11,13 +10,11 @@ from clmembench.analysis.roofs import MEMORY, Roof
 from clmembench.gates import agreement
 from clmembench.gates.agreement import AgreementPair
 from clmembench.model import Run
-from clmembench.report.rows import Row, point_labels
+from clmembench.report.frame import RooflinePosition, Row
 from clmembench.report.table import Reasons, Table, columns
+from clmembench.report.views import point_labels
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
-
-if TYPE_CHECKING:
-    from clmembench.report.json_outputs import RooflineObject
 
 SOURCE = "Williams, Waterman & Patterson 2009"
 ROOFS = f"The roofs of kernels, as measured ({SOURCE})."
@@ -99,32 +96,32 @@ def _kernel_notes(roofline: Roofline) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping[int, RooflineObject]:
-    """The object of `show --json` for each kernel under a roof, by the index of its row."""
+def by_point(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Mapping[int, RooflinePosition]:
+    """The position of each kernel under its roofs, by the index of its row."""
     roofline = derive_roofline(run, table, sheet)
     placed = {id(p.value): p for p in roofline.placed} if roofline is not None else {}
-    return {index: kernel_object(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}
+    return {index: _position(placed[id(row.value)]) for index, row in enumerate(table) if id(row.value) in placed}
 
 
-def kernel_object(p: KernelPosition) -> RooflineObject:
-    """One kernel under its roofs, as JSON."""
-    return {
-        "precision": p.precision,
-        "flop_per_byte": p.intensity,
-        "memory_bytes": p.memory_bytes,
-        "bytes_are": p.counted,
-        "gflop_s": p.gflop_s.value,
-        "bound_by": p.bound.name,
-        "roof_gflop_s": p.limit.value,
-        "fraction_of_roof": p.share.value,
-        "fraction_low": p.share.low,
-        "fraction_high": p.share.high,
-        "fits_a_cache": p.cached,
-        "over_its_roof": p.over,
-        "bound_measured": p.bound.rate.value,
-        "bound_unit": p.bound.unit,
-        "bound_by_records": list(p.bound.evidence),
-    }
+def _position(p: KernelPosition) -> RooflinePosition:
+    """One kernel under its roofs, as tidy columns."""
+    return RooflinePosition(
+        precision=p.precision,
+        flop_per_byte=p.intensity,
+        memory_bytes=p.memory_bytes,
+        bytes_are=p.counted,
+        gflop_s=p.gflop_s.value,
+        bound_by=p.bound.name,
+        roof_gflop_s=p.limit.value,
+        fraction_of_roof=p.share.value,
+        fraction_low=p.share.low,
+        fraction_high=p.share.high,
+        fits_a_cache=p.cached,
+        over_its_roof=p.over,
+        bound_measured=p.bound.rate.value,
+        bound_unit=p.bound.unit,
+        bound_by_records=p.bound.evidence,
+    )
 
 
 def agreement_section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Table | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clmembench.model import Run
-from clmembench.report.device_runs import LabelledRun
 from clmembench.report.finding_tables import finding_cell, interval_text, property_label, value_text
-from clmembench.report.rows import Row
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard_cells import Line
 from clmembench.report.table import Column, Table, columns
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, BankStudy, bank_accesses, study_banks

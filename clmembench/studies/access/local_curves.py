@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, bank_accesses, study_banks
 
 ILPS = (1, 2, 4, 6, 8)  # of Mei & Chu 2015, section 6.1

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from clmembench.analysis.derive import derive
 from clmembench.analysis.little import Estimate, allowed_sub_groups, needed_bytes, needed_sub_groups, reachable_gb_s
 from clmembench.model import Run
-from clmembench.report.rows import Row, interval, percent
+from clmembench.report.frame import Row
 from clmembench.report.table import Table, columns
+from clmembench.report.views import interval, percent
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, bank_accesses, study_banks
 from clmembench.units import format_bytes, format_in, format_value
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from clmembench.model import Finding, Run
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.report.table import Reasons, Table, columns
 from clmembench.studies.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from clmembench.studies.access.subgroup_width import SubGroupWidth, measure_sub_group_width

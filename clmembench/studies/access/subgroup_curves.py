@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import Shown, value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.studies.access import subgroup
 from clmembench.studies.access.subgroup_tables import NAMES
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from clmembench.analysis.derive import Derived
 from clmembench.model import Finding, Run
-from clmembench.report.rows import Row
+from clmembench.report.frame import Row
 from clmembench.report.table import Table, columns
 from clmembench.studies.access import subgroup
 from clmembench.studies.access.effect import BoundedRatio, values_with

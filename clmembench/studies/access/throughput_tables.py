@@ -9,8 +9,9 @@ from clmembench.analysis.plateaus import CurvePoint, memory_latency
 from clmembench.gates.whole import latency_curve
 from clmembench.model import Finding, Run
 from clmembench.model.findings import undetermined_finding
-from clmembench.report.rows import Row, interval, percent
+from clmembench.report.frame import Row
 from clmembench.report.table import Reasons, Table, columns
+from clmembench.report.views import interval, percent
 from clmembench.studies.access import concurrency
 from clmembench.studies.access.saturation import saturating_element, saturation_findings
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value

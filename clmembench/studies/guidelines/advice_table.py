@@ -10,8 +10,7 @@ from typing import Any
 
 from clmembench.model import Run
 from clmembench.report import render
-from clmembench.report.device_runs import LabelledRun
-from clmembench.report.rows import Row
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.table import Column, Table, columns
 from clmembench.sanitize import line
 from clmembench.studies.access import throughput_tables

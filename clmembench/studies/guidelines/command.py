@@ -73,12 +73,12 @@ def _has_evidence(run: Run) -> bool:
 
 def show(run: Run, form: str) -> None:
     """Print the guidelines that a run gives evidence for, in one of the formats json, md and text."""
-    from clmembench.report import render, rows, summary
+    from clmembench.report import frame, render, summary
     from clmembench.report.table import one_table
     from clmembench.studies.guidelines import advice_table
 
     sheet = stored_runs.sheet_of(run)
-    guidelines = advice_table.derive_guidelines(run, rows.rows(run, sheet))
+    guidelines = advice_table.derive_guidelines(run, frame.rows(run, sheet))
     if form == "json":
         print(render.json_text(guidelines))
     elif form == "md":

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clmembench.gates import whole
 from clmembench.model import CHASE_BENCHMARK, Hierarchy, Run
-from clmembench.report import rows
+from clmembench.report import frame
 from clmembench.studies.hierarchy import consistency
 from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
@@ -40,7 +40,7 @@ def check_together(
     match a device, or one is damaged."""
     if not any(found):
         return list(runs), list(found)
-    judged = [whole.judged_run(run, rows.sheet_of(run)) for run in runs]
+    judged = [whole.judged_run(run, frame.sheet_of(run)) for run in runs]
     judged, hierarchies = consistency.across(judged, [None if one is None else one.hierarchy for one in found])
     pairs = zip(found, hierarchies, strict=True)
     return judged, [None if one is None or own is None else replace(one, hierarchy=own) for one, own in pairs]

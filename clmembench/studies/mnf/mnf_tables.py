@@ -9,8 +9,9 @@ from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import PROCESS_SD
 from clmembench.model import Run
-from clmembench.report.rows import Row, interval
+from clmembench.report.frame import Row
 from clmembench.report.table import Table, columns
+from clmembench.report.views import interval
 from clmembench.studies.mnf import mnf_whole, versions
 from clmembench.studies.mnf.mnf_whole import (
     COVARIANCE_BENCHMARK,

@@ -75,13 +75,13 @@ def _has_evidence(run: Run) -> bool:
 def show(run: Run, form: str) -> None:
     """Print the table of a run in one of the forms."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import render, rows, summary
+    from clmembench.report import frame, render, summary
     from clmembench.report.table import Document, one_table
     from clmembench.studies.peers import peer_table
 
     sheet = stored_runs.sheet_of(run)
     run = judged_run(run, sheet)
-    lines = peer_table.peer_lines(run, rows.rows(run, sheet))
+    lines = peer_table.peer_lines(run, frame.rows(run, sheet))
     if form == "json":
         print(render.json_text(peer_table.peer_object(run, lines)))
     elif form == "md":

@@ -10,9 +10,10 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import PeerRatio, by_best
 from clmembench.model import PORTABLE_KERNEL_VALUES, Placement, Run, Value
 from clmembench.model.metrics import sign
-from clmembench.report.rows import Row, interval, percent
+from clmembench.report.frame import Row
 from clmembench.report.sections.peer_values import CLOCK_NOTES, is_peer, label, methods, peer_cells, peer_ratios_of_run
 from clmembench.report.table import Table, columns
+from clmembench.report.views import interval, percent
 from clmembench.specs.sheets import Peak
 from clmembench.units import format_in, format_params
 

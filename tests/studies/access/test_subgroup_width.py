@@ -9,7 +9,7 @@ import pytest
 
 from clmembench.analysis.derive import derive
 from clmembench.model import BenchmarkInfo, Metric, Record
-from clmembench.report.rows import rows
+from clmembench.report.frame import rows
 from clmembench.studies.access.private_arrays import width_sections
 from clmembench.studies.access.subgroup_width import NO_LOCKSTEP, SubGroupWidth, measure_sub_group_width
 from tests.builders import clock, device, header, record, run, series

@@ -11,7 +11,7 @@ from clmembench.cli.running import session
 from clmembench.model import Metric
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.report import rows
+from clmembench.report import frame
 from clmembench.results import jsonl
 from clmembench.studies.guidelines import advice_table
 from clmembench.studies.guidelines import plan as advise
@@ -129,7 +129,7 @@ def test_metrics_of_what_is_measured_are_metrics():
 
 def test_a_summary_shows_what_the_run_speaks_of_and_counts_the_rest(stored):
     run = jsonl.read(stored)
-    section = advice_table.section(run, rows.rows(run, None))
+    section = advice_table.section(run, frame.rows(run, None))
     shown = {row[0] for row in section.rows}
     assert {"S2", "S5"} <= shown
     assert not {"S1", "G2", "X1"} & shown
@@ -140,4 +140,4 @@ def test_a_summary_shows_what_the_run_speaks_of_and_counts_the_rest(stored):
 
 def test_a_run_of_other_benchmarks_has_no_guidelines():
     other = builders.run([record()])
-    assert advice_table.section(other, rows.rows(other, None)) is None
+    assert advice_table.section(other, frame.rows(other, None)) is None

@@ -12,7 +12,7 @@ from clmembench.model import Hierarchy
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.plan.selection import Selection
 from clmembench.report import finding_tables, render
-from clmembench.report.device_runs import parts
+from clmembench.report.frame import parts
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.hierarchy.sharing import sharing_plan as sharing

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clmembench.report import render
-from clmembench.report.rows import sheet_of
+from clmembench.report.frame import sheet_of
 from clmembench.report.table import one_table
 from clmembench.resources import mdm_hardware_paths
 from clmembench.results import jsonl

@@ -16,7 +16,7 @@ from clmembench.gates.whole import judged_run
 from clmembench.model import BenchmarkInfo, Metric
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection, selected_benchmarks
-from clmembench.report import render, rows, run_warnings, summary
+from clmembench.report import frame, render, run_warnings, summary
 from clmembench.report.sections import peer_values
 from clmembench.results import jsonl
 from clmembench.specs.sheets import Figure, Match, SpecSheet
@@ -123,7 +123,7 @@ def test_what_has_no_value_has_no_ratio(status, whose):
         made = [replace(r, series=()) if r.benchmark == whose else r for r in made]
     (pair,) = pairs(made)
     assert pair.ratio is None and status in pair.reason and "off by one" in pair.reason
-    section = peer_values.section(held(made), rows.rows(held(made), SHEET))
+    section = peer_values.section(held(made), frame.rows(held(made), SHEET))
     if (status, whose) == ("skipped", "dgemm"):  # what this device does not have, no library is held against
         assert section is None
         return
@@ -167,7 +167,7 @@ def test_a_busy_host_is_said_beside_the_ratio():
 
 def told(records):
     mine = held(records)
-    return peer_table.peer_lines(mine, rows.rows(mine, SHEET))
+    return peer_table.peer_lines(mine, frame.rows(mine, SHEET))
 
 
 def test_the_best_variant_is_a_line_and_the_portable_one_beside_it():
@@ -195,7 +195,7 @@ def test_what_a_peer_has_as_its_format_is_a_line_beside_the_best():
     ]
     made.append(record("cusparse_spmv", {"matrix": "a"}, series([1_000_000] * 20, nbytes=60 * 10**6), facts={"format": "csr"}))
     mine = run(made, header(device(), cards))
-    lines = peer_table.peer_lines(mine, rows.rows(mine, None))
+    lines = peer_table.peer_lines(mine, frame.rows(mine, None))
     assert [(line.choice, line.ours.value.params["format"]) for line in lines] == [("best", "ell"), ("csr", "csr_team")]
     assert [line.peers[0].ratio.value for line in lines] == [pytest.approx(1.5), pytest.approx(70 / 60)]
 
@@ -212,7 +212,7 @@ def test_a_line_without_a_peer_has_its_limit_and_one_without_a_value_its_reason(
 def test_the_table_says_with_what_and_how_it_was_measured():
     made = several((30.0,) * 3, (30.0,) * 3)
     mine = held(made, packages={"pyopencl": "2026.1"})
-    notes = "\n".join(peer_table.peer_section(mine, peer_table.peer_lines(mine, rows.rows(mine, SHEET))).notes)
+    notes = "\n".join(peer_table.peer_section(mine, peer_table.peer_lines(mine, frame.rows(mine, SHEET))).notes)
     for part in ("2024-01-01", "Synthetic GPU", "Test Platform 1.0", "pyopencl 2026.1", "Test CPU", "clmembench 0.0"):
         assert part in notes
     assert "cuBLAS 13.0.2: passes back to back" in notes and "event profiling" in notes
@@ -222,7 +222,7 @@ def test_the_table_says_with_what_and_how_it_was_measured():
 def test_json_has_every_peer_with_interval_method_and_samples():
     made = several((30.0,) * 3, (60.0,) * 3) + [product("other_gemm", 20.0, p) for p in range(3)]
     mine = held(made)
-    data = json.loads(render.json_text(peer_table.peer_object(mine, peer_table.peer_lines(mine, rows.rows(mine, SHEET)))))
+    data = json.loads(render.json_text(peer_table.peer_object(mine, peer_table.peer_lines(mine, frame.rows(mine, SHEET)))))
     (line,) = data["lines"]
     assert [p["benchmark"] for p in line["peers"]] == ["cublas_gemm", "other_gemm"]
     assert line["peers"][0]["facts"]["timed"] and line["peers"][0]["ratio"] == pytest.approx(0.5, rel=1e-3)
@@ -232,15 +232,15 @@ def test_json_has_every_peer_with_interval_method_and_samples():
 def test_references_are_no_benchmarks_of_ours_in_a_summary():
     made = several((30.0,) * 3, (30.0,) * 3)
     mine = held(made)
-    table = rows.rows(mine, SHEET)
+    table = frame.rows(mine, SHEET)
     assert [s.header[0] for s in summary.sections(mine, table)] == ["dgemm: dtype"]
     bad = held([replace(r, status="wrong", reason="x", series=()) if r.benchmark == "cublas_gemm" else r for r in made])
-    assert not any("wrong" in warning for warning in run_warnings.warnings(bad, rows.rows(bad, SHEET), SHEET))
+    assert not any("wrong" in warning for warning in run_warnings.warnings(bad, frame.rows(bad, SHEET), SHEET))
 
 
 def test_a_run_without_references_has_no_section():
     mine = held([product("dgemm", 40.0, 0, "ptx")])
-    assert peer_values.section(mine, rows.rows(mine, SHEET)) is None
+    assert peer_values.section(mine, frame.rows(mine, SHEET)) is None
 
 
 # ---- the command ------------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from clmembench.analysis import decision, noise
 from clmembench.model import CHASE_BENCHMARK, Header
-from clmembench.report.device_runs import LabelledRun
 from clmembench.report.finding_tables import finding_cell, main_levels
+from clmembench.report.frame import LabelledRun
 from clmembench.report.scorecard_cells import Cell, Line
 
 NOTE_DRAM = "without address translation and prefetched lines, both of which the end of a sweep (row memory) includes"

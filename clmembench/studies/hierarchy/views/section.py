@@ -10,7 +10,7 @@ from typing import Any
 from clmembench.model import DeviceInfo, Hierarchy
 from clmembench.model.work import Array
 from clmembench.report import finding_tables, render
-from clmembench.report.device_runs import LabelledRun
+from clmembench.report.frame import LabelledRun
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.table import Document, Table, reasons_as_notes
 from clmembench.specs import claims

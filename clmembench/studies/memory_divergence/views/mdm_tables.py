@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 
 from clmembench.model import Run
-from clmembench.report.rows import Row, sheet_of
-from clmembench.report.table import Cell, Column, Table, columns
+from clmembench.report.frame import Row, sheet_of
+from clmembench.report.table import Column, Entry, Table, columns
 from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
 from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet
 from clmembench.studies.memory_divergence.mdm_published import published_errors
@@ -62,7 +62,7 @@ def validation_sections(found: Validation, kernels: Sequence[HeldOut] = ()) -> l
 def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Table:
     """Predicted over measured performance of every kernel, and the mean |ln ratio| of each model."""
     pairs = [(reading, model) for model in HELD_OUT_MODELS for reading in READING_NAMES]
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Entry, ...]] = []
     for one in kernels:
         ratios = (f"{math.exp(one.log_ratio(*pair)):.2f}x" for pair in pairs)
         _, low, high = one.predicted_us["block", "MDM"]
@@ -127,7 +127,7 @@ def _published(one: ModelError) -> str:
 
 def _bias(compared: Sequence[Compared]) -> Table:
     """Bias of MDM and its variant: geometric mean of predicted over measured for each value of each axis."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Entry, ...]] = []
     for axis in AXES:
         for value in sorted({one.params[axis] for one in compared}, key=float):
             mine = [one for one in compared if one.params[axis] == value]
