@@ -1,21 +1,31 @@
-"""Results that other programs summarised, without samples or intervals: the file that `import` writes, a line a device."""
+"""Published results, and summaries of other programs, which `import` writes to a file, a line per device: without samples."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, TypeAdapter
+from pydantic.json_schema import SkipJsonSchema
 
 from clmembench.model import Value
 from clmembench.results import jsonl, limits, line_limits, run_files
 from clmembench.results.record_lines import decode, encode, first_problem
 from clmembench.sanitize import input_problem, printable
+from clmembench.specs.sheets import SpecSheet
 
 SCHEMA = 1
 MARK = b'{"imported":'  # how each line begins
 MAX_VALUES = 10_000
 MAX_MEASUREMENT = 1e18  # in any unit: an exabyte, or what a sentinel such as DBL_MAX is far beyond
+
+# what only sheets in platforms/ have: an import file neither gets it nor gives it
+SheetText = Annotated[SkipJsonSchema[str], Field(exclude=True), BeforeValidator(lambda _: "")]
+SheetBound = Annotated[SkipJsonSchema[float | None], Field(exclude=True), BeforeValidator(lambda _: None)]
+Sheet = Annotated[SkipJsonSchema[SpecSheet | None], Field(exclude=True), BeforeValidator(lambda _: None)]
 
 
 class ImportFault(ValueError):
@@ -30,6 +40,9 @@ class ImportedValue:
     `benchmark`, `metric` and `params` are ours where the meaning is the same, else empty; `note` says what differs.
     """
 
+    # not in the docstring, which is in the schema of import files: a published value has benchmark, metric and parameters as
+    # its sheet has them, no name and no statistic, and what Published says of `source` and the fields after it
+
     name: str
     value: float
     unit: str
@@ -40,6 +53,19 @@ class ImportedValue:
     least: float | None = None
     most: float | None = None
     note: str = ""
+    source: SheetText = ""
+    read_from: SheetText = ""
+    quote: SheetText = ""
+    qualifier: SheetText = ""
+    low: SheetBound = None
+    high: SheetBound = None
+    formula: SheetText = ""
+    derived: SheetText = ""
+
+    @property
+    def paper(self) -> str:
+        """Authors and year of what `quote` begins in."""
+        return self.source.split("; ")[0].partition(", ")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +86,20 @@ class ImportedRun:
     file: str = ""
     sha256: str = ""
     address: str = ""
+    sheet: Sheet = None  # that published values are from
 
     @property
     def origin(self) -> str:
         """Where the values are from, for people."""
+        if self.sheet is not None:
+            return "published"
         return "imported from " + ", ".join(filter(None, (f"{self.program} {self.version}".strip(), self.backend)))
+
+
+def published_run(sheet: SpecSheet) -> ImportedRun:
+    """What was published of the device of a sheet."""
+    values = tuple(ImportedValue(name="", statistic="", **asdict(result)) for result in sheet.published)
+    return ImportedRun(SCHEMA, "", "", sheet.name, "", "", "", values, sheet=sheet)
 
 
 def with_distinct_devices(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
@@ -77,9 +112,15 @@ def with_distinct_devices(runs: Sequence[ImportedRun]) -> list[ImportedRun]:
     return found
 
 
+def as_objects(runs: Sequence[ImportedRun]) -> list[dict[str, Any]]:
+    """The runs as lines of an import file and `import --json` have them."""
+    objects: list[dict[str, Any]] = TypeAdapter(list[ImportedRun]).dump_python(list(runs))
+    return objects
+
+
 def as_lines(runs: Sequence[ImportedRun]) -> str:
     """The content of an import file."""
-    return "".join(f"{encode(run)}\n" for run in runs)
+    return "".join(f"{encode(run)}\n" for run in as_objects(runs))
 
 
 def is_import_file(path: Path) -> bool:

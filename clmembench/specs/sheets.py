@@ -57,8 +57,8 @@ class Published:
     """A result that others measured on this hardware and published: not ours, and compared by hand, since methods differ.
 
     `source` is the paper and the place in it ("Mei and Chu 2015, table V"), of several the first one is quoted first;
-    `read_from` says whether the value stands in the text, in a table or in a figure there, or in a file of a program. `quote`
-    is the short passage with the number, parts of which are separated by QUOTE_GAP; of a table it is a row up to the number.
+    `read_from` says whether the value stands in the text, in a table or in a figure there. `quote` is the short passage with
+    the number, parts of which are separated by QUOTE_GAP; of a table it is a row up to the number.
     `qualifier` says that the paper gives the value as an approximation or as a bound. What was computed from printed numbers
     has their `formula`, and where that is more than another unit, `derived` says what it stands for. `low` and `high` are
     bounds by the rounding of the printed numbers, or by what else the paper says.
@@ -69,7 +69,7 @@ class Published:
     value: float
     unit: str
     source: str
-    read_from: Literal["text", "table", "figure", "file"]
+    read_from: Literal["text", "table", "figure"]
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     note: str = ""
     quote: str = ""
@@ -79,28 +79,16 @@ class Published:
     formula: str = ""
     derived: str = ""
 
-    @property
-    def paper(self) -> str:
-        """Authors and year of what `quote` begins in."""
-        return self.source.split("; ")[0].partition(", ")[0]
-
-    @property
-    def place(self) -> str:
-        """The places in papers: of the first paper without its name."""
-        return self.source.removeprefix(f"{self.paper}, ")
-
 
 @dataclass(frozen=True, slots=True)
 class SpecSheet:
-    """One piece of hardware: its name, what matches it, its theoretical figures by name and what was published of it; `origin`
-    says where that is from, where it is not a publication."""
+    """One piece of hardware: its name, what matches it, its theoretical figures by name and what was published of it."""
 
     name: str
     kind: Literal["gpu", "cpu", "accelerator"]
     match: Match
     figures: Mapping[str, Figure]
     published: tuple[Published, ...] = ()
-    origin: str = "published"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from clmembench.model import Benchmark, DeviceInfo, Launch, Placement, Skip, Slo
 from clmembench.model.work import Value
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.report.imported.published_headlines import published_cells
+from clmembench.report.imported.imported_values import imported_cells
+from clmembench.results.imported import published_run
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.specs.sheets import published_sheets
 from clmembench.studies.hierarchy import plan as hierarchy
@@ -135,7 +136,7 @@ def test_the_table_on_xeon_phi_states_what_its_sheet_does():
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     (sheet,) = published_sheets(["intel-xeon-phi-knc"])
-    cells = published_cells(sheet)
+    cells = imported_cells(published_run(sheet))
     assert len(cells) >= 4
     assert [one.text for one in cells.values() if not any(row["value"].startswith(one.text) for row in rows)] == []
     formulas = [r.formula for r in sheet.published if r.metric in ("fp64_peak", "usable_threads")]

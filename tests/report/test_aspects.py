@@ -16,6 +16,7 @@ from clmembench.report.figures.paper_figures import CATALOGUE, UNITS, CurveFigur
 from clmembench.report.figures.published_marks import published_best, published_series
 from clmembench.report.frame import parts
 from clmembench.report.page import study_figures
+from clmembench.results.imported import ImportedValue
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope
 
@@ -130,18 +131,22 @@ def test_devices_that_a_figure_cannot_show_are_named_with_the_reason():
     ]
 
 
+def stated(benchmark, metric, params, value, unit, device, qualifier=""):
+    return device, ImportedValue("", value, unit, "", benchmark, metric, params, qualifier=qualifier)
+
+
 PUBLISHED = [
-    ("pchase", "latency", {"array_bytes": 1 << 28}, 0.3, "us", "Old card", ""),
-    ("pchase", "latency", {"array_bytes": 1 << 28, "spacing_bytes": 256}, 1.0, "ns", "Old card", ""),
-    ("pchase", "latency", {"array_bytes": 1 << 28}, 300.0, "cycles", "Other card", ""),
-    ("stream", "bandwidth", {"op": "triad", "dtype": "double"}, 0.15, "TB/s", "Old card", ""),
-    ("stream", "bandwidth", {"op": "triad", "threads": 1}, 9.0, "GB/s", "Other card", ""),
-    ("stream", "efficiency", {"op": "triad"}, 0.5, "fraction", "Other card", ""),
-    ("pchase", "latency", {"level": "L1"}, 12.0, "ns", "Third card", ""),
-    ("transfer", "link_bandwidth", {"direction": "to_device"}, 6.0, "GB/s", "Old card", ""),
-    ("transfer", "link_bandwidth", {"direction": "from_device", "memory": "pinned"}, 8.0, "GB/s", "Old card", "below"),
-    ("transfer", "link_bandwidth", {"direction": "from_device", "memory": "pinned"}, 5.0, "GB/s", "Old card", "about"),
-    ("transfer", "link_bandwidth", {"direction": "to_device", "memory": "pinned"}, 8.0, "GB/s", "Other card", "below"),
+    stated("pchase", "latency", {"array_bytes": 1 << 28}, 0.3, "us", "Old card"),
+    stated("pchase", "latency", {"array_bytes": 1 << 28, "spacing_bytes": 256}, 1.0, "ns", "Old card"),
+    stated("pchase", "latency", {"array_bytes": 1 << 28}, 300.0, "cycles", "Other card"),
+    stated("stream", "bandwidth", {"op": "triad", "dtype": "double"}, 0.15, "TB/s", "Old card"),
+    stated("stream", "bandwidth", {"op": "triad", "threads": 1}, 9.0, "GB/s", "Other card"),
+    stated("stream", "efficiency", {"op": "triad"}, 0.5, "fraction", "Other card"),
+    stated("pchase", "latency", {"level": "L1"}, 12.0, "ns", "Third card"),
+    stated("transfer", "link_bandwidth", {"direction": "to_device"}, 6.0, "GB/s", "Old card"),
+    stated("transfer", "link_bandwidth", {"direction": "from_device", "memory": "pinned"}, 8.0, "GB/s", "Old card", "below"),
+    stated("transfer", "link_bandwidth", {"direction": "from_device", "memory": "pinned"}, 5.0, "GB/s", "Old card", "about"),
+    stated("transfer", "link_bandwidth", {"direction": "to_device", "memory": "pinned"}, 8.0, "GB/s", "Other card", "below"),
 ]
 
 

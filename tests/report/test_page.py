@@ -15,6 +15,7 @@ from clmembench.report.page.page import render_html
 from clmembench.report.page.page_parts import anchors
 from clmembench.report.table import Column, Table, reasons_as_notes
 from clmembench.results import jsonl
+from clmembench.results.imported import published_run
 from clmembench.results.jsonl import Writer
 from clmembench.specs.sheets import Match, Published, SpecSheet
 from tests import found_hierarchies as hierarchies
@@ -33,7 +34,7 @@ def source():
     triads = tuple(bandwidth({"op": "triad", "dtype": "double", "array_bytes": 1 << 30}, gb_s) for gb_s in (50.0, 80.0))
     runs[:2] = [replace(one, records=(*one.records, triad)) for one, triad in zip(runs, triads, strict=False)]
     found = found_of(dissected_gpu(), None, hierarchies.cpu())
-    return render_html(runs, [SpecSheet("Old", "gpu", Match(), {}, (published,))], found)
+    return render_html(runs, [published_run(SpecSheet("Old", "gpu", Match(), {}, (published,)))], found)
 
 
 def test_sections_come_in_the_order_verdict_aspects_devices_points(source):

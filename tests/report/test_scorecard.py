@@ -13,18 +13,17 @@ from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
 from clmembench.report.device_runs import device_label, merged_runs
 from clmembench.report.frame import parts
-from clmembench.report.imported.published_headlines import published_cells
-from clmembench.report.imported.published_map import FOUND, JOINS, why_not_joined
-from clmembench.report.imported.published_points import published_points
+from clmembench.report.imported.imported_values import FIGURES, imported_cells, joined_values
+from clmembench.report.imported.joins import FOUND, why_not_joined
 from clmembench.report.page.page import render_html
 from clmembench.report.page.page_parts import MAX_DEVICES_WITHOUT_BEST, verdict_values
 from clmembench.report.render import markdown
-from clmembench.report.scorecard.claimed_lines import FIGURES
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.scorecard.sentences import published_sentences, sentences
 from clmembench.report.scorecard_cells import UnknownDevice
 from clmembench.report.table import one_table
 from clmembench.results import jsonl
+from clmembench.results.imported import published_run
 from clmembench.specs.sheets import published_sheets
 from clmembench.units import format_value
 from tests import found_hierarchies
@@ -493,7 +492,7 @@ def dram_of(ns):
 
 def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
     names = ("intel-xeon-phi-knc", "intel-xeon-haswell-ep", "nvidia-gtx-980")
-    phi, haswell, gtx = (published_sheets([name])[0] for name in names)
+    phi, haswell, gtx = (published(name) for name in names)
     bandwidth, product = published_sentences([haswell, gtx, phi])
     assert bandwidth.startswith(
         "Published in Razzaq et al. 2016, not measured here, memory triad, double (the paper does not say which of "
@@ -715,12 +714,17 @@ def test_runs_of_several_devices_of_one_name_are_told_of():
 
 # ---- published ----------------------------------------------------------------------------------------------------------
 
+EVERY_PUBLISHED = [published_run(sheet) for sheet in published_sheets(["all"])]
+
+
+def published(name):
+    return published_run(published_sheets([name])[0])
+
 
 def test_published_results_join_their_headlines_and_take_no_part_in_ranks():
-    mei = published_sheets(["nvidia-gtx-980"])
     point = triad(100.0, 1 << 30)
     copied = replace(point, params={**point.params, "op": "copy", "dtype": "float"})
-    found = verdict(parts([of("gpu", copied), of("cpu", copied)]), others=mei)
+    found = verdict(parts([of("gpu", copied), of("cpu", copied)]), others=[published("nvidia-gtx-980")])
     assert found.labels == ("Fast GPU", "Slow CPU", "NVIDIA GeForce GTX 980, published")
     cells = line(found, "memory copy, float").cells
     assert cells[2].text == "156 GB/s" and cells[2].value is None and "Mei and Chu 2015, table VI" in cells[2].detail
@@ -729,65 +733,31 @@ def test_published_results_join_their_headlines_and_take_no_part_in_ranks():
     assert [c.text for c in peak.cells] == ["–", "–", "224 GB/s"] and peak.group == "theoretical, by spec sheet"
 
 
-def test_each_join_is_of_ours_and_of_a_published_result():
-    levels = {f"{what} {n}, by topology" for what in ("size of", "load from") for n in ("L1", "L2", "DRAM")}
-    names = {h.name for b in discovered().values() for h in b.headlines} | levels
-    every = published_sheets(["all"])
-    results = [result for sheet in every for result in sheet.published]
-    wrong = [f"{j.headlines}: no headline" for j in JOINS if not set(j.headlines) <= names]
-    for join in JOINS:
-        if not any(join.holds(result) for result in results) and join.to[0] != FOUND and "memory" not in join.params:
-            wrong.append(f"{join}: no published result")
-        if join.to[0] == FOUND:
-            continue
-        ours = discovered()[join.to[0]]
-        metrics = [m for m in ours.metrics if m.name == join.to[1]]
-        units = {m.unit for m in metrics} | {"cycles" for m in metrics if m.cycles}
-        if join.unit not in units or not {*join.point, *join.axes} <= {*ours.axes, "level"}:
-            wrong.append(f"{join}: {ours.name} has {units} and {list(ours.axes)}")
-    assert not wrong, "\n".join(wrong)
-    joined = {name for sheet in every for name in published_cells(sheet)}
-    assert joined >= {
-        "nearest cache",
-        "memory",
-        "memory copy, float",
-        "memory copy, double",
-        "memory triad, double",
-        "DGEMM",
-        "SGEMM",
-    }
-    assert joined >= {"host to device", "device to host", "work-group barrier, 256 work-items", "size of L1, by topology"}
-
-
 def test_every_published_result_joins_once_or_says_why_not():
     silent = []
-    for sheet in published_sheets(["all"]):
-        points = published_points(sheet)
-        taken = [id(point.result) for point in points]
+    for published_one in EVERY_PUBLISHED:
+        taken = [id(point.value) for point in joined_values(published_one)]
         assert len(taken) == len(set(taken))
-        for result in sheet.published:
-            if id(result) not in taken and not why_not_joined(result):
-                silent.append(f"{sheet.name}: {result.benchmark} {result.metric} {dict(result.params)}")
-            assert not (id(result) in taken and why_not_joined(result))
+        for value in published_one.values:
+            if id(value) not in taken and not why_not_joined(value):
+                silent.append(f"{published_one.device}: {value.benchmark} {value.metric} {dict(value.params)}")
     assert not silent, "\n".join(silent)
 
 
 def test_a_published_point_has_its_bounds_place_and_quote_and_is_never_a_value_of_the_verdict():
-    phi, kepler = (published_sheets([name])[0] for name in ("intel-xeon-phi-knc", "nvidia-gtx-780"))
-    (triad_point,) = [p for p in published_points(phi) if p.benchmark == "stream"]
+    phi, kepler = map(published, ("intel-xeon-phi-knc", "nvidia-gtx-780"))
+    (triad_point,) = [p.ours for p in joined_values(phi) if p.ours.benchmark == "stream"]
     assert (triad_point.metric, triad_point.params) == ("bandwidth", {"op": "triad", "dtype": "double"})
     assert (triad_point.value, triad_point.low, triad_point.high, triad_point.unit) == (160, 144, 176, "GB/s")
     assert (triad_point.paper, triad_point.qualifier) == ("Razzaq et al. 2016", "about")
-    assert (
-        triad_point.place.startswith("section VI-H") and "only half" in triad_point.quote and "320 * 0.5" in triad_point.derived
-    )
-    (size,) = [p for p in published_points(kepler) if p.metric == "size_bytes" and p.params == {"level": "L2"}]
+    assert "section VI-H" in triad_point.source and "only half" in triad_point.quote and triad_point.formula == "320 * 0.5"
+    (size,) = [p.ours for p in joined_values(kepler) if (p.ours.metric, p.ours.params) == ("size_bytes", {"level": "L2"})]
     assert (size.benchmark, size.value, size.unit) == (FOUND, 1536 << 10, "B")
-    cells = published_cells(phi)
+    cells = imported_cells(phi)
     assert cells["memory triad, double"].text == "about 160 GB/s" and cells["memory triad, double"].extra == "derived"
     assert cells["host to device"].text == "below 8 GB/s" and cells["DGEMM"].text == "below 1,000 GFLOP/s"
-    latency = published_cells(kepler)["memory"]
+    latency = imported_cells(kepler)["memory"]
     assert latency.text == "337 ns" and "339 / 1.006" in latency.detail
-    every = [cell for sheet in published_sheets(["all"]) for cell in published_cells(sheet).values()]
+    every = [cell for run in EVERY_PUBLISHED for cell in imported_cells(run).values()]
     assert len(every) > 25
     assert all((cell.value, cell.low, cell.high, cell.status) == (None, None, None, "published") for cell in every)

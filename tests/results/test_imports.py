@@ -9,14 +9,15 @@ from typer.testing import CliRunner
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.report.frame import parts
-from clmembench.report.imported.imported_headlines import IMPORTED_JOINS, imported_sheet, joined_headlines
+from clmembench.report.imported.imported_values import imported_cells
+from clmembench.report.imported.joins import FOUND, JOINS, join_of
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.results import imported, jsonl
 from clmembench.results.imported import ImportFault
 from clmembench.results.importers import READERS, foreign_text
 from tests.builders import device, header
 from tests.report.test_schemas import made, problems  # noqa: F401 - a fixture
-from tests.report.test_scorecard import CARDS, TRIAD, line, of, triad
+from tests.report.test_scorecard import CARDS, EVERY_PUBLISHED, TRIAD, line, of, triad
 
 COLUMNS = "function,num_times,n_elements,sizeof,max_MB_per_sec,min_runtime,max_runtime,avg_runtime"
 STREAM = f"""Using OpenCL device Card A
@@ -80,6 +81,11 @@ def values(run):
     return {value.name: value for value in run.values}
 
 
+def headlines(value):
+    join = join_of(value)
+    return [] if join is None else list(join.headlines)
+
+
 def test_babelstream_is_the_rate_of_the_mean_time_with_its_extremes_and_no_interval():
     (run,) = map(imported.checked, READERS["babelstream"](STREAM))
     assert (run.device, run.driver, run.backend, run.origin) == (
@@ -92,7 +98,7 @@ def test_babelstream_is_the_rate_of_the_mean_time_with_its_extremes_and_no_inter
     assert copy.value == pytest.approx(2 * 8 * 2**25 / 0.0003 / 1e9) and copy.most == pytest.approx(2000, rel=1e-6)
     assert copy.least == pytest.approx(2 * 8 * 2**25 / 0.0004 / 1e9) and "mean of 99 repetitions" in copy.statistic
     assert triads.params == {"op": "triad", "dtype": "double", "array_bytes": 1 << 28}
-    assert joined_headlines(triads) == [TRIAD] and (other.benchmark, joined_headlines(other)) == ("", [])
+    assert headlines(triads) == [TRIAD] and (other.benchmark, headlines(other)) == ("", [])
     cuda = 'CUDA Driver: 12080\nCUDA Device 0: "Card C" 132 SMs(9,0) Memory: 2619 MHz\n' + STREAM[STREAM.index(COLUMNS) :]
     (other,) = READERS["babelstream"](cuda)
     assert (other.device, other.driver, other.backend) == ("Card C", "12080", "CUDA")
@@ -156,13 +162,13 @@ def test_clpeak_of_both_versions_joins_the_best_kernel_of_its_own_type_alone():
     assert (
         found["single_precision_compute, float4"].value == 1500 and found["single_precision_compute, float4"].unit == "GFLOP/s"
     )
-    joined = [name for run in (first, second) for name, value in values(run).items() if joined_headlines(value)]
+    joined = [name for run in (first, second) for name, value in values(run).items() if headlines(value)]
     assert joined == ["single_precision_compute, float4", "double_precision_compute, double"]
     assert "the kernel is another" in found["kernel_launch_latency, roundtrip"].note
     assert any("unsupported: no" in why for why in first.left_out) and any("0 GB/s is no" in why for why in first.left_out)
     (newer,) = READERS["clpeak"](json.dumps(CLPEAK_3))
     (value,) = newer.values
-    assert value.value == pytest.approx(30_000) and joined_headlines(value) == ["FP64 multiply-adds in registers"]
+    assert value.value == pytest.approx(30_000) and headlines(value) == ["FP64 multiply-adds in registers"]
     assert newer.left_out == ("double_precision_compute, double4: error: out of memory",) and newer.date.startswith("2026")
 
 
@@ -170,7 +176,7 @@ def test_nvbandwidth_has_a_run_for_each_gpu_and_no_name_of_the_host():
     first, second = READERS["nvbandwidth"](TEXTS["nvbandwidth"])
     assert (first.device, second.device, first.driver) == ("Card A", "Card B", "580.1") and "secret" not in str((first, second))
     link, latency = first.values
-    assert (link.value, joined_headlines(link)) == (55.5, ["host to device"]) and (latency.value, latency.unit) == (700.5, "ns")
+    assert (link.value, headlines(link)) == (55.5, ["host to device"]) and (latency.value, latency.unit) == (700.5, "ns")
     assert [value.name for value in second.values] == ["host_device_latency_sm"]
     assert first.left_out == ("device_to_device_memcpy_read_ce: it is of pairs of GPUs", "multinode: Waived")
 
@@ -258,17 +264,60 @@ def test_what_clpeak_calls_wrong_and_numbers_beyond_all_are_no_values():
 def test_mt4g_gives_what_it_measured_with_enough_confidence_and_no_claims():
     (run,) = READERS["mt4g"](TEXTS["mt4g"])
     found = values(run)
-    assert found["l1, latency"].value == 38 and joined_headlines(found["l1, latency"])[0] == "nearest cache"
-    assert joined_headlines(found["l1, size"]) == ["size of L1, by topology"] and found["constant l1, latency"].value == 17
+    assert found["l1, latency"].value == 38 and headlines(found["l1, latency"])[0] == "nearest cache"
+    assert headlines(found["l1, size"]) == ["size of L1, by topology"] and found["constant l1, latency"].value == 17
     assert found["main, readBandwidth"].value == pytest.approx(2748.78, rel=1e-5)
     assert run.left_out == ("l1, lineSize: 128 bytes with a confidence of 0.2", "l2, size: a claim of the runtime")
 
 
-def test_each_join_is_of_a_headline_in_the_unit_of_its_benchmark_or_in_cycles():
-    known = {h.name: next(m for m in b.metrics if m.name == h.metric) for b in discovered().values() for h in b.headlines}
-    odd = [join.headline for join in IMPORTED_JOINS if join.headline not in known and not join.headline.endswith("by topology")]
-    units = [j for j in IMPORTED_JOINS if j.headline in known and j.unit not in (known[j.headline].unit, "cycles")]
-    assert odd == [] and units == []
+def joinable():
+    """Values of each kind that importers mark as ours."""
+    levels = dict.fromkeys(("l1", "l2", "main"), MT4G["memory"]["l1"])
+    more = {
+        "babelstream": (STREAM.replace("33554432,8", "67108864,4"), STREAM.replace("Copy", "Mul")),
+        "clpeak": (json.dumps(CLPEAK_3),),
+        "nvbandwidth": (TEXTS["nvbandwidth"].replace("host_to_device", "device_to_host"),),
+        "mt4g": (json.dumps({**MT4G, "memory": levels}),),
+    }
+    runs = [run for name, texts in more.items() for text in (TEXTS[name], *texts) for run in READERS[name](text)]
+    return [value for run in runs for value in run.values if value.benchmark]
+
+
+def test_each_join_is_of_ours_and_of_a_published_or_an_imported_value():
+    topology = {f"{what} {n}, by topology" for what in ("size of", "load from") for n in ("L1", "L2", "DRAM")}
+    names = {h.name for b in discovered().values() for h in b.headlines} | topology
+    marked = joinable()
+    others = [*marked, *(value for run in EVERY_PUBLISHED for value in run.values)]
+    used = [join_of(value) for value in others]
+    assert None not in used[: len(marked)]
+    wrong = [f"{join.headlines}: no headline" for join in JOINS if not set(join.headlines) <= names]
+    for join in JOINS:
+        if join not in used and join.to[0] != FOUND and "memory" not in join.params:
+            wrong.append(f"{join}: no value")
+        if join.to[0] == FOUND:
+            continue
+        ours = discovered()[join.to[0]]
+        metrics = [m for m in ours.metrics if m.name == join.to[1]]
+        units = {m.unit for m in metrics} | {"cycles" for m in metrics if m.cycles}
+        if join.unit not in units or not {*join.point, *join.axes} <= {*ours.axes, "level"}:
+            wrong.append(f"{join}: {ours.name} has {units} and {list(ours.axes)}")
+    assert not wrong, "\n".join(wrong)
+    joined = {name for run in EVERY_PUBLISHED for name in imported_cells(run)}
+    assert joined >= {"nearest cache", "memory", "memory copy, float", "memory copy, double", TRIAD, "DGEMM", "SGEMM"}
+    assert joined >= {"host to device", "device to host", "work-group barrier, 256 work-items", "size of L1, by topology"}
+
+
+def test_what_sheets_alone_have_is_neither_written_to_an_import_file_nor_read_from_one(tmp_path):
+    run = next(run for run in EVERY_PUBLISHED if run.device == "NVIDIA GeForce GTX 980")
+    (path := tmp_path / "p.import.jsonl").write_text(imported.as_lines([run]))
+    (back,) = imported.read(path)
+    bare = dict.fromkeys(("source", "read_from", "quote", "qualifier", "formula", "derived"), "") | {"low": None, "high": None}
+    assert any(value.quote for value in run.values)
+    assert back.values == tuple(replace(value, **bare) for value in run.values) and back.sheet is None
+    (line,) = map(json.loads, path.read_text().splitlines())
+    line["sheet"], line["values"][0] = {"name": "x"}, {**line["values"][0], "quote": "evil", "low": "evil"}
+    path.write_text(json.dumps(line, separators=(",", ":")) + "\n")
+    assert imported.read(path) == [back]
 
 
 FAULTS = [
@@ -302,7 +351,7 @@ def test_what_is_no_file_of_a_program_is_refused_with_what_is_wrong():
 def test_imported_values_stand_in_the_verdict_outside_ranks():
     (run,) = READERS["babelstream"](STREAM)
     mine = parts([of("gpu", triad(1000.0, 1 << 30)), of("cpu", triad(100.0, 1 << 30))])
-    found = verdict(mine, others=[imported_sheet(replace(run, device="Card <b>\x1b", file="s.csv"))], baseline="Fast GPU")
+    found = verdict(mine, others=[replace(run, device="Card <b>\x1b", file="s.csv")], baseline="Fast GPU")
     assert found.labels[-1] == "Card <b>?, imported from BabelStream, OpenCL"
     cell = line(found, TRIAD).cells[-1]
     assert cell.status == "imported" and (cell.value, cell.low, cell.ratio, cell.is_best) == (None, None, "", False)

@@ -34,7 +34,9 @@ def import_results(
     Their values are summaries: they keep the name of their program, have no samples and no interval, and are not ranked. The
     table marks those that measure the same as one of our benchmarks."""
     from clmembench.report import render
-    from clmembench.report.imported import import_table
+    from clmembench.report.imported.imported_values import import_table
+    from clmembench.report.table import Document
+    from clmembench.results import imported
 
     if output is not None:
         output = outputs.in_folder(output, f"{path.stem}.import.jsonl")
@@ -43,11 +45,11 @@ def import_results(
         outputs.check_writable(output)
     runs = _read(path, program, label)
     if as_json:
-        print(render.json_text(import_table.import_objects(runs)))
+        print(render.json_text(imported.as_objects(runs)))
     else:
-        outputs.print_document(import_table.import_document(runs))
+        outputs.print_document(Document(tuple(map(import_table, runs))))
     if output is not None:
-        from clmembench.results import imported, run_files
+        from clmembench.results import run_files
 
         content = imported.as_lines(runs).encode()
         outputs.write(output, run_files.compress(content) if run_files.is_compressed(output) else content, overwrite)

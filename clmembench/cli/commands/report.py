@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from clmembench.report.device_runs import DeviceRun, Findings
     from clmembench.report.many_runs import digests, fleet
     from clmembench.results.imported import ImportedRun
-    from clmembench.specs.sheets import SpecSheet
 
 
 def report(
@@ -90,13 +89,12 @@ def _made(
     """The report on these files in a format. Ends the command where one cannot be read, or a name is of nothing."""
     from clmembench.report import scorecard_cells as verdict_cells
     from clmembench.report.device_runs import with_findings
-    from clmembench.report.imported import imported_headlines
     from clmembench.report.many_runs import digests
-    from clmembench.results import jsonl
+    from clmembench.results import imported, jsonl
     from clmembench.specs import sheets
 
     try:
-        others = [*sheets.published_sheets(beside), *map(imported_headlines.imported_sheet, foreign)]
+        others = [*map(imported.published_run, sheets.published_sheets(beside)), *foreign]
         paths, groups = _representatives(paths, wanted, strict)
         found = _devices(paths, names, wanted, strict)
         runs, findings = with_findings([one.run for one in found])
@@ -140,7 +138,7 @@ def _devices(paths: list[Path], names: Mapping[Path, str], wanted: PointFilter, 
 def _rendered(
     form: str,
     runs: list[Run],
-    others: list[SpecSheet],
+    others: list[ImportedRun],
     findings: list[Findings],
     groups: list[fleet.DeviceGroup],
     labels: list[str],

@@ -59,8 +59,7 @@ class _Curve:
 
 def aspects(parts: Sequence[LabelledRun], published: Iterable[PublishedPoint] = ()) -> list[Aspect]:
     """Every figure of the catalogue for these devices, in the order of the catalogue. `published` are hollow marks of values
-    that others measured: benchmark, metric and parameters by our names, value, unit, name of the device. An aspect that no
-    device was measured in is left out."""
+    that others measured, by the names of their devices. An aspect that no device was measured in is left out."""
     devices, beside = compared_devices(parts), list(published)
     found = []
     for name, catalogue in CATALOGUE.items():

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from clmembench.report.figures.comparison_data import BestValue, DrawnSeries, Omission, PlotPoint, is_positive_number
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
+from clmembench.results.imported import ImportedValue
 from clmembench.sanitize import printable
 
-# benchmark, metric and parameters by our names, value, unit, the name of the device, and a qualifier that is shown before the
-# value: "" or such as "about"; with "above" or "below" in it the value is a bound
-PublishedPoint = tuple[str, str, Mapping[str, object], float, str, str, str]
-BOUNDS = ("above", "below")
+PublishedPoint = tuple[str, ImportedValue]  # the name of the device, and a value with benchmark, metric and parameters of ours
+BOUNDS = ("above", "below")  # qualifiers of values that are bounds
 UNIT_SCALES: Mapping[str, Mapping[str, float]] = {  # of units in which others publish, by our unit
     "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
     "us": {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6},
@@ -30,17 +29,17 @@ def published_series(
     names = PUBLISHED_UNITS if figure.x == UNITS else (figure.x,)
     found: dict[str, list[PlotPoint]] = {}
     omitted: dict[Omission, None] = {}
-    for benchmark, metric, params, value, given, label, qualifier in points:
-        scaled = value * _unit_scale(unit, given)
+    for label, value in points:
+        params, scaled = value.params, value.value * _unit_scale(unit, value.unit)
         stated = all(params.get(name, values[0]) in values for name, values in figure.params.items())
         here = figure.x == UNITS or _units(params) == figure.units
-        if (benchmark, metric) != (figure.benchmark, figure.metric) or not (scaled > 0 and stated and here):
+        if (value.benchmark, value.metric) != (figure.benchmark, figure.metric) or not (scaled > 0 and stated and here):
             continue
         x = next((params[name] for name in names if is_positive_number(params.get(name))), None)
-        if _is_bound(qualifier):
+        if value.qualifier in BOUNDS:
             omitted[f"{printable(label)}, published", "only a bound is known"] = None
         elif x is not None:
-            found.setdefault(label, []).append(PlotPoint(float(x), scaled, scaled, scaled))  # type: ignore[arg-type]
+            found.setdefault(label, []).append(PlotPoint(float(x), scaled, scaled, scaled))
         elif figure.x != UNITS:
             omitted[f"{printable(label)}, published", f"{figure.x_label} not stated"] = None
     numbers = _numbers(points, first)
@@ -56,21 +55,21 @@ def published_best(figure: BestFigure, unit: str, points: Iterable[PublishedPoin
     value that does not state what tells variants apart has a row of its own."""
     points = list(points)
     found: dict[tuple[str, str], tuple[bool, float, str]] = {}
-    for benchmark, metric, params, value, given, label, qualifier in points:
-        scaled = value * _unit_scale(unit, given)
-        if benchmark != figure.benchmark or not scaled > 0 or _units(params) is not None:  # or of a part of a device
+    for label, value in points:
+        params, scaled = value.params, value.value * _unit_scale(unit, value.unit)
+        if value.benchmark != figure.benchmark or not scaled > 0 or _units(params) is not None:  # or of a part of a device
             continue
         variants = [
             variant
             for variant, headlines in figure.variants.items()
             if any(
-                metric == one.metric and all(params.get(name, want) == want for name, want in one.params.items())
+                value.metric == one.metric and all(params.get(name, want) == want for name, want in one.params.items())
                 for one in headlines
             )
         ]
         if variants:
             variant = variants[0] if len(variants) == 1 else ", ".join(map(str, params.values()))
-            mine = (not _is_bound(qualifier), scaled, printable(qualifier))
+            mine = (value.qualifier not in BOUNDS, scaled, printable(value.qualifier))
             found[variant, label] = max(mine, found.get((variant, label), mine))
     numbers = _numbers(points, first)
     return [
@@ -87,13 +86,9 @@ def published_best(figure: BestFigure, unit: str, points: Iterable[PublishedPoin
     ]
 
 
-def _is_bound(qualifier: str) -> bool:
-    return any(word in qualifier.split() for word in BOUNDS)
-
-
 def _numbers(points: Iterable[PublishedPoint], first: int) -> dict[str, int]:
     """The numbers of devices that have published points, after those that were measured."""
-    return {label: first + number for number, label in enumerate(dict.fromkeys(point[5] for point in points))}
+    return {label: first + number for number, label in enumerate(dict.fromkeys(label for label, _ in points))}
 
 
 def _units(params: Mapping[str, object]) -> object:

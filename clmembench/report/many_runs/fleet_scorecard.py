@@ -12,12 +12,12 @@ from clmembench.report.many_runs.fleet import DeviceGroup, spread
 from clmembench.report.scorecard.device_pairs import device_pairs
 from clmembench.report.scorecard.scorecard import assembled, headline_lines
 from clmembench.report.scorecard_cells import Cell, Line, Scorecard
+from clmembench.results.imported import ImportedRun
 from clmembench.specs import sheets as specs
-from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_in, format_interval
 
 
-def fleet_verdict(groups: Sequence[DeviceGroup], baseline: str = "", others: Sequence[SpecSheet] = ()) -> Scorecard:
+def fleet_verdict(groups: Sequence[DeviceGroup], baseline: str = "", others: Sequence[ImportedRun] = ()) -> Scorecard:
     """Headline quantities of all devices, as `verdict` has them, without levels of a memory hierarchy, which digests do
     not have. Raises UnknownDevice where no device has the label of the baseline, and SpecError."""
     labels, known = [group.label for group in groups], specs.all_sheets()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clmembench import __version__
@@ -14,8 +14,15 @@ from clmembench.report.figures import device_rows
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.conditions_chart import conditions_chart
 from clmembench.report.frame import LabelledRun, parts
-from clmembench.report.imported.published import FP32_PEAK, FP64_PEAK, PublishedDevice, peak_text, published
-from clmembench.report.imported.published_points import published_marks
+from clmembench.report.imported.imported_values import (
+    FP32_PEAK,
+    FP64_PEAK,
+    benchmark_tables,
+    import_table,
+    peak_text,
+    published_points,
+    sheet_table,
+)
 from clmembench.report.many_runs import fleet
 from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
 from clmembench.report.page import page_parts, study_figures
@@ -26,8 +33,9 @@ from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import sentences as verdict_sentences
 from clmembench.report.sections import energy_tables, peer_values
 from clmembench.report.summary import sections
+from clmembench.report.table import Table
+from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
-from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
 from clmembench.units import count, format_bytes
 
@@ -38,7 +46,7 @@ IN_TABLES = "all values are in its tables"
 
 def render_html(
     runs: Sequence[Run],
-    others: Sequence[SpecSheet] = (),
+    others: Sequence[ImportedRun] = (),
     findings: Sequence[Findings] = (),
     groups: Sequence[fleet.DeviceGroup] = (),
     labels: Sequence[str] = (),
@@ -49,11 +57,11 @@ def render_html(
     `runs` are those that speak for them in figures and summaries, and the tables of points have a column a group. `labels` are
     the devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. Raises UnknownDevice where
     none has that label."""
-    all_parts, beside = parts(runs, labels, findings), published(others)
+    all_parts = parts(runs, labels, findings)
     compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, baseline, others)
     names = [group.label for group in groups] or [part.label for part in all_parts]
     several = len(compared.labels) > 1 and bool(compared.lines)
-    benchmarks = _benchmarks(all_parts, beside, groups)
+    benchmarks = _benchmarks(all_parts, benchmark_tables(others), groups)
     values: dict[str, Any] = {
         "version": __version__,
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
@@ -68,7 +76,8 @@ def render_html(
         "facts": {"labels": [part.label for part in all_parts], "rows": _facts(all_parts)},
         "devices": [_device(number, part) for number, part in enumerate(all_parts, 1)],
         "points": [benchmark for benchmark in benchmarks if benchmark["points"]["rows"]],
-        "published": beside,
+        "published": [import_table(run) for run in others],
+        "sheets": sheet_table(others),
         "fleet": _fleet_values(groups) if groups else None,
         "style": render.asset("page.css"),
         "script": render.asset("page.js"),
@@ -93,7 +102,7 @@ def _fleet_values(groups: Sequence[fleet.DeviceGroup]) -> dict[str, Any]:
     }
 
 
-def _plots(all_parts: Sequence[LabelledRun], others: Sequence[SpecSheet]) -> list[dict[str, Any]]:
+def _plots(all_parts: Sequence[LabelledRun], others: Sequence[ImportedRun]) -> list[dict[str, Any]]:
     """Figures of all devices in one plot, by what they show."""
     return [
         {
@@ -104,7 +113,7 @@ def _plots(all_parts: Sequence[LabelledRun], others: Sequence[SpecSheet]) -> lis
                 for one in aspect.figures
             ],
         }
-        for aspect in aspects(all_parts, published_marks(others))
+        for aspect in aspects(all_parts, published_points(others))
     ]
 
 
@@ -150,7 +159,7 @@ def _by_suite(benchmarks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _benchmarks(
-    all_parts: Sequence[LabelledRun], beside: Sequence[PublishedDevice], groups: Sequence[fleet.DeviceGroup]
+    all_parts: Sequence[LabelledRun], beside: Mapping[str, Table], groups: Sequence[fleet.DeviceGroup]
 ) -> list[dict[str, Any]]:
     cards = _cards(all_parts)
     names, versions = anchors(cards), fleet.versions(groups)
@@ -174,7 +183,7 @@ def _benchmark(
     card: BenchmarkInfo,
     anchor: str,
     all_parts: Sequence[LabelledRun],
-    beside: Sequence[PublishedDevice],
+    beside: Mapping[str, Table],
     groups: Sequence[fleet.DeviceGroup],
     versions: dict[str, list[int]],
 ) -> dict[str, Any]:
@@ -194,9 +203,7 @@ def _benchmark(
         "left_out": study_figures.left_out(name, card, shown) if drawable else [],
         "devices": [device for device in devices if device["tables"]],
         "open": len(all_parts) == 1 or (not figures and rows <= MAX_OPEN_ROWS),
-        "published": [
-            {"device": other.name, "result": row} for other in beside for row in other.rows if name in (row.benchmark, row.ours)
-        ],
+        "published": beside.get(name),
         "points": point_values(name, shown, groups),
     }
 

@@ -9,29 +9,30 @@ from clmembench.model import Run
 from clmembench.report import render, summary
 from clmembench.report.device_runs import Findings
 from clmembench.report.frame import LabelledRun, parts
-from clmembench.report.imported.published import published, published_table
+from clmembench.report.imported.imported_values import import_table
 from clmembench.report.many_runs import fleet
+from clmembench.report.page.page_parts import SECTIONS
 from clmembench.report.scorecard.scorecard import verdict, verdict_section
 from clmembench.report.scorecard.sentences import sentences
 from clmembench.report.table import Column, Document, Table, one_table
 from clmembench.report.views import point_table
+from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import markdown
-from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
 from clmembench.units import count
 
 
 def render_markdown(
     runs: Sequence[Run],
-    others: Sequence[SpecSheet] = (),
+    others: Sequence[ImportedRun] = (),
     findings: Sequence[Findings] = (),
     groups: Sequence[fleet.DeviceGroup] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
     """The verdict where there are several devices; the spreads of a fleet, where `groups` has one; the summaries of all runs,
-    each followed by what the studies found in it, by `findings`, and all its points; and what was published of
-    other devices. Raises UnknownDevice where none has the label of the `baseline`."""
+    each followed by what the studies found in it, by `findings`, and all its points; and the values of
+    `others`. Raises UnknownDevice where none has the label of the `baseline`."""
     all_parts = parts(runs, labels, findings)
     compared = verdict(all_parts, baseline, others)
     told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts, others))
@@ -39,11 +40,8 @@ def render_markdown(
     first = [f"{render.markdown(one_table(verdict_section(compared)))}\n{told}\n"] if several else []
     first += [render_fleet_markdown(groups)] if groups else []
     measured = first + [_measured(part) for part in all_parts]
-    elsewhere = [
-        f"## {markdown(device.heading)}\n\n{render.markdown(one_table(published_table(device)))}\n"
-        for device in published(others)
-    ]
-    return "\n".join(measured + elsewhere)
+    elsewhere = Document(tuple(map(import_table, others)), SECTIONS["published"])
+    return "\n".join([*measured, *([render.markdown(elsewhere)] if others else [])])
 
 
 def _measured(part: LabelledRun) -> str:
@@ -72,7 +70,7 @@ def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
 
 def render_latex(
     runs: Sequence[Run],
-    others: Sequence[SpecSheet] = (),
+    others: Sequence[ImportedRun] = (),
     findings: Sequence[Findings] = (),
     labels: Sequence[str] = (),
     baseline: str = "",

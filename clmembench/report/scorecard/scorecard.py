@@ -14,14 +14,13 @@ from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
 from clmembench.model.metrics import score
 from clmembench.report.device_runs import merged_runs
 from clmembench.report.frame import LabelledRun, Paths, parts, results_files
-from clmembench.report.imported.imported_headlines import imported_cells
-from clmembench.report.imported.published_headlines import published_cells
-from clmembench.report.scorecard.claimed_lines import known_lines
+from clmembench.report.imported.imported_values import imported_cells, known_lines
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.scorecard_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, Scorecard, UnknownDevice
 from clmembench.report.table import Column, Table
 from clmembench.results import jsonl
+from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
@@ -37,10 +36,10 @@ MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
 def verdict(
     parts: Sequence[LabelledRun],
     baseline: str = "",
-    others: Sequence[SpecSheet] = (),
+    others: Sequence[ImportedRun] = (),
 ) -> Scorecard:
-    """Headline quantities that at least one device has, with columns of what was published of `others`; then, of all devices,
-    what drivers claim, and theoretical figures.
+    """Headline quantities that at least one device has, with columns of the values of `others`; then, of all devices, what
+    drivers claim, and theoretical figures.
 
     With the label of a `baseline` each cell has its ratio to that device's, above 1 where it is better. Raises UnknownDevice
     where none has that label.
@@ -59,10 +58,10 @@ def assembled(
     found: Iterable[Line],
     pairs: DevicePairs,
     baseline: str,
-    others: Sequence[SpecSheet],
+    others: Sequence[ImportedRun],
 ) -> Scorecard:
     """The verdict of these lines, with a cell for each of the devices (label, claims, sheet): in the order of groups, the best
-    marked, with ratios, published values, claims and theoretical figures as `verdict` has them."""
+    marked, with ratios, values of others, claims and theoretical figures as `verdict` has them."""
     labels = [label for label, _, _ in devices]
     if baseline and baseline not in labels:
         raise UnknownDevice(f"no device is called {baseline!r}: choose from {', '.join(labels)}")
@@ -70,12 +69,10 @@ def assembled(
     lines = [_with_best(line, pairs, labels) for line in sorted(found, key=lambda line: order[line.group])]
     if baseline:
         lines = [_with_ratios(line, labels.index(baseline), pairs) for line in lines]
-    published = [published_cells(one) if one.origin == "published" else imported_cells(one) for one in others]
-    order_of_others = sorted(range(len(others)), key=lambda place: -len(published[place]))  # a screen shows the first ones
-    others, published = [others[place] for place in order_of_others], [published[place] for place in order_of_others]
-    lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for of in published))) for one in lines]
-    lines += known_lines([info for _, info, _ in devices], [sheet for _, _, sheet in devices], others)
-    names = (*labels, *(printable(f"{sheet.name}, {sheet.origin}") for sheet in others))
+    columns = sorted(((run, imported_cells(run)) for run in others), key=lambda one: -len(one[1]))  # a screen shows the first
+    lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for _, of in columns))) for one in lines]
+    lines += known_lines([info for _, info, _ in devices], [*(of for _, _, of in devices), *(run.sheet for run, _ in columns)])
+    names = (*labels, *(printable(f"{run.device}, {run.origin}") for run, _ in columns))
     return Scorecard(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
 
 

@@ -10,12 +10,12 @@ from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import is_same_platform
 from clmembench.model.metrics import more_is_better, score
 from clmembench.report.frame import LabelledRun
-from clmembench.report.imported.published_map import published_text
-from clmembench.report.imported.published_points import PublishedPoint, published_points
+from clmembench.report.imported.imported_values import JoinedValue, joined_values, value_text
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import common_size
 from clmembench.report.scorecard.sum_crossover import sum_sentences
 from clmembench.report.scorecard_cells import OLDER, OTHER_SIZE, Cell, Decision, Line, Scorecard
+from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_value
@@ -23,7 +23,7 @@ from clmembench.units import count, format_value
 QUANTITIES = ("memory triad, double", "DGEMM")  # headlines that a sentence compares
 ACCELERATORS = ("accelerator", "gpu")  # kinds that CPUs are compared with: GPUs where a paper has no accelerator
 
-_Known = tuple[SpecSheet, list[PublishedPoint]]
+_Known = tuple[SpecSheet, list[JoinedValue]]
 
 MAX_PAIRS = 3  # pairs of columns with a sentence: a cluster's nodes are of one model
 
@@ -42,17 +42,18 @@ LATENCIES = (
 MAX_NAMED_DEVICES = 5  # devices that a sentence names beside the first
 
 
-def published_sentences(others: Sequence[SpecSheet]) -> list[str]:
+def published_sentences(others: Sequence[ImportedRun]) -> list[str]:
     """One sentence for each quantity and paper that has values of a CPU and of an accelerator or a GPU. Values of one paper are
     comparable with each other; none is compared with what was measured here, and no ratio is drawn."""
-    known = [(sheet, published_points(sheet)) for sheet in others if sheet.origin == "published"]
-    papers = dict.fromkeys(point.paper for _, points in known for point in points)
+    known = [(run.sheet, joined_values(run)) for run in others if run.sheet is not None]
+    papers = dict.fromkeys(point.value.paper for _, points in known for point in points)
     return [text for paper in papers for quantity in QUANTITIES for text in _published_sentence(known, paper, quantity)]
 
 
 def _published_sentence(known: Sequence[_Known], paper: str, quantity: str) -> Iterator[str]:
     having = [
-        (sheet, next((p for p in points if p.paper == paper and quantity in p.headlines), None)) for sheet, points in known
+        (sheet, next((p for p in points if p.value.paper == paper and quantity in p.join.headlines), None))
+        for sheet, points in known
     ]
     mine = [(sheet, point) for sheet, point in having if point is not None]
     cpus = [one for one in mine if one[0].kind == "cpu"]
@@ -60,19 +61,19 @@ def _published_sentence(known: Sequence[_Known], paper: str, quantity: str) -> I
     if not cpus or not first:
         return
     told = [f"{text} on {_listed(names)}" for group in (first, cpus) for text, names in _by_value(group).items()]
-    caveats = dict.fromkeys(point.caveat for _, point in (*first, *cpus) if point.caveat)
+    caveats = dict.fromkeys(point.join.caveat for _, point in (*first, *cpus) if point.join.caveat)
     about = f"{quantity} ({'; '.join(caveats)})" if caveats else quantity
     yield printable(f"Published in {paper}, not measured here, {about}: {'; '.join(told)}.")
 
 
-def _by_value(mine: Sequence[tuple[SpecSheet, PublishedPoint]]) -> dict[str, list[str]]:
+def _by_value(mine: Sequence[tuple[SpecSheet, JoinedValue]]) -> dict[str, list[str]]:
     """The names of the devices of each value, which has its bounds, how it was derived, and what the sheet notes of it."""
     found: dict[str, list[str]] = {}
     for sheet, point in mine:
-        ends = point.low is not None and point.high is not None
-        bounds = f"{format_value(point.low)} to {format_value(point.high)}" if ends else ""
-        details = "; ".join(filter(None, (bounds, point.result.derived, point.result.note)))
-        found.setdefault(f"{published_text(point.result)}{f' ({details})' if details else ''}", []).append(sheet.name)
+        ends = point.ours.low is not None and point.ours.high is not None
+        bounds = f"{format_value(point.ours.low)} to {format_value(point.ours.high)}" if ends else ""
+        details = "; ".join(filter(None, (bounds, point.value.derived, point.value.note)))
+        found.setdefault(f"{value_text(point.value)}{f' ({details})' if details else ''}", []).append(sheet.name)
     return found
 
 
@@ -127,7 +128,7 @@ def _told(ratios: Sequence[tuple[float, str]], label: str) -> str:
     return f"{label} is better in {count(len(ratios), 'quantity', 'quantities')} ({most})"
 
 
-def sentences(found: Scorecard, parts: Sequence[LabelledRun], others: Sequence[SpecSheet] = ()) -> list[str]:
+def sentences(found: Scorecard, parts: Sequence[LabelledRun], others: Sequence[ImportedRun] = ()) -> list[str]:
     """Some sentences on the best device and those that compare calls worse or the same, none where it decides nothing; and
     what papers state of `others`."""
     lines = {line.name: line for line in found.lines}

@@ -1,4 +1,4 @@
-"""The map from the papers' benchmarks, metrics and parameters to ours; and why some published results have no counterpart."""
+"""Which benchmark, metric, parameters and headlines of ours a published or imported value is, and why others are none."""
 
 from __future__ import annotations
 
@@ -6,20 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from clmembench.model import Value
-from clmembench.specs.sheets import Published
-from clmembench.units import format_bytes, format_in
+from clmembench.results.imported import ImportedValue
 
 FOUND = "findings"  # of topology and advise instead of points: the metric is the finding's name, the level a parameter
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-QUALIFIERS = {"": "", "about": "about ", "above": "over ", "below": "below "}
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Published results of a benchmark and metric, in that unit, with at least the parameters `params` and none of `without`,
-    are points of our benchmark and metric `to`. `point` has our parameters that this fixes, and `axes` ours that take the value
-    of a published one; `headlines` are the quantities of the verdict that they belong to, and `caveat` says what the paper
-    leaves open."""
+    """Values of a benchmark and metric, in that unit, with at least the parameters `params` and none of `without`, are points
+    of our benchmark and metric `to`. `point` has our parameters that this fixes, and `axes` ours that take the value of one of
+    theirs; `headlines` are the quantities of the verdict that they belong to, and `caveat` says what the source leaves open."""
 
     benchmark: str
     metric: str
@@ -32,18 +29,19 @@ class Join:
     without: tuple[str, ...] = ()
     caveat: str = ""
 
-    def holds(self, result: Published) -> bool:
-        """Whether this is a result of that kind. Sizes join in any unit of bytes."""
-        unit = "B" if self.unit == "B" and result.unit in BYTES else result.unit
-        same = (result.benchmark, result.metric, unit) == (self.benchmark, self.metric, self.unit)
-        given = set(self.axes.values()) <= set(result.params)
-        given = given and all(result.params.get(name) == value for name, value in self.params.items())
-        return same and given and not set(self.without) & set(result.params)
+    def holds(self, value: ImportedValue) -> bool:
+        """Whether this is a value of that kind. Sizes join in any unit of bytes."""
+        unit = "B" if self.unit == "B" and value.unit in BYTES else value.unit
+        if (value.benchmark, value.metric, unit) != (self.benchmark, self.metric, self.unit):
+            return False
+        given = all(value.params.get(name) == wanted for name, wanted in self.params.items())
+        return given and set(self.axes.values()) <= set(value.params) and not set(self.without) & set(value.params)
 
 
 GLOBAL = {"memory": "global", "l1_tlb": "hit"}
 CHASE, LINK, GEMM = ("pchase", "latency"), ("transfer", "link_bandwidth"), ("dgemm", "performance")
 STREAM, TYPES, SUB_GROUP = ("stream", "bandwidth"), ("datatypes", "bandwidth"), ("subgroup", "access_latency")
+FLOPS = ("arithmetic", "flop_rate")
 TYPE_AXIS = {"dtype": "type"}
 NO_OPERATION = "the paper does not say which operation it is of"
 ANY_KERNEL = "the paper does not say which of STREAM's kernels it is of"
@@ -60,22 +58,24 @@ COUNTS = {"sets": "sets", "ways": "ways", "entries": "entries"}
 LEVELS = ("L1", "L2", "texture L1", "read-only data cache", "L1 TLB", "L2 TLB")
 
 
+# the headlines of loads that hit L1 and L2, and of loads from memory
+LOADS = {
+    "L1": ("nearest cache", "load from L1, by topology"),
+    "L2": ("load from L2, by topology",),
+    "DRAM": ("memory", "load from DRAM, by topology"),
+}
+
+
 def _chases() -> tuple[Join, ...]:
     """Mei and Chu's patterns: P1 is a hit with translation, P4 a miss of the last cache with it. Their table of 2014 has the
     cost of timing inside (`timing`)."""
     hit, miss = {**GLOBAL, "pattern": "P1"}, {**GLOBAL, "pattern": "P4"}
-    first, last = {**hit, "data_cache_level": "L1"}, {**hit, "data_cache_level": "L2"}
-    near, memory = ("nearest cache", "load from L1, by topology"), ("memory", "load from DRAM, by topology")
+    paths = {"L1": {**hit, "data_cache_level": "L1"}, "L2": {**hit, "data_cache_level": "L2"}}
+    paths["DRAM"] = {**miss, "data_cache_level": "L2"}
     return tuple(
-        join
+        Join("pchase", "latency", unit, CHASE, path, {"level": level}, {}, LOADS[level], ("timing",))
         for unit in ("ns", "cycles")
-        for join in (
-            Join("pchase", "latency", unit, CHASE, first, {"level": "L1"}, {}, near, ("timing",)),
-            Join("pchase", "latency", unit, CHASE, last, {"level": "L2"}, {}, ("load from L2, by topology",), ("timing",)),
-            Join(
-                "pchase", "latency", unit, CHASE, {**miss, "data_cache_level": "L2"}, {"level": "DRAM"}, {}, memory, ("timing",)
-            ),
-        )
+        for level, path in paths.items()
     )
 
 
@@ -104,11 +104,37 @@ def _geometry() -> tuple[Join, ...]:
     return tuple(found)
 
 
+def _of_programs() -> tuple[Join, ...]:
+    """Joins of values of BabelStream, clpeak and MT4G under the names that their importers give them. nvbandwidth's rates and
+    the size of L1 join as published ones do."""
+    streams = [{"op": op, "dtype": dtype} for op, dtype in (("copy", "double"), ("triad", "double"), ("copy", "float"))]
+    dtypes = (("double", "FP64 multiply-adds in registers"), ("float", "FP32 multiply-adds in registers"))
+    levels = (("L1", "L1"), ("L2", "L2"), ("memory", "DRAM"))
+    return (
+        *(
+            Join("stream", "bandwidth", "GB/s", STREAM, one, one, {}, (f"memory {one['op']}, {one['dtype']}",))
+            for one in streams
+        ),
+        Join("stream", "bandwidth", "GB/s", STREAM, axes={"op": "op", "dtype": "dtype"}),
+        *(
+            Join("arithmetic", "flop_rate", "GFLOP/s", FLOPS, {"dtype": dtype}, {"dtype": dtype}, {}, (name,))
+            for dtype, name in dtypes
+        ),
+        *(
+            Join("load", "latency", "cycles", CHASE, {"of": theirs}, {"level": ours}, {}, LOADS[ours])
+            for theirs, ours in levels
+        ),
+    )
+
+
 JOINS = (
     *_chases(),
     *_patterns(),
-    # Mei and Chu copy words of 4 bytes
-    Join("stream", "bandwidth", "GB/s", STREAM, {"op": "copy"}, {"op": "copy", "dtype": "float"}, {}, ("memory copy, float",)),
+    *_of_programs(),
+    Join(
+        "stream", "bandwidth", "GB/s", STREAM, {"op": "copy"}, {"op": "copy", "dtype": "float"}, {}, ("memory copy, float",),
+        ("dtype",),  # Mei and Chu copy words of 4 bytes
+    ),
     *(
         Join(
             "stream", "bandwidth", "GB/s", TYPES, {"type": dtype}, {"dtype": dtype}, {},
@@ -123,7 +149,8 @@ JOINS = (
         ("memory triad, double",), ("op", "type", "per"), ANY_KERNEL,
     ),
     *(
-        Join("transfer", "bandwidth", "GB/s", LINK, {"direction": way}, {"direction": way}, {}, (name,))
+        Join("transfer", metric, "GB/s", LINK, {"direction": way}, {"direction": way}, {}, (name,))
+        for metric in ("bandwidth", "link_bandwidth")  # of papers, and of importers
         for way, name in (("to_device", "host to device"), ("from_device", "device to host"))
     ),
     Join("dgemm", "rate", "GFLOP/s", GEMM, {"threads": "all"}, {"dtype": "double"}, {}, ("DGEMM",)),
@@ -205,19 +232,12 @@ NOT_JOINED = {
 }
 
 
-def why_not_joined(result: Published) -> str:
-    """Why a published result is no point of ours, "" where it is one, or where nobody has said why."""
-    if any(join.holds(result) for join in JOINS):
-        return ""
-    keys = ((result.benchmark, result.metric), (result.benchmark, ""), ("", result.metric))
+def join_of(value: ImportedValue) -> Join | None:
+    """The first join that holds for a value; None where it is no point of ours."""
+    return next((join for join in JOINS if join.holds(value)), None)
+
+
+def why_not_joined(value: ImportedValue) -> str:
+    """Why a value is no point of ours; "" where no reason is known."""
+    keys = ((value.benchmark, value.metric), (value.benchmark, ""), ("", value.metric))
     return next((NOT_JOINED[key] for key in keys if key in NOT_JOINED), "")
-
-
-def published_text(result: Published) -> str:
-    """The value with its unit and its qualifier, which has no digits that the paper does not print: "about 160 GB/s"."""
-    scale = BYTES.get(result.unit)
-    if scale is not None:
-        return QUALIFIERS[result.qualifier] + format_bytes(result.value * scale)
-    if result.qualifier:
-        return f"{QUALIFIERS[result.qualifier]}{result.value:,.4g} {result.unit}"
-    return format_in(result.value, result.unit)
