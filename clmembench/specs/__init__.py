@@ -1,1 +1,1 @@
-"""Knowledge about hardware before any measurement: spec sheets, and claims of drivers and sheets."""
+"""Knowledge about hardware before any measurement: spec sheets, and claims of drivers and of sheets."""

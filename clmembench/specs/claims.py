@@ -1,4 +1,4 @@
-"""Claims about a device's memory hierarchy by its driver and its sheet, and their verdicts by what was measured. Pure."""
+"""Claims of a driver and of a spec sheet about a device's memory hierarchy, compared with the findings. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from clmembench.units import format_bytes
 
 Verdict = Literal["agrees", "contradicted", "not confirmed"]
 
-MAX_SIZE_RATIO = 1.25  # beyond what a ramp, a rounding or a reserved part explains
-# bytes that first caches have in a compute unit: some drivers claim that many times their units, not their largest cache
+MAX_SIZE_RATIO = 1.25  # a gradual knee, rounding or a reserved part explains a smaller difference
+# common sizes of a compute unit's first cache: some drivers claim the sum over their units instead of the largest cache
 USUAL_UNIT_CACHE_BYTES = tuple(kib << 10 for kib in (16, 32, 48, 64, 128))
-MEMORY = "DRAM"  # the level that shows, where its latency was found, that no cache lies beyond the last one
+MEMORY = "DRAM"  # once its latency is known, no cache lies beyond the last one
 LATENCIES = ("latency_cycles", "latency_ns")
-FIRST_CACHE, LARGEST_CACHE = "first cache", "largest cache"  # of claims that name no level
-LEVEL_BY_FIGURE = {"l1_bytes": "L1", "l2_bytes": "L2", "l3_bytes": "L3", "local_memory_bytes": "local"}  # a sheet's figures
+FIRST_CACHE, LARGEST_CACHE = "first cache", "largest cache"  # the levels of claims that name none
+LEVEL_BY_FIGURE = {"l1_bytes": "L1", "l2_bytes": "L2", "l3_bytes": "L3", "local_memory_bytes": "local"}  # by name in a sheet
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`source` says that `level` (as in a Hierarchy, or FIRST or LARGEST) has that `value` of the property `name`.
-    `unit_bytes`: the value may be the sum over compute units whose first caches have so many bytes each; 0: it is no such sum.
-    `about`: what the claim is about, where that is not the level that it stands at; such a claim is not judged by it."""
+    """The claim of `source` that the property `name` of `level` has this `value`.
+
+    `level` is named as in a Hierarchy, or FIRST_CACHE or LARGEST_CACHE. `unit_bytes`: the value may be the sum over compute
+    units with first caches of this size; 0: it is no such sum. `about` is the subject of the claim where it is not the level
+    under which the claim is listed; such a claim is not compared with that level.
+    """
 
     level: str
     name: str
@@ -37,7 +40,7 @@ class Claim:
 
 
 def list_claims(info: DeviceInfo, sheet: SpecSheet | None = None) -> tuple[Claim, ...]:
-    """Claims of the driver about its device and of a sheet about the hardware; a driver's 0 is no claim."""
+    """All claims of the driver about its device and of a sheet about the hardware; a driver's 0 is no claim."""
     driver = (
         Claim(FIRST_CACHE, "line_bytes", info.line_bytes, "the driver"),
         Claim(LARGEST_CACHE, "size_bytes", info.cache_bytes, "the driver", unit_cache_bytes(info)),
@@ -52,10 +55,10 @@ def list_claims(info: DeviceInfo, sheet: SpecSheet | None = None) -> tuple[Claim
 
 
 def unit_cache_bytes(info: DeviceInfo) -> int:
-    """Bytes of the first cache of each compute unit where the claimed cache may be their sum, else 0.
+    """Bytes of each compute unit's first cache where the claimed cache may be the sum of these, else 0.
 
-    OpenCL does not say which cache the claim is about. NVIDIA's driver claims 4.1 MiB for an H200, 132 times 32 KiB, whose L2
-    has 50 MiB. Cores of a CPU claim a shared cache.
+    OpenCL does not define which cache the claim is about. NVIDIA's driver claims 4.1 MiB for an H200, which is 132 times 32
+    KiB; its L2 has 50 MiB. CPU drivers claim a shared cache.
     """
     if info.has_cpu_cores or info.compute_units < 2:
         return 0
@@ -64,9 +67,10 @@ def unit_cache_bytes(info: DeviceInfo) -> int:
 
 
 def verdict(finding: Finding | None, claimed: float) -> Verdict:
-    """Verdict on a claim by a finding: sizes within NEAR of its interval, all else within the interval itself.
+    """The verdict on a claim by a finding: sizes may differ by MAX_SIZE_RATIO from its interval, other values must be in it.
 
-    What is undetermined or inconsistent confirms nothing, but the bounds that it has may contradict. So does no word.
+    An undetermined or inconsistent finding confirms no claim, but its bounds may contradict one. A finding that is a word
+    confirms and contradicts nothing.
     """
     if finding is None or isinstance(finding.value, str):
         return "not confirmed"
@@ -81,9 +85,12 @@ def verdict(finding: Finding | None, claimed: float) -> Verdict:
 
 
 def claims_by_level(claims: Sequence[Claim], levels: Sequence[CacheLevel]) -> list[list[Claim]]:
-    """For each level the claims about it. One that names a level found in parts ("L2 near", "L2 far") is about the whole, which
-    the last of them is taken for; one that names no level is about the first cache or the largest, which is the last. Of paths
-    that lead to the same caches it is the one of global memory, where there is one."""
+    """The claims about each level.
+
+    A claim about a level that was found in parts ("L2 near", "L2 far") is about the whole level and is listed under the last
+    part. A claim that names no level is about the first cache, or about the largest, which is the last one. Where several paths
+    lead to the same caches, claims are listed under the path of global memory if there is one.
+    """
     shared = any(level.space.startswith("global") for level in levels)
     names = [level.name if not shared or not level.space.startswith("readonly") else "" for level in levels]
     caches = [i for i, level in enumerate(levels) if "size_bytes" in level.findings and names[i]]
@@ -102,8 +109,10 @@ def claims_by_level(claims: Sequence[Claim], levels: Sequence[CacheLevel]) -> li
 
 
 def _of_largest_cache(claim: Claim, size: Finding, reaches_memory: bool) -> Claim:
-    """A claim about the largest cache, as the size of the last cache found leaves it: of all compute units' first caches, or of
-    a cache that the measurement did not reach, where it may be one and the last cache contradicts it."""
+    """A claim about the largest cache, restated where the size of the last measured cache contradicts it.
+
+    It may then be the sum of all compute units' first caches, or be about a cache that the measurement did not reach.
+    """
     if verdict(size, claim.value) != "contradicted":
         return claim
     if claim.unit_bytes:
@@ -115,6 +124,6 @@ def _of_largest_cache(claim: Claim, size: Finding, reaches_memory: bool) -> Clai
 
 
 def _reaches_memory(levels: Sequence[CacheLevel]) -> bool:
-    """True if the latency of memory was found, so that no larger cache lies beyond the last one."""
+    """True if the latency of memory is known, so that no larger cache lies beyond the last one."""
     latencies = [level.findings[n] for level in levels if level.name == MEMORY for n in LATENCIES if n in level.findings]
     return any(latency.status == "ok" for latency in latencies)

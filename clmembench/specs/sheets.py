@@ -1,4 +1,4 @@
-"""Spec sheets: load platforms/*.toml, match one to a device, and say what a theoretical peak is there and who says so."""
+"""Spec sheets: loads platforms/*.toml, matches a sheet to a device, and gives theoretical peaks with their sources."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-MAX_SHEET_BYTES = 1 << 20  # of a sheet: the largest of ours, most of it published results, has 31 KB
-MAX_FIGURES = 1000  # and published results
+MAX_SHEET_BYTES = 1 << 20  # our largest sheet, most of it published results, has 31 KB
+MAX_FIGURES = 1000  # also the limit for published results
 QUOTE_GAP = " [...] "  # between the parts of a quote
 
 
 class SpecError(Exception):
-    """A spec sheet is damaged, or two match one device; the message names the file or both."""
+    """A spec sheet is damaged, or two sheets match one device; the message names the file or both sheets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One theoretical figure and its source. A `core` figure holds for each core or compute unit, and with unit FLOP/cycle
-    needs its clock; a `socket` figure holds for a whole socket and is no peak of a virtual machine's share of it. `quote` and
-    `formula` are as in Published."""
+    """One theoretical figure and its source.
+
+    A figure of scope `core` holds for each core or compute unit, and needs its clock if the unit is FLOP/cycle. A figure of
+    scope `socket` holds for a whole socket and is not the peak of a virtual machine's share of it. `quote` and `formula` are as
+    in Published.
+    """
 
     value: float
     unit: str
@@ -45,8 +48,8 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Conditions on a device: one of these names, but for versions of drivers in it, or one of these CPU identities
-    (vendor-family-model)."""
+    """Conditions on a device: it has one of these names (versions of drivers in them are ignored) or one of these CPU
+    identities (vendor-family-model)."""
 
     device_names: tuple[str, ...] = ()
     cpu_ids: tuple[str, ...] = ()
@@ -54,14 +57,14 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A result that others measured on this hardware and published: not ours, and compared by hand, since methods differ.
+    """A result that others measured and published for this hardware. Methods differ from ours, so it is compared by hand.
 
-    `source` is the paper and the place in it ("Mei and Chu 2015, table V"), of several the first one is quoted first;
-    `read_from` says whether the value stands in the text, in a table or in a figure there. `quote` is the short passage with
-    the number, parts of which are separated by QUOTE_GAP; of a table it is a row up to the number.
-    `qualifier` says that the paper gives the value as an approximation or as a bound. What was computed from printed numbers
-    has their `formula`, and where that is more than another unit, `derived` says what it stands for. `low` and `high` are
-    bounds by the rounding of the printed numbers, or by what else the paper says.
+    `source` is the paper and the place in it ("Mei and Chu 2015, table V"); if there are several, the first one is quoted
+    first. `read_from` is where the value stands: in the text, a table or a figure of the paper. `quote`
+    is the short passage with the number, its parts separated by QUOTE_GAP; from a table it is the row up to the number.
+    `qualifier` marks a value that the paper gives as an approximation or as a bound. A value computed from printed numbers has
+    their `formula`; if this is more than a change of unit, `derived` says what the value stands for. `low` and `high` are
+    bounds from the rounding of the printed numbers or from other statements of the paper.
     """
 
     benchmark: str
@@ -82,7 +85,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class SpecSheet:
-    """One piece of hardware: its name, what matches it, its theoretical figures by name and what was published of it."""
+    """One piece of hardware: its name, its match conditions, its theoretical figures by name, and results published for it."""
 
     name: str
     kind: Literal["gpu", "cpu", "accelerator"]
@@ -93,7 +96,8 @@ class SpecSheet:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """A theoretical peak on one device, in its unit; `derived` says how, where it is not simply the sheet's figure."""
+    """A theoretical peak on one device, in its unit; `derived` says how it was computed where it is not a figure of the sheet
+    itself."""
 
     value: float
     unit: str
@@ -102,22 +106,23 @@ class Peak:
 
 
 def load(path: Path) -> SpecSheet:
-    """The sheet in a file. Raises SpecError when it is no TOML, too large, or lacks a field or has one of another type."""
+    """The sheet in a file. Raises SpecError if the file is not TOML, is too large, or a field is missing or has another
+    type."""
     try:
         raw = parse_toml(read_regular(path, MAX_SHEET_BYTES))
-        # as JSON, where a list stands for a tuple and nothing else for another type; a date is none of a sheet's
+        # strict JSON: only a list may stand for another type, a tuple; sheets have no dates
         sheet = _adapter().validate_json(json.dumps(raw, allow_nan=False), strict=True)
         _check(sheet)
         return sheet
     except (OSError, ValueError, TypeError, RecursionError) as error:  # TOMLDecodeError and pydantic's error are ValueErrors
         first = str(error).splitlines() or [type(error).__name__]
-        said = " ".join(line.strip() for line in first[:3])
-        raise SpecError(f"{path}: no spec sheet: {said[:300]}") from error
+        message = " ".join(line.strip() for line in first[:3])
+        raise SpecError(f"{path}: no spec sheet: {message[:300]}") from error
 
 
 def _check(sheet: SpecSheet) -> None:
-    """Raises ValueError for figures that are no measure of anything: 0, below, infinite, or thousands of them; for published
-    results below 0, infinite, or outside their bounds."""
+    """Raises ValueError for figures that are not positive and finite, for over MAX_FIGURES of them, and for published results
+    that are negative, infinite or outside their bounds."""
     if max(len(sheet.figures), len(sheet.published)) > MAX_FIGURES:
         raise ValueError(f"over {MAX_FIGURES} figures or published results")
     for name, figure in sheet.figures.items():
@@ -130,9 +135,9 @@ def _check(sheet: SpecSheet) -> None:
 
 
 def published_sheets(names: Sequence[str]) -> list[SpecSheet]:
-    """The sheets of these file names (without .toml) that have published results; "all" for every one.
+    """The sheets of these file names (without .toml) that have published results; "all" stands for every one.
 
-    Raises SpecError naming what there is where a name is none of them.
+    Raises SpecError that lists the available names where a name is unknown.
     """
     known = {path.stem: sheet for path in sheet_paths() if (sheet := load_once(path)).published}
     for name in names:
@@ -142,12 +147,12 @@ def published_sheets(names: Sequence[str]) -> list[SpecSheet]:
 
 
 def all_sheets() -> list[SpecSheet]:
-    """All sheets there are. Raises SpecError."""
+    """All available sheets. Raises SpecError."""
     return [load_once(path) for path in sheet_paths()]
 
 
 def load_once(path: Path) -> SpecSheet:
-    """As `load`, which a command would do several times: of a file that has not changed since, what was read then."""
+    """As `load`, but a file that has not changed since it was last read is not read again."""
     try:
         state = path.stat()
     except OSError:
@@ -161,17 +166,17 @@ def _loaded(path: Path, mtime_ns: int, nbytes: int) -> SpecSheet:
 
 
 def match_sheet(info: DeviceInfo, sheets: Sequence[SpecSheet] | None = None) -> SpecSheet | None:
-    """The sheet of a device, or None. Raises SpecError naming both when two match."""
+    """The sheet of a device, or None. Raises SpecError with both names when two sheets match."""
     known, name = sheets if sheets is not None else all_sheets(), model_name(info.name)
-    found = [
+    matching = [
         sheet
         for sheet in known
         if sheet.kind == info.kind
         and (name in map(model_name, sheet.match.device_names) or (bool(info.cpu_id) and info.cpu_id in sheet.match.cpu_ids))
     ]
-    if len(found) > 1:
-        raise SpecError(f"two spec sheets match {info.name}: {found[0].name} and {found[1].name}: narrow their [match]")
-    return found[0] if found else None
+    if len(matching) > 1:
+        raise SpecError(f"two spec sheets match {info.name}: {matching[0].name} and {matching[1].name}: narrow their [match]")
+    return matching[0] if matching else None
 
 
 def peak(
@@ -182,11 +187,11 @@ def peak(
     sockets: int | None,
     cores: int | None = None,
 ) -> Peak | None:
-    """The theoretical peak of that name on this device; None rather than a guess.
+    """The theoretical peak of this name on this device; None rather than a guess.
 
-    `ghz` is the core clock measured in the same process; `sockets` how many whole ones the device has, None where that is not
-    known or it has a share of one, as a virtual machine does; `cores` how many it has, since compute units may be hardware
-    threads that share one; where that is not known, each compute unit is taken for a core, which the Peak says.
+    `ghz` is the core clock measured in the same process. `sockets` is the number of whole sockets of the device, None where it
+    is unknown or the device has a share of one, as in a virtual machine. `cores` is the number of cores, since compute units
+    may be hardware threads that share one; where it is unknown, each compute unit counts as a core, and the Peak says so.
     """
     figure = sheet.figures.get(name) if sheet is not None and name is not None else None
     if figure is None:
@@ -196,14 +201,14 @@ def peak(
         return Peak(figure.value * sockets, figure.unit, figure.source, how) if sockets else None
     if figure.scope != "core":
         return Peak(figure.value, figure.unit, figure.source)
-    if figure.unit == "GB/s":  # of a compute unit's own memory
+    if figure.unit == "GB/s":  # the bandwidth of each compute unit's memory
         how = f"{figure.value:g} {figure.unit} x {info.compute_units} compute units"
         return Peak(figure.value * info.compute_units, figure.unit, figure.source, how)
     if ghz is None or figure.unit != "FLOP/cycle":
         return None
     number = min(cores or info.compute_units, info.compute_units)
-    taken = "cores" if cores else "compute units, each taken for a core"
-    how = f"{figure.value:g} {figure.unit} x {number} {taken} x {ghz:.2f} GHz measured"
+    counted = "cores" if cores else "compute units, each taken for a core"
+    how = f"{figure.value:g} {figure.unit} x {number} {counted} x {ghz:.2f} GHz measured"
     return Peak(figure.value * number * ghz, "GFLOP/s", figure.source, how)
 
 

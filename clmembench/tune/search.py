@@ -1,4 +1,4 @@
-"""The plan of `tune`: climbs among the candidates of each point, rounds of the best, and the winner against the first."""
+"""The plan of `tune`: climbs among the candidates of each point, rounds of the best ones, and the winner against the first."""
 
 from __future__ import annotations
 
@@ -19,53 +19,53 @@ from clmembench.plan.budget import Clock, Deadline
 from clmembench.plan.selection import Selection
 from clmembench.tune.candidates import MIN_COMPARED_PROCESSES, SearchOutcome, TuningCase
 
-CLIMBING_TIME_FRACTION, ROUNDS_TIME_FRACTION = (
-    0.6,
-    0.75,
-)  # of a benchmark's time: when climbing ends, and when no further round begins
-COMPARED_PROCESSES = (
-    6  # processes that measure the winner and the first candidate: twice as many where that does not decide it, and as
-)
-# few as candidates.FEWEST where time is up
+# fractions of a benchmark's time after which climbing ends, and after which no further round begins
+CLIMBING_TIME_FRACTION, ROUNDS_TIME_FRACTION = 0.6, 0.75
+# processes that measure the winner and the first candidate: twice as many if these do not decide, and only
+# MIN_COMPARED_PROCESSES if the time is up
+COMPARED_PROCESSES = 6
 
 PlanStep = Generator[Sequence[Point], list[Record], None]
 
 
 def search_plan(
-    benchmark: Benchmark, found: Sequence[TuningCase], seed: int, seconds: float, clock: Clock = time.monotonic
+    benchmark: Benchmark, cases: Sequence[TuningCase], seed: int, seconds: float, clock: Clock = time.monotonic
 ) -> Plan:
-    """Tune the points of a benchmark in about that time, by `clock`.
+    """Tune the points of a benchmark in about `seconds`, by `clock`.
 
-    Climbs first, each point in its share of the time; then rounds of the candidates near the best, each in new processes, twice
-    as many as before, of which the better half goes on (successive halving, Karnin et al. 2013); then the winner and the first
-    candidate in full, interleaved in new processes, since the best of several trials is biased upwards. The decision is
-    evaluated twice only: evaluating it after each process would find differences where there are none.
+    First come climbs, each point in its share of the time. Then the candidates near the best are measured in rounds of new
+    processes, twice as many per round; the better half goes on (successive halving, Karnin et al. 2013). Finally the winner and
+    the first candidate are measured in full, interleaved in new processes, since the best of several trials is biased upwards.
+    The decision is evaluated twice only: evaluating it after each process would find differences where there are none.
     """
     end = Deadline.after(seconds, clock)
     climbing_end, rounds_end = end.share(CLIMBING_TIME_FRACTION), end.share(ROUNDS_TIME_FRACTION)
-    sizes = [len(contest.shapes) for contest in found]
-    for n, contest in enumerate(found):
+    sizes = [len(contest.shapes) for contest in cases]
+    for n, contest in enumerate(cases):
         if not climbing_end.is_over():
             yield from _climb_all(benchmark, contest, seed, climbing_end.share(sizes[n] / sum(sizes[n:])))
-    yield from _halve_candidates(benchmark, found, rounds_end)
-    decided = [contest for contest in found if contest.climbed and contest.winner]
+    yield from _halve_candidates(benchmark, cases, rounds_end)
+    decided = [contest for contest in cases if contest.climbed and contest.winner]
     for process in range(2 * COMPARED_PROCESSES):
         if process == COMPARED_PROCESSES:
             decided = [contest for contest in decided if contest.outcome().best is None]
         if not decided or (process >= MIN_COMPARED_PROCESSES and end.is_over()):
             break
-        for contest in decided:  # one point after the other, so that both its candidates meet the same moment
+        for contest in decided:  # one point after the other: its two candidates are measured close together in time
             values = yield from _measure_interleaved(benchmark, contest, (0, contest.winner), process, "measure")
             if len(values) == 2:
                 contest.pairs.append((values[0], values[contest.winner]))
 
 
 def _climb_all(benchmark: Benchmark, contest: TuningCase, seed: int, deadline: Deadline) -> PlanStep:
-    """Climb from the first candidate, from a stored one, then from random ones not tried yet, until all are tried or the time
-    is over. A step changes one parameter; the best along one axis is taken before the next axis is tried."""
-    drawn = list(range(len(contest.shapes)))
-    random.Random(f"{seed} {sorted(contest.params.items())}").shuffle(drawn)  # noqa: S311 - of results, not of secrets
-    for here in (0, contest.start, *drawn):
+    """Climb from the first candidate, then from a stored one, then from random untried ones, until all are tried or the time is
+    over.
+
+    A step changes one parameter; the best value along one axis is taken before the next axis is tried.
+    """
+    random_order = list(range(len(contest.shapes)))
+    random.Random(f"{seed} {sorted(contest.params.items())}").shuffle(random_order)  # noqa: S311 - no cryptography
+    for here in (0, contest.start, *random_order):
         if here not in contest.trials:
             if not (yield from _climb_once(benchmark, contest, here, deadline)):
                 return
@@ -98,17 +98,17 @@ def _measure_trial(benchmark: Benchmark, contest: TuningCase, number: int) -> Pl
     contest.reason = contest.reason or f"no configuration gave a value; the first one: {records[0].reason}"
 
 
-def _halve_candidates(benchmark: Benchmark, found: Sequence[TuningCase], deadline: Deadline) -> PlanStep:
+def _halve_candidates(benchmark: Benchmark, cases: Sequence[TuningCase], deadline: Deadline) -> PlanStep:
     """Halve the candidates near the best of each point, in more and more processes."""
-    rivals = {n: near for n, contest in enumerate(found) if contest.climbed and len(near := contest.near()) > 1}
+    rivals = {n: near for n, contest in enumerate(cases) if contest.climbed and len(near := contest.near()) > 1}
     process, times = 1, 1
     while rivals and not deadline.is_over():
         for at in range(process, process + times):
             for n, near in rivals.items():
-                values = yield from _measure_interleaved(benchmark, found[n], near, at, "tune")
+                values = yield from _measure_interleaved(benchmark, cases[n], near, at, "tune")
                 for number in near:
-                    found[n].rounds.setdefault(number, []).extend([values[number]] if number in values else [])
-        better = {n: sorted(near, key=found[n].score, reverse=True)[: -(-len(near) // 2)] for n, near in rivals.items()}
+                    cases[n].rounds.setdefault(number, []).extend([values[number]] if number in values else [])
+        better = {n: sorted(near, key=cases[n].score, reverse=True)[: -(-len(near) // 2)] for n, near in rivals.items()}
         rivals = {n: near for n, near in better.items() if len(near) > 1}
         process, times = process + times, 2 * times
 
@@ -116,45 +116,47 @@ def _halve_candidates(benchmark: Benchmark, found: Sequence[TuningCase], deadlin
 def _measure_interleaved(
     benchmark: Benchmark, contest: TuningCase, numbers: Sequence[int], process: int, role: Role
 ) -> Generator[Sequence[Point], list[Record], dict[int, float]]:
-    """The values of these candidates in one process, where they have one; records may come in any order."""
+    """The values of these candidates in one process, without those that failed; records may come in any order."""
     records = yield [contest.point(benchmark, number, process, role) for number in numbers]
-    found = {frozenset(record.params.items()): _summary(benchmark, record) for record in records}
-    values = {number: found[contest.key(number)] for number in numbers}
+    summaries = {frozenset(record.params.items()): _summary(benchmark, record) for record in records}
+    values = {number: summaries[contest.key(number)] for number in numbers}
     return {number: value.median for number, value in values.items() if value is not None}
 
 
 def _summary(benchmark: Benchmark, record: Record) -> stats.Summary | None:
-    """The headline metric of a record, turned so that more is better; None where it has no value above 0."""
+    """The headline metric of a record, inverted where less is better; None where it has no value above 0."""
     metric = next((m for m in benchmark.metrics if m.applies(record.params)), benchmark.metrics[0])
-    found = derive.summarise([record], metric) if record.status == "ok" else None
-    if found is None or not 0 < found.median < math.inf:
+    value = derive.summarise([record], metric) if record.status == "ok" else None
+    if value is None or not 0 < value.median < math.inf:
         return None
     if more_is_better(metric.better):
-        return found
-    return replace(found, median=1 / found.median, low=1 / found.high, high=1 / found.low if found.low > 0 else math.inf)
+        return value
+    return replace(value, median=1 / value.median, low=1 / value.high, high=1 / value.low if value.low > 0 else math.inf)
 
 
 def run_searches(
     runtime: str,
     info: DeviceInfo,
-    found: ProbeResult,
+    probed: ProbeResult,
     selection: Selection,
     wanted: Sequence[tuple[Benchmark, list[TuningCase]]],
     seconds: float,
     store: Callable[[Benchmark, Sequence[SearchOutcome]], None],
 ) -> Iterator[Record]:
-    """Every record of tuning these benchmarks in about that time, of which each has a share by the number of its shapes.
-    `store` is told what was found for each when it is done."""
+    """Every record of tuning these benchmarks in about `seconds`, shared among them by their numbers of configurations.
+
+    `store` receives the outcomes of a benchmark when its search is done.
+    """
     end = Deadline.after(seconds)
     for n, (benchmark, points) in enumerate(wanted):
         sizes = [sum(len(contest.shapes) for contest in of) for _, of in wanted[n:]]
         share = end.left_s() * sizes[0] / sum(sizes)
-        yield from run_plan(search_plan(benchmark, points, selection.seed, share), benchmark, runtime, info, found, selection)
+        yield from run_plan(search_plan(benchmark, points, selection.seed, share), benchmark, runtime, info, probed, selection)
         store(benchmark, [contest.outcome() for contest in points])
 
 
 def tuned_entry(outcome: SearchOutcome, benchmark: Benchmark, info: DeviceInfo, family: tuple[str, str]) -> Tuned | None:
-    """The entry to be stored for an outcome; None where it is undetermined."""
+    """The entry to store for an outcome; None where it is undetermined."""
     if outcome.best is None:
         return None
     ratio = outcome.ratio if outcome.best != outcome.first else None

@@ -191,7 +191,7 @@ def test_points_share_the_time_and_those_it_does_not_reach_are_said():
     trials = [p.params["n"] for p, process in asked if p.role == "tune" and process == 0]
     assert trials.count(10) == pytest.approx(trials.count(100), abs=2) and len(trials) <= 26
     outcomes, asked = tuned(by(hill), seconds=0.0, points=candidates.tuning_cases(shaped, FAKE_DEVICE_INFO, COPIES, {}))
-    assert asked == [] and [o.reason for o in outcomes] == ["it was not begun: raise --budget"] * 2
+    assert asked == [] and [o.reason for o in outcomes] == ["the search did not begin: raise --budget"] * 2
 
 
 def test_shapes_that_fail_do_not_win_and_where_all_do_the_reason_is_said():
