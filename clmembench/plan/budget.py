@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-Clock = Callable[[], float]  # seconds, since any moment
+Clock = Callable[[], float]  # seconds since an arbitrary moment
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How long a point may sample: at least `min_time_s`, at most `max_time_s`, until noise is under `max_noise` in between.
+    """The sampling time of a point: at least `min_time_s`, at most `max_time_s`, in between until noise is below `max_noise`.
 
-    Where fewer than six samples would be taken in `max_time_s`, it may take `patience` times that.
-    Slopes use ends at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and fewer of a slow one.
-    With `energy` passes go on, untimed, until an energy counter has moved far enough.
+    Where `max_time_s` allows fewer than six samples, a point may take `patience` times that long. The two ends of a slope are
+    at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and even fewer of a slow configuration.
+    With `energy`, untimed passes follow the samples until an energy counter has advanced far enough.
     """
 
     min_time_s: float = 0.1
@@ -37,7 +37,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None, clock: Clock = time.monotonic) -> Deadline:
-        """The moment in so many seconds; None: never."""
+        """The moment in `seconds` from now; never for None."""
         return cls(math.inf if seconds is None else clock() + seconds, clock)
 
     def left_s(self) -> float:
@@ -48,7 +48,7 @@ class Deadline:
         return self.clock() >= self.at_s
 
     def share(self, fraction: float) -> Deadline:
-        """The moment at which that fraction of the time that is left now is spent."""
+        """The moment at which this fraction of the time left now is spent."""
         return Deadline.after(fraction * self.left_s(), self.clock)
 
 

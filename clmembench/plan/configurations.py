@@ -1,4 +1,4 @@
-"""What a benchmark offers on a device: its points, the configurations of each, and which of those is stored as the best."""
+"""The points of a benchmark on a device, the configurations of each, and the stored configuration that is used for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Params = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Configurations:
-    """Of one point, values for the tuning axes: all that make a point; those of them that are worth their time; and of these
-    those that the device has the features for."""
+    """Values of the tuning axes for one point: the configurations that exist, those tried by default, and those among the
+    latter whose features the device has."""
 
     possible: list[Params]
     worthwhile: list[Params]
@@ -25,19 +25,22 @@ class Configurations:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkContext:
-    """A benchmark on a device, as a selection asks for it."""
+    """A benchmark on a device, with the choices of a selection."""
 
     benchmark: Benchmark
     info: DeviceInfo
     selection: Selection
 
     def at(self, place: Placement) -> BenchmarkContext:
-        """The same on the part of the device that a Place names."""
+        """The same benchmark on the part of the device that a Placement names."""
         return replace(self, info=place.seen(self.info))
 
     def axes(self) -> dict[str, Axis]:
-        """The benchmark's axes, replaced by those of suite quick and then by the values a user gave, as far as they are this
-        benchmark's: two may have an axis of one name and other words on it."""
+        """The axes of the benchmark; suite quick replaces some of them, and so do the user's values.
+
+        A user's value that this benchmark does not accept is ignored: benchmarks may have axes of the same name with other
+        words.
+        """
         benchmark, axes = self.benchmark, dict(self.benchmark.axes)
         if self.selection.suite == "quick" and benchmark.quick is not None:
             axes.update(benchmark.quick)
@@ -59,7 +62,7 @@ class BenchmarkContext:
         return [dict(zip(plain, values, strict=True)) for values in itertools.product(*plain.values())]
 
     def exists(self, params: Mapping[str, Value]) -> bool:
-        """Whether these parameters make a point of the benchmark here."""
+        """Whether these parameters make a point of the benchmark on this device."""
         return self.benchmark.where is None or self.benchmark.where(self.info, **params)
 
     def configurations(self, base: Mapping[str, Value]) -> Configurations:
@@ -72,20 +75,22 @@ class BenchmarkContext:
         return Configurations(possible, worthwhile, usable)
 
     def _is_worthwhile(self, params: Mapping[str, Value]) -> bool:
-        """Whether a point is measured unless the user asks for others; where the user named values, all are."""
+        """Whether a point is measured by default; where the user named values, every point is."""
         thin = self.benchmark.default_subset
         return thin is None or bool(set(self.selection.axes) & set(self.benchmark.axes)) or thin(self.info, **params)
 
     def stored(self, base: Mapping[str, Value]) -> tuple[Tuned | None, Tuned | None]:
-        """The stored configuration of a point, which is taken without a search, and that of a similar point, with which a
-        search begins; None where there is none, or the user named values of a tuning axis."""
+        """The stored configuration of a point, used without a search, and that of a similar point, with which a search begins.
+
+        None where nothing suitable is stored, or where the user named values of a tuning axis.
+        """
         benchmark, info, selection = self.benchmark, self.info, self.selection
         tuned = {n: a.values(info) for n, a in benchmark.axes.items() if a.tuning}
         if not selection.tuning or set(selection.axes) & set(tuned):
             return None, None
 
         def fits(configuration: Mapping[str, Value]) -> bool:
-            """Whether it is (still) a configuration of this point here."""
+            """Whether this (still) is a configuration of the point on this device."""
             params = {**base, **configuration}
             return (
                 configuration.keys() == tuned.keys()
@@ -98,19 +103,21 @@ class BenchmarkContext:
         return known, known or tuning.nearest_stored(selection.tuning, benchmark.name, base, fits)
 
     def search_order(self, base: Mapping[str, Value], usable: Sequence[Params]) -> list[Params]:
-        """Configurations of a point in the order of a search: what is best for a point like this one is a better first choice
-        than what is likely on any device."""
+        """Configurations of a point in the order of a search; the stored one of a similar point comes first.
+
+        It is a better first choice than the one that is likely on any device.
+        """
         near = self.stored(base)[1]
         return sorted(usable, key=lambda c: near is None or c != near.tuning)
 
     def point(self, params: Mapping[str, Value], place: Placement) -> Point:
-        """A point in as many processes as the selection asks for."""
+        """A point, to be measured in as many processes as the selection demands."""
         processes = self.selection.processes_of(self.benchmark, self.info, params)
         return Point(self.benchmark.name, params, place, processes)
 
 
 def most_trials(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> int:
-    """The most tuning trials of a search for each point, whichever of them win."""
+    """The largest number of tuning trials that searches for all points may need, whichever configurations win."""
     if benchmark.adaptive or not any(axis.tuning for axis in benchmark.axes.values()):
         return 0
     context = BenchmarkContext(benchmark, info, selection)
@@ -119,7 +126,7 @@ def most_trials(benchmark: Benchmark, info: DeviceInfo, selection: Selection) ->
 
 
 def _most_trials_at(context: BenchmarkContext) -> int:
-    """The same at one place, of which the context has the part of the device."""
+    """The largest number of trials at one placement; the context describes this part of the device."""
     if any(axis.per_octave for axis in context.axes().values()):
         return 0
     values = context.tuning_values()
@@ -134,7 +141,7 @@ def _most_trials_at(context: BenchmarkContext) -> int:
 def _most_further_trials(
     best: Params, axes: Sequence[tuple[str, Sequence[Value]]], usable: Set[frozenset[tuple[str, Value]]]
 ) -> int:
-    """The most trials of a search over these axes from the best so far, whichever of them win."""
+    """The largest number of trials of a search over these axes that starts from `best`, whichever configurations win."""
     if not axes:
         return 0
     (name, values), *later = axes

@@ -1,4 +1,4 @@
-"""Estimates of a run before it: how many points, how long, how much memory and disk. A run corrects them as it goes."""
+"""Estimates of a run before it starts: points, time, memory and disk. A run corrects them as it progresses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.plan.sweep import explore
 
-MAX_ARRAYS = 3  # of one size that a benchmark holds
-RECORD_BYTES = 8 << 10  # of a results file: 3 to 10 KiB a record in reports/
+MAX_ARRAYS = 3  # arrays of the same size that a benchmark holds
+RECORD_BYTES = 8 << 10  # in a results file: 3 to 10 KiB per record in reports/
 HEADER_BYTES = 24 << 10
-TIME_FACTOR = 2.5  # by which a run of reports/ may be shorter or longer than its estimate
+TIME_FACTOR = 2.5  # up to which runs in reports/ took longer or shorter than estimated
 
 
 @dataclass(frozen=True, slots=True)
 class PointCost:
-    """Seconds that a point takes on a kind of device: to be prepared and checked, and to be sampled as a share of the longest
-    time that it may sample; the same of a tuning trial; and to start a worker process. Fitted to the runs of reports/."""
+    """Seconds that a point takes on a kind of device, fitted to the runs in reports/.
+
+    `prepare_s` covers preparation and check, `sampled_share` is the sampling time as a share of the longest allowed one;
+    `trial_s` and `trial_share` are the same for a tuning trial. `process_s` is the start of a worker process.
+    """
 
     prepare_s: float
     sampled_share: float
@@ -36,8 +39,8 @@ COSTS = {
     "cpu": PointCost(prepare_s=0.25, sampled_share=0.65, trial_s=0.25, trial_share=0.35, process_s=0.5),
     "gpu": PointCost(prepare_s=0.1, sampled_share=0.15, trial_s=0.05, trial_share=0.05, process_s=0.9),
 }
-# of benchmarks that take over 1.3 times as long in full runs of reports/ as by these costs, or under 1 / 1.3: some build a
-# program for each point
+# measured over estimated time of the benchmarks for which it is over 1.3 or under 1 / 1.3 in full runs in reports/: some
+# build a program for each point
 TIME_RATIOS = {
     "cpu": {"l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "reduction": 0.55, "spmv": 1.4, "transfer": 1.5,
             "transfer_latency": 0.5},
@@ -45,16 +48,16 @@ TIME_RATIOS = {
             "launch_call": 1.5, "launch_dispatch": 2.0, "private_array": 3.6, "spmv": 1.8, "subgroup": 0.75, "transfer": 1.4,
             "transfer_latency": 0.45, "transfer_overlap": 3.2},
 }  # fmt: skip
-ENERGY_S = 2.1  # of a point whose energy is wanted, by a counter that is updated every 100 ms: of a CPU's its samples suffice
-PEER_S = 1.5  # of a point of a host's library or program, most of which sets its problem up
+ENERGY_S = 2.1  # added to a point by an energy counter that is updated every 100 ms; on CPUs the samples suffice
+PEER_S = 1.5  # for a point of a host's library or program; it mostly sets up its problem
 
 
-Kind = Literal["first", "further", "trial", "peer", "skipped"]  # of a measurement: what its time depends on
+Kind = Literal["first", "further", "trial", "peer", "skipped"]  # of a measurement; its time depends on it
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Measurements of one kind, and the seconds of all of them."""
+    """The number of measurements of one kind, and the seconds for all of them."""
 
     count: int = 0
     seconds: float = 0.0
@@ -62,11 +65,11 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkEstimate:
-    """A benchmark and its peers: its points, its measurements by their kind (one for each point and process, and one for each
-    tuning trial, of which there may be `most_trials`), worker processes, and bytes of its largest array.
+    """A benchmark with its peers: points, measurements by kind, worker processes, and bytes of its largest array.
 
-    `grows`: these are the most, since an axis grows until its metric settles; `least_share` of them is measured in any case.
-    `is_open`: the plan chooses its points one by one, and the count is that of earlier runs, no bound.
+    A measurement is one point in one process, or one tuning trial; there may be up to `most_trials` of these. `grows`: the
+    counts are upper bounds, since an axis grows until its metric settles; `least_share` of them is measured in any case.
+    `is_open`: the plan chooses its points one by one, and the count is that of earlier runs and no bound.
     """
 
     name: str
@@ -90,13 +93,13 @@ class BenchmarkEstimate:
 
     @property
     def all_records(self) -> int:
-        """Measurements, each a line of the results file: the most, unless the plan is open."""
+        """Measurements, each a line of the results file: an upper bound unless the plan is open."""
         measured = sum(amount.count for kind, amount in self.amounts.items() if kind != "trial")
         return measured + self.most_trials
 
     @property
     def is_bound(self) -> bool:
-        """Whether the counts are the most that may be, and less than they may be enough."""
+        """Whether the counts are upper bounds that the run may stay below."""
         return self.grows or bool(self.most_trials) or "peer" in self.amounts
 
 
@@ -120,7 +123,7 @@ class RunEstimate:
 
     @property
     def bound(self) -> str:
-        """What stands before the number of measurements: less may be enough, or nobody knows before."""
+        """The words before the number of measurements: "at most " for an upper bound, "about " for an open plan."""
         if any(one.is_open for one in self.benchmarks):
             return "about "
         return "at most " if any(one.is_bound for one in self.benchmarks) else ""
@@ -131,7 +134,7 @@ class RunEstimate:
 
     @property
     def seconds_range(self) -> tuple[float, float]:
-        """The time that the run may take, from and to."""
+        """The shortest and the longest time that the run may take."""
         return self.seconds / TIME_FACTOR, self.seconds * TIME_FACTOR
 
     @property
@@ -146,19 +149,19 @@ class RunEstimate:
 
 
 def estimate_run(info: DeviceInfo, selection: Selection) -> RunEstimate:
-    """The estimates of a selection on a device, by the features that its description has."""
-    found = []
+    """The estimate of a selection on a device, by the features in the device's description."""
+    estimates = []
     for benchmark in selected_benchmarks(selection):
         others = available_peers(benchmark, info) if selection.reference else ()
         plan = explore(benchmark, info, selection)
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
-        found.append(_estimate(benchmark, plan, info, selection))
-    return RunEstimate(tuple(found))
+        estimates.append(_estimate(benchmark, plan, info, selection))
+    return RunEstimate(tuple(estimates))
 
 
 def estimate_selections(info: DeviceInfo, selections: Sequence[Selection]) -> RunEstimate:
-    """The estimates of several selections, one after the other."""
+    """The estimate of several selections that run one after the other."""
     return RunEstimate(tuple(one for selection in selections for one in estimate_run(info, selection).benchmarks))
 
 
@@ -185,7 +188,7 @@ def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Sel
             kind: Kind = "skipped" if point.reason or lacks else kind_of(point, process, benchmark.name)
             counts[kind] += 1
             if kind == "skipped":
-                continue  # at once
+                continue  # takes no time
             if (key := (point.benchmark, point.place, process)) not in started:
                 started.add(key)
                 starts[kind] += 1
@@ -219,19 +222,19 @@ def _point_seconds(kind: Kind, benchmark: Benchmark, process: int, info: DeviceI
 
 
 def most_array_bytes(info: DeviceInfo) -> int:
-    """The largest arrays, in whole MiB, of which a benchmark may hold as many as it needs on this device."""
+    """The largest array size, in whole MiB, at which any benchmark's arrays fit on this device."""
     memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
     return min(info.max_alloc_bytes, memory // MAX_ARRAYS) >> 20 << 20
 
 
 def walk(plan: Plan, benchmark: Benchmark) -> list[Point]:
-    """Every point that a plan asks for where all are measured, no trial beats the first configuration and no curve settles."""
-    asked: list[Point] = []
+    """Every point of a plan if all points are measured, no trial beats the first configuration and no curve settles."""
+    walked: list[Point] = []
     answers: list[Record] | None = None
     while True:
         try:
             points = next(plan) if answers is None else plan.send(answers)
         except StopIteration:
-            return asked
-        asked += points
+            return walked
+        walked += points
         answers = [Record(p.benchmark, benchmark.version, p.params, p.place, 0, "ok", role=p.role) for p in points]

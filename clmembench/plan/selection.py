@@ -1,4 +1,4 @@
-"""What a run is to measure: suites, benchmarks and values that a user named, checked; and remedies for mistyped names."""
+"""The user's selection for a run: suites, benchmarks and values, with their checks and remedies for mistyped names."""
 
 from __future__ import annotations
 
@@ -14,52 +14,53 @@ from clmembench.plan.budget import Budget
 from clmembench.studies import studies
 
 MAX_SUGGESTIONS = 3
-MIN_SIMILARITY = 0.6  # difflib's own: a wrong, missing or exchanged letter of a word of four
+MIN_SIMILARITY = 0.6  # difflib's default: allows a wrong, missing or swapped letter in a word of four
 
-EVERYTHING = "everything"  # suite all with the host's libraries, and the memory hierarchy: all parts of one run
-PLACE_AXES = ("compute_units", "placement")  # named like axes, but a property of the process that measures
+EVERYTHING = "everything"  # suite all, with the host's libraries and the memory hierarchy, in one run
+PLACE_AXES = ("compute_units", "placement")  # written like axes, but properties of the measuring process
 WORK_GROUPS_PER_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
-FURTHER_PROCESS_BUDGET_DIVISOR = 4  # parts of its budget that a point may take in each process but the first
+FURTHER_PROCESS_BUDGET_DIVISOR = 4  # divides a point's budget in every process but the first
 QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
 FULL_BUDGET = Budget(min_time_s=0.05, max_time_s=0.8, max_noise=0.01, slope_ns=1e6)
-# a plan asks hundreds of points, of which some few are slow
+# an adaptive plan has hundreds of points; a few of them are slow
 ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.03, max_noise=0.003, slope_ns=4e5, patience=30)
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
-    """The known names most like a word, the best first; else those that begin with it or contain it."""
+    """The known names most similar to a word, best first; if there are none, those that contain it."""
     by_folded = {name.casefold(): name for name in known}
     folded = word.casefold()
-    found = get_close_matches(folded, by_folded, MAX_SUGGESTIONS, MIN_SIMILARITY)
+    similar = get_close_matches(folded, by_folded, MAX_SUGGESTIONS, MIN_SIMILARITY)
     inside = [name for name in by_folded if len(folded) > 1 and folded in name]
-    return [by_folded[name] for name in found or inside[:MAX_SUGGESTIONS]]
+    return [by_folded[name] for name in similar or inside[:MAX_SUGGESTIONS]]
 
 
 def or_all(word: str, known: Iterable[str], all_of_them: str = "") -> str:
-    """`did you mean A or B?` where names are near a word, else every known name; `all_of_them` says where they are listed."""
+    """`did you mean A or B?` where names are similar to a word, else every known name; `all_of_them` says where they are
+    listed."""
     names = list(known)
-    found = near(word, names)
-    if not found:
+    similar = near(word, names)
+    if not similar:
         return f"choose from {', '.join(names)}"
-    return f"did you mean {' or '.join(found)}?{f' {all_of_them}' if all_of_them else ''}"
+    return f"did you mean {' or '.join(similar)}?{f' {all_of_them}' if all_of_them else ''}"
 
 
 def benchmark_or_suite(word: str, suites: Iterable[str], command: str = "") -> str:
-    """The option that takes a word which is, or is nearly, the name of a suite or a benchmark, with the `command` before it; ""
-    where the word is none."""
+    """The option for a word that is, or resembles, the name of a suite or a benchmark, after the `command`; "" for other
+    words."""
     known, kinds = [b.name for b in discovered().values() if not b.adaptive], list(suites)
     for names, option, kind in ((known, "-b", "benchmark"), (kinds, "-s", "suite")):
         if word in names:
             return f"it is a {kind}: write {command}{option} {word}"
     for names, option in ((known, "-b"), (kinds, "-s")):
-        found = near(word, names)
-        if found:
-            return f"did you mean {command}{option} {found[0]}?"
+        similar = near(word, names)
+        if similar:
+            return f"did you mean {command}{option} {similar[0]}?"
     return ""
 
 
 def axis_of_others(name: str, chosen: Iterable[str]) -> str:
-    """Which other benchmarks have an axis of that name; "" where none has."""
+    """The other benchmarks that have an axis of this name, as a remedy; "" where none has."""
     mine = set(chosen)
     others = [b.name for b in discovered().values() if name in b.axes and not b.adaptive and b.name not in mine]
     return f"it is an axis of {', '.join(others)}: name one of them with -b" if others else ""
@@ -67,10 +68,12 @@ def axis_of_others(name: str, chosen: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a run is to measure: a suite, benchmark names (globs), values for axes, and its limits in time: for all, for a
-    point, for a benchmark. `topology` is the host's, for placing the threads of a device that is this host's CPU; empty
-    where it is not. `processes` is for every point; None leaves it to the benchmarks. `tuning` are the stored shapes for this
-    family of devices."""
+    """The user's selection for a run: a suite, benchmark names (globs), values of axes, and time limits.
+
+    The limits are for the run, for a point and for a benchmark. `topology` is the CPU topology of the host, by which threads
+    are placed if the device is this host's CPU; otherwise it is empty. `processes` applies to every point; None leaves the
+    number to the benchmarks. `tuning` has the stored configurations for this family of devices.
+    """
 
     suite: str = "all"
     globs: tuple[str, ...] = ()
@@ -83,12 +86,12 @@ class Selection:
     isolated: bool = True
     topology: tuple[HardwareThread, ...] = ()
     tuning: tuple[Tuned, ...] = ()
-    reference: bool = False  # also what libraries and programs of this host make of the same points
-    energy: bool = False  # passes go on after the samples, until energy counters have moved far enough
-    leaders: bool = False  # of points that a reference cannot tell apart, later rounds measure those alone that lead
+    reference: bool = False  # also measure libraries and programs of this host at the same points
+    energy: bool = False  # further passes follow the samples until energy counters have advanced far enough
+    leaders: bool = False  # among points with the same peers, measure only the best ones in later processes
 
     def budget_of(self, benchmark: Benchmark) -> Budget:
-        """How long each of its points may sample."""
+        """The sampling budget of each point of a benchmark."""
         if benchmark.adaptive and benchmark.peer_of is None:
             return replace(
                 ADAPTIVE_BUDGET, patience=max(ADAPTIVE_BUDGET.patience, benchmark.max_time_s / ADAPTIVE_BUDGET.max_time_s)
@@ -98,9 +101,11 @@ class Selection:
         return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s), energy=self.energy)
 
     def budget_in(self, benchmark: Benchmark, process: int, share: float = 1.0) -> Budget:
-        """That of a further process, where the benchmark asks for several: what differs between them is more than what a longer
-        look at one of them would tell. On a `share` of the device's compute units the same work takes as much longer, and so
-        may its fewest samples."""
+        """The sampling budget of a point in one of its processes.
+
+        A further process gets less where the benchmark needs several: the variation between processes exceeds the noise within
+        one. On a `share` of the device's compute units the same work takes proportionally longer, and `patience` grows with it.
+        """
         budget = self.budget_of(benchmark)
         budget = replace(budget, patience=budget.patience / min(1.0, share))
         if process == 0 or self.processes is not None:
@@ -108,7 +113,7 @@ class Selection:
         return replace(budget, max_time_s=max(budget.min_time_s, budget.max_time_s / FURTHER_PROCESS_BUDGET_DIVISOR))
 
     def processes_of(self, benchmark: Benchmark, info: DeviceInfo, params: Mapping[str, Value]) -> int:
-        """In how many fresh processes a point is measured: as many as the user said, else as its benchmark wants in full."""
+        """The number of fresh processes for a point: the user's, else the benchmark's own (1 in suite quick)."""
         if self.processes is not None:
             return self.processes
         if not self.isolated:
@@ -118,33 +123,36 @@ class Selection:
         return benchmark.processes(info, **params)
 
     def places(self, info: DeviceInfo) -> list[Placement]:
-        """Where the user asked for every point to be measured; one Place that asks for nothing where they named none."""
+        """The placements that the user chose for every point; one unrestricted Placement if there are none."""
         if not set(PLACE_AXES) & set(self.axes):
             return [Placement()]
         return self.sweep(info)
 
     def sweep(self, info: DeviceInfo) -> list[Placement]:
-        """Places of a study over compute units: the numbers and placements that the user named, or those worth their time.
+        """Placements of a study over compute units: the user's numbers and placements, else a default choice.
 
-        On CPUs each number under every placement that differs from the others in the CPUs used. OpenCL gives no hold on which
-        thread runs which work-group, so an order alone makes no difference.
+        On CPUs each number is combined with every placement that uses a different set of CPUs. OpenCL does not control which
+        thread runs which work-group, so another order of the same CPUs makes no difference.
         """
         counts = [int(n) for n in self.axes.get("compute_units", _compute_unit_counts(info, self.topology))]
         wanted = tuple(str(p) for p in self.axes.get("placement", PLACEMENTS))
         if info.kind != "cpu" or len(self.topology) != info.compute_units:
             return [Placement(n) for n in counts]
-        found: dict[tuple[int, frozenset[int]], Placement] = {}
+        by_cpus: dict[tuple[int, frozenset[int]], Placement] = {}
         for count in counts:
             for placement in wanted if "placement" in self.axes else placements(self.topology, count):
                 chosen = cpus(self.topology, count, placement)
                 cores = len({(t.socket, t.core) for t in self.topology if t.cpu in chosen})
-                found.setdefault((count, frozenset(chosen)), Placement(count, chosen, placement, cores))
-        return list(found.values())
+                by_cpus.setdefault((count, frozenset(chosen)), Placement(count, chosen, placement, cores))
+        return list(by_cpus.values())
 
 
 def _compute_unit_counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -> list[int]:
-    """On CPUs all up to 8, then powers of two, whole sockets, one thread a core, and all; on other devices 1, 4, 16 ... and
-    several a compute unit."""
+    """The default numbers of compute units.
+
+    CPUs: all numbers up to 8 (1, 2, 4 and 8 on larger CPUs), powers of two, a whole socket, one thread per core, and all. Other
+    devices: 1, 4, 16 ..., all, and several work-groups per compute unit.
+    """
     units = info.compute_units
     counts = {n for n in range(1, units + 1) if n <= 8 or n & (n - 1) == 0} | {units}
     if units > 8:
@@ -158,10 +166,12 @@ def _compute_unit_counts(info: DeviceInfo, topology: Sequence[HardwareThread]) -
 
 
 def suites() -> dict[str, tuple[str, ...]]:
-    """Every suite's benchmarks: quick, all and everything, and one suite for each kind of benchmark there is."""
+    """The benchmarks of every suite: quick, all, everything, and one suite for each kind of benchmark."""
     known = {name: b for name, b in discovered().items() if not b.adaptive}
     kinds = dict.fromkeys(b.suite for b in known.values())
-    measured = {name for study in studies() for name in study.measures}  # by plans of their own, in suite everything
+    measured = {
+        name for study in studies() for name in study.measures
+    }  # in suite everything by studies with plans of their own
     return {
         "quick": tuple(b.name for b in known.values() if b.quick is not None),
         **{kind: tuple(b.name for b in known.values() if b.suite == kind) for kind in kinds},
@@ -171,7 +181,7 @@ def suites() -> dict[str, tuple[str, ...]]:
 
 
 def selected_benchmarks(selection: Selection) -> list[Benchmark]:
-    """The benchmarks of a selection. Raises ValueError naming what there is when nothing matches."""
+    """The benchmarks of a selection. Raises ValueError that lists the available names when nothing matches."""
     known, all_suites = discovered(), suites()
     if selection.suite not in all_suites:
         remedy = or_all(selection.suite, all_suites, f"Suites: {', '.join(all_suites)}")
@@ -206,10 +216,13 @@ def selected_benchmarks(selection: Selection) -> list[Benchmark]:
 
 
 def accepts_value(axis: Axis, info: DeviceInfo, value: Value) -> bool:
-    """Whether an axis can take a user's value: one of its words, a number no lower than 1 or than it goes itself where it has
-    numbers (users look where the defaults do not), or what it accepts besides. Raises ValueError as its `accepts` does.
+    """Whether an axis can take a user's value.
 
-    Features that only a probe tells are not known yet: a value that needs them is taken, and skipped where they are missing.
+    It takes its own words, numbers from 1 up (or from its own minimum, if that is lower) where it has numbers, and values that
+    its `accepts` allows. Numbers may lie outside the defaults, since users explore there. Raises ValueError as `accepts` does.
+
+    Features that need a probe are not known yet: a value that needs one is accepted, and skipped later if the feature is
+    missing.
     """
     known = axis.values(replace(info, features=info.features | axis.needs.get(value, frozenset())))
     numbers = [v for v in known if not isinstance(v, str)]
@@ -219,7 +232,7 @@ def accepts_value(axis: Axis, info: DeviceInfo, value: Value) -> bool:
 
 
 def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
-    """Raises ValueError for a value that no chosen benchmark takes on its axis, saying what they take."""
+    """Raises ValueError for a value that no chosen benchmark takes on its axis; the message lists valid ones."""
     _check_places(chosen, info, selection)
     for name, values in selection.axes.items():
         axes = [b.axes[name] for b in chosen if name in b.axes]
@@ -237,13 +250,16 @@ def check_axes(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selecti
 
 
 def is_placeable(benchmark: Benchmark, info: DeviceInfo) -> bool:
-    """Whether its points can be held to some compute units: any on a CPU, on others those that loop over a number of groups."""
+    """Whether the points of a benchmark can be restricted to some compute units.
+
+    On a CPU all can; on other devices those of benchmarks that loop over a fixed number of work-groups.
+    """
     return info.kind == "cpu" or (benchmark.scaling is not None and bool(benchmark.scaling(info)))
 
 
 def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Selection) -> None:
-    """Raises ValueError where one process is all there is, for compute units that the device has not, a placement that is none,
-    or one where none can be had."""
+    """Raises ValueError for numbers of compute units and placements that are impossible on this device or without worker
+    processes."""
     if not selection.isolated and (set(PLACE_AXES) & set(selection.axes) or (selection.processes or 1) > 1):
         raise ValueError("--no-isolate measures in one process: leave out --processes, compute_units and placement")
     for placement in selection.axes.get("placement", ()):
@@ -257,4 +273,4 @@ def _check_places(chosen: Sequence[Benchmark], info: DeviceInfo, selection: Sele
             raise ValueError(f"-a compute_units: {count!r} is not a number from 1{limit}")
     if "compute_units" in selection.axes and not any(is_placeable(b, info) for b in chosen):
         able = ", ".join(b.name for b in discovered().values() if is_placeable(b, info))
-        raise ValueError(f"-a compute_units: on this device only {able} can be held to a number of work-groups")
+        raise ValueError(f"-a compute_units: on this device only {able} can be limited to a number of work-groups")

@@ -1,4 +1,4 @@
-"""The plan of a benchmark: which points are measured, in which order, and which come next after the records so far."""
+"""The plan of a benchmark: which points are measured, in which order, and which follow from the records so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clmembench.units import format_param, format_params
 
 Winners = dict[frozenset[tuple[str, Value]], Params]  # the best configuration of each point, by its plain parameters
 
-MIN_TUNING_RELATIVE_GAIN = 0.01  # a tuning trial must win by more than this to replace the default
+MIN_TUNING_RELATIVE_GAIN = 0.01  # a trial must beat the best configuration so far by more than this
 FAILED_STATUSES = ("failed", "timeout", "wrong")
 
 
@@ -37,8 +37,11 @@ def benchmark_card(benchmark: Benchmark) -> BenchmarkInfo:
 
 
 def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Plan:
-    """The points of a benchmark: the grid, tuned where it has tuning axes, grown along an axis that grows; then, unless the
-    user named values, some of its points over compute units, in the configuration that is the best for each on all of them."""
+    """The points of a benchmark: its grid, tuned over its tuning axes and extended along a growing axis; then a scaling study.
+
+    The scaling study measures some of the points over numbers of compute units, each in its best configuration on the whole
+    device. It is left out where the user named values.
+    """
     if benchmark.adaptive:
         return
     context = BenchmarkContext(benchmark, info, selection)
@@ -51,24 +54,26 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
 
 
 def _placed_points(context: BenchmarkContext, winners: Winners) -> list[Point]:
-    """The points over compute units and those on one alone, place by place, each in the configuration that is the best for it
-    on the whole device."""
-    bases, found = _scaling_points(context), []
+    """The points of the scaling study and those on a single compute unit, placement by placement.
+
+    Each is in its best configuration on the whole device.
+    """
+    bases, placed = _scaling_points(context), []
     single = _single_unit_points(context)
     for place in context.selection.sweep(context.info) if bases or single else []:
-        # what depends on the number of compute units, such as of competing work-groups, goes with it; the problem's size stays
+        # parameters such as the number of competing work-groups scale with the compute units; the problem size is constant
         for base, here in zip(bases, _scaling_points(context.at(place)), strict=True):
             size = {name: base[name] for name in SIZE_AXES if name in base}
             tuned = winners.get(frozenset(base.items()))
-            found += [] if tuned is None else [context.point({**tuned, **here, **size}, place)]
+            placed += [] if tuned is None else [context.point({**tuned, **here, **size}, place)]
         for base in single if place.compute_units == 1 else []:
             tuned = winners.get(frozenset(base.items()))
-            found += [] if tuned is None else [context.point({**tuned, **base}, place)]
-    return found
+            placed += [] if tuned is None else [context.point({**tuned, **base}, place)]
+    return placed
 
 
 def _scaling_points(context: BenchmarkContext) -> list[Mapping[str, Value]]:
-    """The points that are measured over compute units; none where the benchmark has none, or the user wants something else."""
+    """The points of the scaling study; none where the benchmark has none, or where the user restricted the run."""
     benchmark = context.benchmark
     if benchmark.scaling is None or not _studies_places(context):
         return []
@@ -78,68 +83,73 @@ def _scaling_points(context: BenchmarkContext) -> list[Mapping[str, Value]]:
 
 
 def _single_unit_points(context: BenchmarkContext) -> Sequence[Mapping[str, Value]]:
-    """The points that are also measured on one compute unit; elsewhere than on CPUs a unit alone is of no use."""
+    """The points that are also measured on one compute unit, on CPUs only: a single unit of another device is of no
+    interest."""
     single = context.benchmark.single_unit
     return single(context.info) if single is not None and context.info.kind == "cpu" and _studies_places(context) else ()
 
 
 def _studies_places(context: BenchmarkContext) -> bool:
-    """Whether a run has studies over compute units: the full suites, where the user named no values."""
+    """Whether a run includes scaling studies: those of the full suites do, unless the user named values."""
     selection = context.selection
     named = set(selection.axes) & {*context.benchmark.axes, *PLACE_AXES}
     return selection.suite != "quick" and selection.isolated and not named
 
 
 def _grid(context: BenchmarkContext, place: Placement, winners: Winners) -> Plan:
-    """Every point at one Place, each in its best configuration, which `winners` keeps."""
+    """Every point at one placement in its best configuration; `winners` receives these configurations."""
     context = context.at(place)
     growing = next(((n, a) for n, a in context.axes().items() if a.per_octave), None)
     batch: list[Point] = []
-    taken: list[tuple[Point, Params, list[Params]]] = []  # in a stored configuration, with the others of the point
+    from_store: list[tuple[Point, Params, list[Params]]] = []  # points in a stored configuration, with the other candidates
     for base in context.bases():
         if growing is not None:
             yield from _grow(context, base, *growing, place)
             continue
-        found = context.configurations(base)
-        if context.tuning_values() and not found.possible:
+        choices = context.configurations(base)
+        if context.tuning_values() and not choices.possible:
             batch.append(_impossible_point(context, base, place))
             continue
-        if not found.worthwhile:
+        if not choices.worthwhile:
             continue
         known, _ = context.stored(base)
         if known is not None:
             best: Params = dict(known.tuning)
-        elif len(found.usable) < 2:
-            best = (found.usable or found.worthwhile)[0]
+        elif len(choices.usable) < 2:
+            best = (choices.usable or choices.worthwhile)[0]
         else:
-            best = yield from _tune(context, base, context.search_order(base, found.usable), place)
+            best = yield from _tune(context, base, context.search_order(base, choices.usable), place)
         point = context.point({**base, **best}, place)
         if known is not None:
             point = replace(point, note=tuning.provenance_note(known, context.info))
-            taken.append((point, base, [c for c in found.usable if c != best]))
+            from_store.append((point, base, [c for c in choices.usable if c != best]))
         batch.append(point)
         winners[frozenset(base.items())] = best
     records = (yield batch) if batch else []
-    for point, base, others in taken:
+    for point, base, others in from_store:
         mine = [record.status for record in records if record.params == point.params]
-        if others and mine and all(status in FAILED_STATUSES for status in mine):  # as after a new driver: its record stays
+        if (
+            others and mine and all(status in FAILED_STATUSES for status in mine)
+        ):  # as after a driver update; the failed record is kept
             best = winners[frozenset(base.items())] = yield from _tune(context, base, others, place)
             yield [context.point({**base, **best}, place)]
 
 
 def _impossible_point(context: BenchmarkContext, base: Params, place: Placement) -> Point:
-    """A point of which no configuration exists here, so that its record says so."""
+    """A point that has no configuration on this device, so that its record says so."""
     values = context.tuning_values()
     named = " or the values named" if context.selection.axes else ""
-    reason = f"no {'/'.join(values)} that is tried suits this device{named}"
+    reason = f"no {'/'.join(values)} among the candidates suits this device{named}"
     return Point(context.benchmark.name, {**base, **{n: v[0] for n, v in values.items()}}, place, reason=reason)
 
 
 def _tune(
     context: BenchmarkContext, base: Params, usable: list[Params], place: Placement
 ) -> Generator[Sequence[Point], list[Record], Params]:
-    """Search one axis after the other from the first candidate; the winner is measured again by the caller, since the best of
-    several trials is biased upwards."""
+    """Search one axis after the other from the first candidate.
+
+    The caller measures the winner again, since the best of several trials is biased upwards.
+    """
     benchmark = context.benchmark
 
     def trial(choice: Params) -> Point:
@@ -153,14 +163,14 @@ def _tune(
         others = [c for c in others if c in usable and c not in tried]
         for choice in others:
             tried.append(choice)
-            found = _score(benchmark, (yield [trial(choice)]))
-            if found > score * (1 + MIN_TUNING_RELATIVE_GAIN):
-                best, score = choice, found
+            trial_score = _score(benchmark, (yield [trial(choice)]))
+            if trial_score > score * (1 + MIN_TUNING_RELATIVE_GAIN):
+                best, score = choice, trial_score
     return best
 
 
 def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
-    """The headline metric's median, turned so that more is better; 0 where there is none."""
+    """The median of the headline metric, inverted where less is better; 0 where there is none."""
     metric = benchmark.metrics[0]
     values = [v for r in records if r.status == "ok" for v in derive.values_of(r, metric)]
     if not values:
@@ -170,26 +180,27 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
 
 
 def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Placement) -> Plan:
-    """An octave at a time, until the metric has settled or the axis ends; then again in further processes."""
+    """Measure one octave at a time until the metric has settled or the axis ends; then repeat all points in further
+    processes."""
     first, last = (int(v) for v in axis.values(context.info))
     floor_bytes = plateaus.memory_floor_bytes(context.info)
     seen: list[Record] = []
-    asked: list[Point] = []
+    measured: list[Point] = []
     sizes = octaves(first, last, axis.per_octave)
     for start in range(0, len(sizes), axis.per_octave):
         params = [{**base, name: size} for size in sizes[start : start + axis.per_octave]]
         points = [context.point(p, place) for p in params if context.exists(p)]
         seen += yield [replace(point, processes=1) for point in points]
-        asked += points
+        measured += points
         if plateaus.has_settled(plateaus.curve_points(seen, context.benchmark.metrics[0], name), floor_bytes):
             break
-    further = [replace(point, first=1) for point in asked if point.processes > 1]
+    further = [replace(point, first=1) for point in measured if point.processes > 1]
     if further:
         yield further
 
 
 def octaves(first: int, last: int, per_octave: int) -> list[int]:
-    """Sizes from `first` to `last`, `per_octave` an octave, in whole KiB; powers of two times `first` are met exactly."""
+    """Sizes from `first` to `last`, `per_octave` per octave, in whole KiB; powers of two times `first` are exact."""
     sizes: list[int] = []
     step = 0
     while True:
@@ -202,13 +213,14 @@ def octaves(first: int, last: int, per_octave: int) -> list[int]:
 
 
 def describe_plan(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> str:
-    """What `explore` will do, in words; how far a growing axis goes and which trials tuning takes is known only then."""
+    """A description of the plan that `explore` follows; the extent of a growing axis and the trials of tuning are known only
+    later."""
     context = BenchmarkContext(benchmark, info, selection)
     parts = []
     for name, axis in context.axes().items():
         values = [format_param(name, value) for value in axis.values(info)]
         if axis.per_octave:
-            parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} an octave until it settles")
+            parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} per octave until the curve settles")
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
     places = [p for p in (selection.places(info) if is_placeable(benchmark, info) else []) if p != Placement()]
@@ -226,10 +238,11 @@ def describe_plan(benchmark: Benchmark, info: DeviceInfo, selection: Selection) 
 
 
 def _describe_stored(context: BenchmarkContext) -> list[str]:
-    """How many points are measured in a stored configuration, without a search, in words; nothing where none is."""
+    """The number of points that are measured in a stored configuration, without a search, in words; nothing where there are
+    none."""
     if not context.selection.tuning:
         return []
     points = [base for base in context.bases() if context.configurations(base).worthwhile]
     known = [tuned for base in points if (tuned := context.stored(base)[0]) is not None]
     dates = ", ".join(dict.fromkeys(tuning.provenance(tuned, context.info) for tuned in known))
-    return [f"{len(known)} of {len(points)} points in a stored shape ({dates})"] if known else []
+    return [f"{len(known)} of {len(points)} points in a stored configuration ({dates})"] if known else []

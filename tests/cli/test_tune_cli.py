@@ -114,7 +114,7 @@ def test_a_run_that_is_gone_on_with_takes_the_shapes_it_began_with(forced, tmp_p
 
 def test_a_dry_run_and_a_user_who_names_a_shape(forced):
     dry = ("run", "--dry-run", "-b", "reduction", *SUM)
-    assert "1 of 1 points in a stored shape (own 2026-11-22)" in cli(*dry, "--tuning", str(forced[0])).stdout
+    assert "1 of 1 points in a stored configuration (own 2026-11-22)" in cli(*dry, "--tuning", str(forced[0])).stdout
     assert "stored" not in cli(*dry, "--tuning", str(forced[0]), "-a", "width=8").stdout
     assert "stored" not in cli(*dry, "--tuning", str(forced[0]), "--no-tuning").stdout
 

@@ -150,7 +150,7 @@ def test_on_fewer_compute_units_a_stored_shape_begins_the_search_and_the_study_i
 def test_the_outlook_says_how_many_points_are_in_a_stored_shape():
     selection = Selection(tuning=(SMALL, replace(SMALL, params={"op": "sum"}, origin="own", driver="0.9")))
     assert sweep.describe_plan(shaped, ABLE, selection).endswith(
-        "3 of 4 points in a stored shape (shipped 2026-11-22, own 2026-11-22, with driver 0.9)"
+        "3 of 4 points in a stored configuration (shipped 2026-11-22, own 2026-11-22, with driver 0.9)"
     )
     assert "stored" not in sweep.describe_plan(shaped, ABLE, Selection())
     assert "stored" not in sweep.describe_plan(shaped, replace(ABLE, compute_units=4), selection)

@@ -380,7 +380,7 @@ def test_a_place_knows_how_many_cores_its_threads_are_of():
 @pytest.mark.parametrize("name", ["atomic", "device_barrier"])
 def test_what_has_the_number_of_work_groups_as_its_axis_is_not_placed_on_a_gpu(name):
     known = discovered()[name]
-    with pytest.raises(ValueError, match="can be held to a number of work-groups"):
+    with pytest.raises(ValueError, match="can be limited to a number of work-groups"):
         check_axes([known], FAKE_DEVICE_INFO, Selection(axes={"compute_units": (1,)}))
     beside = drive(known, Selection(axes={"compute_units": (1, 4)}), record)
     assert beside and {p.place for p in beside} == {Placement()}  # as in a suite with others that can
@@ -390,7 +390,7 @@ def test_a_point_that_no_shape_suits_is_skipped_and_says_so():
     unfit = replace(tuned, where=lambda info, op, width, order: op == "copy")
     asked = drive(unfit, Selection(), lambda p: rate(p, 1.0))
     assert [(p.params["op"], p.reason) for p in asked if p.reason] == [
-        ("sum", "no width/order that is tried suits this device")
+        ("sum", "no width/order among the candidates suits this device")
     ]
     with _Attempts(unfit, Job("fake", FAKE_DEVICE_INFO, "test"), Selection(), None) as attempts:
         found = attempts.record(asked[-1], 0)
