@@ -1,4 +1,4 @@
-"""The vocabulary: every core type, split by subject; imports nothing of ours, and any module may import it."""
+"""The vocabulary: all core types, split by subject. It imports no other part of the package, and any module may import it."""
 
 from clmembench.model.benchmark import (
     PORTABLE_KERNEL_VALUES,

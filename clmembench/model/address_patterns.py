@@ -1,4 +1,4 @@
-"""Patterns of addresses written out: the offsets that one lap of a chase visits, in order. Pure."""
+"""Address patterns as arrays: the offsets that one lap of a chase visits, in order. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from clmembench.model import Array, Pattern, Probe
 
 NODE_BYTES = 8  # an absolute address
 MAX_NODES = 1 << 26
-SCRAMBLING_SHIFTS = 5, 7  # of the numbers within a window of a scan, as in chase.cl
+SCRAMBLING_SHIFTS = 5, 7  # scramble the indices within a window of a scan, as in chase.cl
 MIN_PAGE_BYTES = 4096  # no device has smaller pages
-CROWD_FACTOR = 2654435761  # odd: numbers of places times it, modulo a power of two, are all the places in a scrambled order
+CROWD_FACTOR = 2654435761  # odd, so that index * factor modulo a power of two is a permutation of the indices
 
 
 def pattern_offsets(pattern: Pattern) -> Array:
     """Offsets in bytes, int64, shape (accesses of a lap,), all different, each a multiple of 8.
 
-    Raises ValueError with what is wrong where there are no such: places that overlap, a stride that is no multiple of 8, a
-    lap of none or more than 2^26 accesses. Random orders are one cycle through all places (as Sattolo's algorithm gives), so
-    that a prefetcher cannot foresee the next.
+    Random orders are one cycle through all places (as Sattolo's algorithm gives), so that a prefetcher cannot predict the next
+    address. Raises ValueError where places overlap, a stride is no multiple of 8, or a lap has no accesses or more than 2^26;
+    the message names the defect.
     """
     if pattern.order == "segments":
         return _checked(_segments(pattern.segments))
@@ -50,7 +50,7 @@ def pattern_offsets(pattern: Pattern) -> Array:
 
 
 def pattern_bytes(pattern: Pattern) -> int:
-    """Bytes from the base to the end of the last node; a little more than needed where a place is moved."""
+    """Bytes from the base to the end of the last node; an upper bound where places are shifted."""
     if pattern.order == "segments":
         return int(_segments(pattern.segments).max()) + NODE_BYTES
     beyond = {"pairs": 1, "by_page": pattern.visits, "by_round": pattern.visits}.get(pattern.order, 0) * pattern.block_bytes
@@ -62,22 +62,23 @@ def pattern_bytes(pattern: Pattern) -> int:
 
 
 def crowd_offsets(probe: Probe, count: int, first: int = 0) -> Array:
-    """Offsets in bytes of the places of a probe's crowd from number `first` to `count`, in the order in which they are
-    loaded."""
+    """Offsets in bytes of the eviction lines of a probe in mode evict, from index `first` up to `count`, in load order."""
     number = np.arange(first, count, dtype=np.uint64) * np.uint64(CROWD_FACTOR) % np.uint64(max(1, probe.crowd))
     return np.asarray(number.astype(np.int64) * probe.crowd_bytes)
 
 
 def crowd_counts(probe: Probe) -> list[int]:
-    """How many places of the crowd are loaded before each recorded access of a probe in mode evict."""
+    """The number of eviction lines that are loaded before each recorded access of a probe in mode evict."""
     between = max(1, probe.record - 1)
     return [probe.until - (probe.until - probe.skip) * (between - j) // between for j in range(probe.record)]
 
 
 def scan_offsets(probe: Probe, number: Array) -> Array:
-    """Offsets in bytes of the lines of these numbers of a probe in mode residence, which are loaded in the order of their
-    numbers: window after window, so that what a prefetcher brings is loaded soon, and in each scrambled (by steps that can be
-    undone, so that no two numbers meet), so that none foresees the next."""
+    """Offsets in bytes of the lines with these indices of a probe in mode residence; the index order is the load order.
+
+    The scan proceeds window by window, so that prefetched lines are soon loaded anyway. Within a window the order is scrambled
+    by invertible steps, so that no index occurs twice and no prefetcher predicts the next line.
+    """
     within = number % probe.crowd * CROWD_FACTOR % probe.crowd
     within ^= within >> SCRAMBLING_SHIFTS[0]
     within = within * CROWD_FACTOR % probe.crowd
@@ -86,13 +87,15 @@ def scan_offsets(probe: Probe, number: Array) -> Array:
 
 
 def scan_span(probe: Probe) -> int:
-    """Lines from those of one repeat of a probe in mode residence to those of the next: whole windows."""
+    """The distance in lines between two repeats of a probe in mode residence: whole windows."""
     return -(-probe.until // probe.crowd) * probe.crowd
 
 
 def timed_numbers(probe: Probe) -> tuple[Array, Array]:
-    """Of each timed line of a probe in mode residence: up to which number lines are loaded before it is timed, and its own.
-    Golden steps give each number of lines back as often as others, and none at a regular distance."""
+    """For each timed line of a probe in mode residence: the number of lines that are loaded before it is timed, and its index.
+
+    Golden-ratio steps let each distance behind the scan occur equally often and at no regular interval.
+    """
     check = np.arange(probe.record, dtype=np.int64)
     first = probe.skip + probe.also_until + 1
     loaded = first + (probe.until - first) * (check + 1) // probe.record
@@ -109,9 +112,11 @@ def probe_bytes(probe: Probe) -> int:
 
 
 def pattern_span_bytes(pattern: Pattern) -> int:
-    """Within which a place is moved: the largest power of two up to the stride; of pairs half of that, so that each begins in
-    the first half of a page as long as the stride; of lines of a page that are moved by no more than they take, 4 KiB, so that
-    no page is another one."""
+    """The span within which a place is shifted: the largest power of two up to the stride.
+
+    For pairs it is half of that, so that each pair begins in the first half of a page as long as the stride. For lines of a
+    page that are shifted by no more than their own extent it is 4 KiB, so that the page remains the same.
+    """
     whole = 1 << (pattern.stride_bytes.bit_length() - 1)
     if pattern.order in ("by_page", "by_round") and pattern.visits * pattern.block_bytes >= pattern.shift_bytes:
         return min(whole, MIN_PAGE_BYTES)
@@ -119,7 +124,7 @@ def pattern_span_bytes(pattern: Pattern) -> int:
 
 
 def _places(pattern: Pattern) -> Array:
-    """The places of a lap by their numbers: at equal distances, or as listed."""
+    """The offsets of the places of a lap: equally spaced, or as listed in `segments`."""
     if pattern.segments:
         return _segments(pattern.segments)
     index = np.arange(pattern.count, dtype=np.int64)
@@ -128,7 +133,8 @@ def _places(pattern: Pattern) -> Array:
 
 
 def _lines_of_pages(pages: Array, pattern: Pattern) -> Array:
-    """Lines of pages, page by page or in rounds: never two lines further in a row, which a prefetcher might follow."""
+    """Lines of pages, page by page or in rounds; no two consecutive steps go one line further, since a prefetcher might follow
+    them."""
     half = pattern.visits // 2
     lines = [k for low in reversed(range(half)) for k in (low, low + half)] + [2 * half] * (pattern.visits % 2)
     offsets = np.array(lines, dtype=np.int64) * pattern.block_bytes
@@ -139,8 +145,10 @@ def _lines_of_pages(pages: Array, pattern: Pattern) -> Array:
 
 
 def _moved(index: Array, pattern: Pattern) -> Array:
-    """How far each place is moved: by one more shift than the last, and by yet one more every time round, so that no bits of a
-    page's number are those of the offset, which the sets of a cache would see."""
+    """The shift of each place: one `shift_bytes` more than the last, and one more again in every round.
+
+    No bits of the page number then equal bits of the offset, which a cache's set index would see.
+    """
     if not pattern.shift_bytes:
         return np.zeros_like(index)
     slots = max(1, pattern_span_bytes(pattern) // pattern.shift_bytes)
@@ -149,7 +157,7 @@ def _moved(index: Array, pattern: Pattern) -> Array:
 
 
 def _blocks(pattern: Pattern, random: np.random.Generator) -> Array:
-    """Place numbers: blocks in random order, and within each its places in random order. The last block may be shorter."""
+    """Place indices: blocks in random order, and random order within each block. The last block may be shorter."""
     a_block = max(1, pattern.block_bytes // pattern.stride_bytes)
     whole, left = divmod(pattern.count, a_block)
     places = random.permuted(np.arange(whole * a_block).reshape(whole, a_block), axis=1)
@@ -162,7 +170,8 @@ def _blocks(pattern: Pattern, random: np.random.Generator) -> Array:
 
 
 def _walk(pattern: Pattern, random: np.random.Generator) -> Array:
-    """Place numbers of a random walk: each of `count` places `visits` times, none twice in a row, around the lap's end too."""
+    """Place indices of a random walk: each of `count` places `visits` times, never twice in a row, also across the end of the
+    lap."""
     if pattern.count < 3:
         return np.tile(np.arange(pattern.count), pattern.visits)
     order = np.repeat(np.arange(pattern.count), pattern.visits)
@@ -171,10 +180,10 @@ def _walk(pattern: Pattern, random: np.random.Generator) -> Array:
         same = np.flatnonzero(order == np.roll(order, -1))
         if same.size == 0:
             return order
-        for i in same:  # swapped away; that may make another such pair, which the next round sees
+        for i in same:  # a swap may create another such pair, which the next round removes
             j = int(random.integers(order.size))
             order[i], order[j] = order[j], order[i]
-    raise ValueError(f"no walk over {pattern.count} places with {pattern.visits} visits was found")
+    raise ValueError(f"could not construct a walk over {pattern.count} places with {pattern.visits} visits")
 
 
 def listed(lines: Sequence[int]) -> str:
@@ -182,7 +191,7 @@ def listed(lines: Sequence[int]) -> str:
     ordered = sorted(lines)
     apart = np.diff(np.array(ordered, dtype=np.int64))
     parts, at = list[str](), 0
-    for start in np.flatnonzero(apart[1:] == apart[:-1]).tolist():  # of three lines that are equally far apart
+    for start in np.flatnonzero(apart[1:] == apart[:-1]).tolist():  # the first of three equally spaced lines
         if start < at:
             continue
         parts += [f"{line}:0:1:1" for line in ordered[at:start]]
@@ -204,7 +213,7 @@ def _segments(text: str) -> Array:
         if not (count > 0 and 0 < count * times <= MAX_NODES and start >= 0 and stride >= 0):
             raise ValueError(f"segment {segment!r} is empty, negative or too long")
         parts.append((start, stride, count, times))
-    # all at once: a lap over listed lines has thousands of segments of one place
+    # without a loop: a lap over listed lines has thousands of segments with one place each
     starts, strides, counts, repeats = np.array(parts, dtype=np.int64).T
     sizes = counts * repeats
     number = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -212,7 +221,7 @@ def _segments(text: str) -> Array:
 
 
 def _revisited(lap: Array) -> Array:
-    """The k-th visit of a place goes to the k-th node behind its start."""
+    """The lap with the k-th visit of a place moved to the k-th node behind its start."""
     order = np.argsort(lap, kind="stable")
     ranked = lap[order]
     first = np.r_[True, ranked[1:] != ranked[:-1]]

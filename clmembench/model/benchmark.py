@@ -1,4 +1,4 @@
-"""Benchmarks as data: their axes, points on them, and the plan that yields points."""
+"""Benchmarks as data: their axes, the points on them, and the plan that yields points."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from clmembench.model.work import Prepared, Value
 
 Role = Literal["measure", "tune"]
 
-PORTABLE_KERNEL_VALUES = frozenset({"portable", "none"})  # values of an axis that say that a kernel is OpenCL C alone
+PORTABLE_KERNEL_VALUES = frozenset({"portable", "none"})  # axis values of kernels that are OpenCL C only
 
 
-SIZE_AXES = ("array_bytes", "n")  # parameters that are the size of a problem, the same on every number of compute units
+SIZE_AXES = ("array_bytes", "n")  # problem sizes, which a scaling study keeps constant
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The values one parameter takes.
+    """The values of one parameter.
 
-    `needs` names the device features a value needs. A tuning axis is searched and its winner is the record. `per_octave` > 0
-    marks a growing axis: values are then (first, last) and the plan places that many points an octave between them, going
-    on past knees until the metric has been flat for two octaves. `accepts` says whether a user's value, such as a file's name,
-    is one although it is not among `values`; it raises ValueError with what is wrong with one that should have been.
+    `needs` names the device features that a value needs. A tuning axis is searched, and the record has its best value.
+    `per_octave` > 0 marks a growing axis: its values are then (first, last), and the plan measures that many points per octave
+    until the metric has been flat for two octaves. `accepts` tells whether a value of the user's that is not among `values`,
+    such as a file's name, is valid; it raises ValueError with the defect of an invalid one.
     """
 
     values: Callable[[DeviceInfo], Sequence[Value]]
@@ -39,7 +39,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """One benchmark: its axes, its metrics (the first is the headline) and how to prepare a point."""
+    """One benchmark: its axes, its metrics (the first is the headline) and the function that prepares a point."""
 
     name: str
     metrics: tuple[Metric, ...]
@@ -47,31 +47,29 @@ class Benchmark:
     prepare: Callable[..., Prepared]
     suite: str
     needs: frozenset[str] = frozenset()
-    where: Callable[..., bool] | None = None  # (info, **params): whether that choice is a point at all
-    default_subset: Callable[..., bool] | None = None  # as `where`: the points measured where the user names none
-    quick: Mapping[str, Axis] | None = None  # axes that suite quick replaces; None keeps the benchmark out of it
-    figure_axis: str = ""  # the axis that figures are drawn against
-    scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None  # the point that is shown over compute units
-    # further points that are shown over compute units, and points that are also measured on one compute unit of a CPU
+    where: Callable[..., bool] | None = None  # (info, **params): whether these parameters make a point
+    default_subset: Callable[..., bool] | None = None  # like `where`: points measured by default
+    quick: Mapping[str, Axis] | None = None  # axes as suite quick has them; None: not in suite quick
+    figure_axis: str = ""  # the x axis of figures
+    scaling: Callable[[DeviceInfo], Mapping[str, Value]] | None = None  # the point of the scaling study
+    # further points of the scaling study, and points that are also measured on one compute unit of a CPU
     scaling_also: Callable[[DeviceInfo], Sequence[Mapping[str, Value]]] | None = None
     single_unit: Callable[[DeviceInfo], Sequence[Mapping[str, Value]]] | None = None
-    processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point, where what they get changes it
-    min_time_s: float = 0.0  # sampling time of a point at least, where the quantity wanders over that time
-    max_time_s: float = 0.0  # sampling time of a point of an adaptive benchmark at most, where the fewest samples need it
-    adaptive: bool = False  # a plan of its own chooses its points: no suite has it, and there is no grid of it
-    peer_of: str | None = None  # the benchmark whose points it measures by another library; its axes are some of that one's
-    is_available: Callable[[DeviceInfo], bool] | None = None  # whether this host has the library, as far as is cheap to say
+    processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point
+    min_time_s: float = 0.0  # minimum sampling time of a point; for quantities that fluctuate slowly
+    max_time_s: float = 0.0  # maximum sampling time of a slow point of an adaptive benchmark
+    adaptive: bool = False  # a study's plan chooses its points: it is in no suite and has no grid
+    peer_of: str | None = None  # the benchmark whose points it measures with another library, on a subset of its axes
+    is_available: Callable[[DeviceInfo], bool] | None = None  # whether this host seems to have the library, by a cheap test
     headlines: tuple[Headline, ...] = ()  # quantities by which a report compares devices
-    quantities: tuple[
-        Quantity, ...
-    ] = ()  # quantities that other benchmarks measure too, so that a run can be held against itself
+    quantities: tuple[Quantity, ...] = ()  # quantities that other benchmarks measure too, for the consistency of a run
     summary: str = ""
     source: str = ""
     version: int = 1
-    origin: str = ""  # the package or file that it comes from, where it is none of ours
+    origin: str = ""  # the package or file of a benchmark from outside clmembench
 
     def __post_init__(self) -> None:
-        """Raises DeclarationError for what no benchmark can be."""
+        """Raises DeclarationError for an invalid declaration."""
         if not declared.several("metrics", self.metrics, (Metric,)):
             raise DeclarationError("it has no metric: the first argument of @benchmark is one, such as BANDWIDTH")
         names = [(metric.name, sorted(metric.only.items())) for metric in self.metrics]
@@ -98,8 +96,10 @@ class Benchmark:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One choice on the axes, to be measured in fresh processes, from index `first` to below `processes`; or not, for that
-    `reason`. `note` is kept with its records."""
+    """One choice on the axes, to be measured in fresh processes from index `first` to below `processes`.
+
+    A point with a `reason` is not measured. `note` is kept with its records.
+    """
 
     benchmark: str
     params: Mapping[str, Value]

@@ -1,4 +1,4 @@
-"""Pointer chases: patterns, probes of them in a memory space and the latencies they answer; traces of single accesses."""
+"""Pointer chases: patterns, probes of patterns in a memory space, the measured latencies, and traces of single accesses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Space = Literal[
 ]
 T = TypeVar("T")
 
-CHASE_BENCHMARK = (
-    "chase"  # the benchmark that answers probes: shown as the hierarchy that is inferred from them, not point by point
-)
+CHASE_BENCHMARK = "chase"  # measures probes; reports show the hierarchy inferred from them instead of its points
 
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """Consecutive accesses from an empty cache on, of which the first `first_step` were not recorded. `offsets` (int64, bytes)
-    and `latencies` (float, any unit) are of shape (accesses,)."""
+    """Consecutive accesses, beginning with an empty cache, of which the first `first_step` were not recorded.
+
+    `offsets` (int64, bytes) and `latencies` (float, any unit) have shape (accesses,).
+    """
 
     id: str
     array_bytes: int
@@ -34,18 +34,20 @@ class Accesses:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The addresses of one lap, as offsets in bytes from an aligned base; `address_patterns.pattern_offsets` writes them out.
+    """The addresses of one lap, as offsets in bytes from an aligned base; `address_patterns.pattern_offsets` computes them.
 
-    `count` places lie `stride_bytes` apart; each is moved `shift_bytes` further than the last, within the stride, so that one
-    line a page does not fall into one cache set. `order`: sequential by address; random, one random cycle over all places;
-    blocks, blocks of `block_bytes` in random order and the places within each in random order; pairs, places in random order,
-    after each the address `block_bytes` behind it; walk, `count` * `visits` accesses in random order, `visits` of each place
-    and never one twice in a row; segments, what `segments` says: "start:stride:count:times" joined by ";", each run through
-    `times` times, in order; by_page and by_round, `visits` lines `block_bytes` apart at each of `count` places (pages): all
-    lines of a page one after another, or in rounds, a line of every page in each; zigzag, as blocks (random where `block_bytes`
-    is 0) and then back in reverse order. With `segments` the orders random, walk, zigzag, by_page and
-    by_round take the places that it lists. A place that a lap visits again is visited 8 B further on each time, so that every
-    node of the chain is met once a lap.
+    `count` places are `stride_bytes` apart. Each is shifted `shift_bytes` further than the last, within the stride, so that
+    lines with one per page do not all fall into one cache set.
+
+    `order`: sequential, by address. random: one random cycle over all places. blocks: blocks of `block_bytes` in random order,
+    and random order within each. pairs: places in random order, each followed by the address `block_bytes` behind it. walk:
+    `count` * `visits` accesses in random order, `visits` of each place, never the same place twice in a row. segments: the lap
+    that `segments` describes, "start:stride:count:times" joined by ";", each traversed `times` times, in order. by_page and
+    by_round: `visits` lines `block_bytes` apart at each of `count` places (pages), either all lines of a page in a row or in
+    rounds with one line of every page. zigzag: as blocks (random where `block_bytes` is 0), and then back in reverse order.
+
+    With `segments`, the orders random, walk, zigzag, by_page and by_round use the places listed there. Every further visit of a
+    place within a lap goes 8 B further on, so that each node of the chain occurs once per lap.
     """
 
     order: Order
@@ -62,22 +64,22 @@ class Pattern:
 class Probe:
     """A pattern chased by one work-item in a memory space.
 
-    mode lap: the mean latency of an access in the steady state, as a slope over steps; needs no clock inside the kernel. mode
-    trace: the latency of each of `record` accesses after the first `skip`, counted from the start of a launch. `cold`: every
-    cache that can be emptied is emptied before.
+    mode lap: the mean latency of an access in the steady state, as a slope over steps; it needs no clock inside the kernel.
+    mode trace: the latency of each of `record` accesses after the first `skip`, counted from the start of a launch. `cold`:
+    all caches that can be emptied are emptied beforehand.
 
-    mode evict: the latency of the pattern's first place after many other lines, for `record` numbers of them from `skip` to
-    `until` at equal distances. Before each the first place is loaded; then, in `rounds` rounds, as many first lines of a crowd,
-    those from number `also_from` to `also_until`, and the pattern's places from the third on, by all work-items of a work-group
-    at once; then the second place, in the first one's page. The crowd: `crowd` places (a power of two) `crowd_bytes` apart, in
-    the order of `address_patterns.crowd_offsets`.
+    mode evict: the latency of the pattern's first place after n eviction lines, for `record` values of n, equally spaced from
+    `skip` to `until`. Each measurement loads the first place. Then all work-items of a work-group load, in `rounds` rounds, the
+    first n eviction lines, the eviction lines from index `also_from` to `also_until`, and the pattern's places from the third
+    on. Then the second place is loaded, which lies in the page of the first, and the first place is timed. The eviction lines
+    are `crowd` places (a power of two) `crowd_bytes` apart, in the order of `address_patterns.crowd_offsets`.
 
-    mode residence: the latencies of lines of a scan, each when so many others were loaded since. Lines from number `skip` on
-    are loaded, first `also_until` and one, then those up to `until` in `record` stretches, by all work-items of a work-group at
-    once; after each stretch one of them times a line that lies one of `rounds` numbers of lines back, from `also_from` to
-    `also_until`, after a load of the other half of its page. The lines lie `crowd_bytes` apart and follow in windows of `crowd`
-    lines (a power of two) as `address_patterns.scan_offsets` says; the pattern is not visited. Every repeat loads
-    other lines, and comes to the same ones after `turns` of them.
+    mode residence: the latencies of lines of a scan, each after a known number of other lines. All work-items of a work-group
+    load lines from index `skip` on: first `also_until` + 1 lines, then the lines up to index `until` in `record` segments.
+    After each segment one work-item times a line at one of `rounds` distances behind the scan, from `also_from` to `also_until`
+    lines, after a load from the other half of its page. The lines are `crowd_bytes` apart, and their order is that of
+    `address_patterns.scan_offsets`, with windows of `crowd` lines (a power of two); the pattern is not used. Every repeat loads
+    other lines, and the same ones again after `turns` repeats.
     """
 
     pattern: Pattern
@@ -95,8 +97,10 @@ class Probe:
     turns: int = 0
 
     def params(self) -> dict[str, Value]:
-        """As the parameters of a point: flat, what is at its default left out, so that equal probes have equal parameters; but
-        for the mode, which says what is measured."""
+        """The parameters of the probe's point, flat; defaults are left out, so that equal probes have equal parameters.
+
+        The mode is always included, since it says what is measured.
+        """
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "pattern"}
         own = {name: value for name, value in own.items() if name == "mode" or value != PROBE_DEFAULTS[name]}
         pattern = {n: v for n, v in asdict(self.pattern).items() if v not in ("", 0) and (n, v) != ("visits", 1)}
@@ -104,7 +108,7 @@ class Probe:
 
     @classmethod
     def of(cls, params: Mapping[str, Value]) -> Probe:
-        """The probe that has these parameters. Raises TypeError or KeyError where none has."""
+        """The probe with these parameters. Raises TypeError or KeyError if no probe has them."""
         names = {f.name for f in fields(Pattern)}
         pattern = Pattern(**{n: v for n, v in params.items() if n in names})  # type: ignore[arg-type]
         return cls(pattern, **{n: v for n, v in params.items() if n not in names})  # type: ignore[arg-type]
@@ -115,10 +119,12 @@ PROBE_DEFAULTS = {f.name: f.default for f in fields(Probe)}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a probe. `value` with its 95% interval is the mean latency of an access in `unit` (cycles where the core's
-    clock is known, else ns), None where there is none, for that `reason`; `ns` the same in ns. `latencies`, of traces, is of
-    shape (repeats, record) in `unit`. `evidence` names the records it is from. `alone`: the
-    share of what was timed of a lap that agrees with the value; 1 where it was not timed in parts."""
+    """The result of a probe.
+
+    `value` with its 95% interval is the mean latency of an access in `unit` (cycles if the core's clock is known, else ns), or
+    None because of `reason`; `ns` is the same in ns. `latencies` of traces have shape (repeats, record), in `unit`. `evidence`
+    names the records. `alone` is the share of a lap's timed parts that agree with the value; 1 if it was not timed in parts.
+    """
 
     probe: Probe
     value: float | None = None
@@ -132,4 +138,4 @@ class Answer:
     alone: float = 1.0
 
 
-Experiment = Generator[Sequence[Probe], list[Answer], T]  # asks probes, is sent an Answer for each, returns what it found
+Experiment = Generator[Sequence[Probe], list[Answer], T]  # yields probes, receives their Answers, returns a result

@@ -1,4 +1,4 @@
-"""Checks of what a benchmark declares, made when it is declared: what is wrong is known before anything is measured."""
+"""Checks of a benchmark's declaration, made when it is declared: errors are known before anything is measured."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-MAX_WHOLE = 2**63 - 1  # what 64 bits hold with a sign: a results file holds no larger amount
+MAX_WHOLE = 2**63 - 1  # signed 64 bits: a results file holds no larger amount
 MAX_UNSIGNED = 2**64 - 1
-MAX_SHOWN_LETTERS = 40  # of a value in a message
+MAX_SHOWN_LETTERS = 40  # of a value, in a message
 
 
 class DeclarationError(ValueError):
-    """A benchmark declares something that it cannot mean; the message names the field, the value and what it should be."""
+    """A benchmark's declaration is invalid; the message names the field, its value and what is valid."""
 
 
 def whole(field: str, value: Any, least: int = 0, most: int = MAX_WHOLE) -> int:
-    """The whole number of a field, from Python or NumPy. Raises DeclarationError for anything else, True and 8.0 included."""
+    """The field's whole number, from Python or NumPy. Raises DeclarationError for anything else, including True and 8.0."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -31,22 +31,24 @@ def whole(field: str, value: Any, least: int = 0, most: int = MAX_WHOLE) -> int:
 
 
 def number(field: str, value: Any) -> float:
-    """The finite number of a field. Raises DeclarationError."""
+    """The field's finite number. Raises DeclarationError."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not _is_finite(value):
         raise _error(field, value, "a finite number")
     return value
 
 
 def text(field: str, value: Any, may_be_empty: bool = True) -> str:
-    """The text of a field. Raises DeclarationError."""
+    """The field's text. Raises DeclarationError."""
     if not isinstance(value, str) or not (value or may_be_empty):
-        raise _error(field, value, "a text" if may_be_empty else "a text that says something")
+        raise _error(field, value, "a text" if may_be_empty else "a text that is not empty")
     return str(value)
 
 
 def scalar(field: str, value: Any) -> str | int | float | bool:
-    """A value of an axis or a fact: a text, a finite number of at most 64 bits or a truth value, as Python's own type where it
-    is NumPy's. Raises DeclarationError."""
+    """The value of an axis or of a fact: a text, a finite number of at most 64 bits, or a truth value.
+
+    NumPy's types become Python's. Raises DeclarationError.
+    """
     plain = value.item() if hasattr(value, "item") and hasattr(value, "dtype") and not getattr(value, "shape", ()) else value
     if isinstance(plain, bool):
         return plain
@@ -65,7 +67,7 @@ def scalars(field: str, values: Any) -> dict[str, str | int | float | bool]:
 
 
 def choices(field: str, values: Any) -> dict[str, tuple[str | int | float | bool, ...]]:
-    """Several values by name. Raises DeclarationError."""
+    """Several values for each name. Raises DeclarationError."""
     return {
         name: tuple(scalar(f"{field}[{name!r}]", v) for v in several(field, of)) for name, of in by_name(field, values).items()
     }
@@ -80,45 +82,46 @@ def by_name(field: str, values: Any) -> Mapping[str, Any]:
 
 def axis_values(name: str, values: Any, grows: bool) -> tuple[str | int | float | bool, ...]:
     """The values of an axis, or the first and last size of one that grows. Raises DeclarationError."""
-    found = tuple(scalar(f"a value of axis {name}", value) for value in several(f"axis {name}", values))
-    if not found:
+    checked = tuple(scalar(f"a value of axis {name}", value) for value in several(f"axis {name}", values))
+    if not checked:
         raise DeclarationError(f"axis {name} has no value on this device")
-    if grows and not (len(found) == 2 and all(type(value) is int and value > 0 for value in found)):
-        raise DeclarationError(f"axis {name} grows from {found[0]!r} to {found[-1]!r}, which are no sizes in bytes")
-    return tuple(dict.fromkeys(found))
+    if grows and not (len(checked) == 2 and all(type(value) is int and value > 0 for value in checked)):
+        raise DeclarationError(f"axis {name} grows from {checked[0]!r} to {checked[-1]!r}, which are no sizes in bytes")
+    return tuple(dict.fromkeys(checked))
 
 
 def several(field: str, values: Any, kinds: tuple[type, ...] = ()) -> tuple[Any, ...]:
-    """The things of a field, all of these kinds; no text, whose letters would be the things. Raises DeclarationError."""
+    """The items of a field, all of these kinds. A text is refused, since its items would be letters. Raises
+    DeclarationError."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise _error(field, values, "a tuple")
-    found = tuple(values)
-    for number, value in enumerate(found):
+    items = tuple(values)
+    for number, value in enumerate(items):
         if kinds and not isinstance(value, kinds):
             raise _error(f"{field}[{number}]", value, f"a {' or '.join(kind.__name__ for kind in kinds)}")
-    return found
+    return items
 
 
 def one_of(field: str, value: Any, allowed: Sequence[Any]) -> None:
-    """Raises DeclarationError for a value that is none of these."""
+    """Raises DeclarationError for a value that is not allowed."""
     if not any(type(value) is type(one) and value == one for one in allowed):
         raise _error(field, value, f"one of {', '.join(map(repr, allowed))}")
 
 
 def function(field: str, value: Any) -> None:
-    """Raises DeclarationError for what is no function."""
+    """Raises DeclarationError for a value that is not callable."""
     if not callable(value):
         raise _error(field, value, "a function")
 
 
 def function_or_none(field: str, value: Any) -> None:
-    """As `function`; None is one, too."""
+    """As `function`, but None is valid too."""
     if value is not None:
         function(field, value)
 
 
 def kind(field: str, value: Any, kinds: Any) -> None:
-    """Raises DeclarationError for a value of none of these types, of which there may be a union."""
+    """Raises DeclarationError for a value of another type; `kinds` is a type or a union of types."""
     known = get_args(kinds) or (kinds,)
     if not isinstance(value, known):
         raise _error(field, value, f"a {' or '.join(one.__name__ for one in known)}")
@@ -127,7 +130,7 @@ def kind(field: str, value: Any, kinds: Any) -> None:
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
-    except OverflowError:  # an integer beyond a float
+    except OverflowError:  # an integer over the range of floats
         return False
 
 

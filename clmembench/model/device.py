@@ -1,4 +1,4 @@
-"""Devices: their claims, and the two interfaces (Device, Runtime) that a runtime implements."""
+"""Devices: a driver's claims about them, and the two interfaces (Device, Runtime) that a runtime implements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MemoryKind = Literal["device", "mapped", "shared", "host"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceInfo:
-    """Claims of a runtime about a device, to be audited. Sizes in bytes; cpu_id is vendor-family-model."""
+    """Claims of a runtime about a device, to be audited. Sizes are in bytes; cpu_id is vendor-family-model."""
 
     id: str
     name: str
@@ -43,38 +43,45 @@ class DeviceInfo:
     pci: str = ""
     cpu_id: str = ""
     array_bytes: int | None = None  # the user's --size
-    work_groups: int | None = None  # launch exactly that many, where a Place asks for it; on CPUs compute_units is what changes
+    work_groups: int | None = None  # launch exactly this many, if a Placement says so; on CPUs it sets compute_units instead
     constant_bytes: int = 64 << 10  # of one constant buffer
-    image_width: int = 0  # texels, of an image in one dimension too
+    image_width: int = 0  # texels, also of a one-dimensional image
     image_height: int = 0
     image_buffer_texels: int = 0
-    sub_group_items: int = 0  # where the driver says how wide all sub-groups are; else 0
-    local_mem_type: Literal["", "local", "global"] = ""  # where local memory lies, by the driver; "" in runs of older versions
+    sub_group_items: int = 0  # the width of all sub-groups, if the driver reports one; else 0
+    local_mem_type: Literal["", "local", "global"] = ""  # the kind of local memory, by the driver; "" in runs of older versions
     runtime: str = "opencl"  # the name of the runtime that listed it and opens it
-    instance: int = 0  # from 1, among devices of one driver that are alike and have neither UUID nor PCI address of their own
-    library: str = ""  # of its driver, where it is the only one that worker processes may load: another one ends them
+    instance: int = 0  # numbers equal devices of one driver without UUIDs and PCI addresses, from 1
+    library: str = ""  # the only driver library that worker processes may load, where another one would end them
 
     @property
     def has_cpu_cores(self) -> bool:
-        """Whether work-groups run as threads on cores with caches: on CPUs, and on an accelerator that keeps local memory in
-        cached global memory, as Intel's runtime reports a Xeon Phi. Kernels' shapes, orders and mappings ask this; what needs
-        the host's own processor (its threads, memory, sensors and CPU time) asks whether `kind` is cpu."""
+        """Whether work-groups run as threads on cores with caches.
+
+        This is so on CPUs, and on an accelerator that keeps local memory in cached global memory, as Intel's runtime reports a
+        Xeon Phi. Shapes, orders and mappings of kernels depend on it; code that needs the host's own processor (its threads,
+        memory, sensors and CPU time) tests whether `kind` is cpu.
+        """
         in_cache = self.local_mem_type == "global" and self.cache_bytes > 0
         return self.kind == "cpu" or (self.kind == "accelerator" and in_cache)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a process runs: on that many compute units (None: all) of a CPU, its threads on those CPUs in that order (empty:
-    any); on other devices with that many work-groups. `placement` names how the CPUs were chosen. A process has one."""
+    """The compute units on which a process runs; one process has one placement.
+
+    On a CPU these are `compute_units` units (None: all), with the threads on `cpus` in this order (empty: any CPUs); on other
+    devices the number is that of work-groups. `placement` names the rule by which the CPUs were chosen.
+    """
 
     compute_units: int | None = None
     cpus: tuple[int, ...] = ()
     placement: str = ""
-    cores: int | None = None  # that those CPUs are threads of
+    cores: int | None = None  # the number of cores of these CPUs
 
     def seen(self, info: DeviceInfo) -> DeviceInfo:
-        """The device as benchmarks see it here: a CPU with fewer compute units, others with a number of work-groups."""
+        """The device as benchmarks see it at this placement: a CPU with fewer compute units, another device with a number of
+        work-groups."""
         if self.compute_units is None:
             return info
         if info.kind == "cpu":
@@ -82,14 +89,17 @@ class Placement:
         return replace(info, work_groups=self.compute_units)
 
 
-MAX_TIME_NS = 2**63 - 1  # of a time, 292 years: what 64 bits hold with a sign
+MAX_TIME_NS = 2**63 - 1  # 292 years: signed 64 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One sample, in ns: host (enqueue to completion), device (sum over passes of first start to last end over all queues),
-    queue and submit (of a pass's first command queued to start, and queued to submitted, summed over passes) and CPU time of
-    this process. What is stamped is None where commands are not."""
+    """One sample, in ns.
+
+    host: from enqueue to completion. device: per pass from the first start to the last end over all queues, summed over passes.
+    queue and submit: from queued to started and from queued to submitted, of each pass's first command, summed over passes. CPU
+    time is that of this process. Times that need event stamps are None where commands are not stamped.
+    """
 
     host_ns: int
     device_ns: int | None
@@ -99,20 +109,21 @@ class Timing:
 
 
 class Device(Protocol):
-    """An open device. `run` is untimed; `time` is the only timing method there is. All of them raise DeviceError.
+    """An open device. `run` is untimed; `time` is the only timing method. All methods raise DeviceError.
 
-    alloc takes bytes and a kind: mapped buffers are for `mapped`, shared allocations move between host and device where they
-    are used, host allocations stay in page-locked memory of the host; a runtime raises Skip for a kind that it does not have.
-    kept gives the buffer of that name again while it is large enough, so that points measured one after the other lie in the
-    same pages; image makes a read-only one of uint32 texels, of one channel (width,) where its form is 1d or 1d_buffer, of four
-    (height, width, 4) where it is 2d; host_array gives bytes (uint8) of ordinary or page-locked host memory; mapped lends the
-    host a buffer's first bytes; build gives the kernels of a source by name, or raises BuildError; compiled is what the
-    compiler says of a kernel (private_bytes, local_bytes, preferred_multiple and work_group_max; through SYCL sub_group_items;
-    on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes), without what it does not say;
-    sources is the hash of what was built since it was last asked.
+    alloc takes bytes and a kind. Mapped buffers are for `mapped`; shared allocations migrate between host and device; host
+    allocations stay in page-locked host memory. A runtime raises Skip for a kind that it does not have. kept returns the buffer
+    of this name again while it is large enough, so that consecutive points use the same pages. image makes a read-only image of
+    uint32 texels: with one channel, (width,), for the forms 1d and 1d_buffer; with four, (height, width, 4), for 2d. host_array
+    returns bytes (uint8) of pageable or page-locked host memory. mapped gives the host access to a buffer's first bytes. build
+    returns the kernels of a source by name, or raises BuildError.
+
+    compiled returns the compiler's facts about a kernel: private_bytes, local_bytes, preferred_multiple and work_group_max;
+    through SYCL sub_group_items; on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes. Facts that the
+    compiler does not report are absent. sources returns the hash of everything built since its last call.
     """
 
-    seed: int  # of the random inputs; another in each process
+    seed: int  # of the random inputs; each process has another one
 
     @property
     def info(self) -> DeviceInfo: ...
@@ -132,8 +143,11 @@ class Device(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A driver that a runtime loads: its name and where it is registered, for messages; its library; and the environment of a
-    process that loads no other."""
+    """A driver that a runtime loads.
+
+    It has a name and a place of registration for messages, its library, and the environment of a process that loads no other
+    driver.
+    """
 
     name: str
     library: str
@@ -141,8 +155,10 @@ class Driver:
 
 
 class Runtime(Protocol):
-    """A way to reach devices: OpenCL, the scripted fake, host libraries. A runtime that inherits from it has all but the first
-    four from here: nothing to say."""
+    """A way to reach devices: OpenCL, SYCL, the scripted fake.
+
+    A runtime that inherits from it gets defaults for the last three methods.
+    """
 
     @property
     def name(self) -> str: ...
@@ -151,14 +167,16 @@ class Runtime(Protocol):
     def open(self, info: DeviceInfo) -> Device: ...
 
     def left_out(self) -> Sequence[str]:
-        """Why a device or a driver is not among `devices`, a sentence each."""
+        """Reasons why devices or drivers are missing from `devices`, a sentence each."""
         return ()
 
     def drivers(self) -> Sequence[Driver]:
-        """The drivers that are registered, in the order in which they are loaded; without loading any."""
+        """The registered drivers in load order; none is loaded for this."""
         return ()
 
     def death_cause(self, info: DeviceInfo, log: str, environment: Mapping[str, str]) -> str:
-        """What the driver's last output or its files show about the death of a process with that environment, and the remedy;
-        empty where they show nothing."""
+        """Cause and remedy for the death of a process with this environment, from the driver's last output or its files.
+
+        Empty if they show nothing.
+        """
         return ""

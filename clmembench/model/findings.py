@@ -1,4 +1,4 @@
-"""Findings: values that were inferred, with their evidence; and the hierarchy, whose properties they are."""
+"""Findings: inferred values with their evidence; and the hierarchy, whose properties they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-UNKNOWN_CLOCK = "the core's clock is not known here"
+UNKNOWN_CLOCK = "the core clock is unknown"
 UNIT_OF_PROPERTY = {
     "size_bytes": "B", "line_bytes": "B", "sector_bytes": "B", "page_bytes": "B", "reach_bytes": "B", "prefetch_bytes": "B",
     "tagged_bytes": "B", "pair_bytes": "B", "effective_bytes": "B", "all_caches_bytes": "B",
@@ -17,9 +17,11 @@ UNIT_OF_PROPERTY = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An inferred value, a number or a word, with its interval and the evidence for it (ids of records, or of traces). A value
-    that cannot be inferred is `undetermined`; two methods that disagree make it `inconsistent`, and `reason` names both. Raises
-    ValueError for a finding that is ok and names no evidence."""
+    """An inferred value, a number or a word, with its interval and its evidence (ids of records, or of traces).
+
+    A value that cannot be inferred is `undetermined`; if two methods disagree it is `inconsistent`, and `reason` names both.
+    Raises ValueError for a finding that is ok and has no evidence.
+    """
 
     name: str
     value: float | str | None
@@ -33,14 +35,17 @@ class Finding:
 
     def __post_init__(self) -> None:
         if self.status == "ok" and not any(name.strip(" -") for name in self.evidence):
-            raise ValueError(f"{self.name}: a finding that is ok names the records that it rests on, its evidence")
+            raise ValueError(f"{self.name}: a finding that is ok needs evidence: the records from which it was inferred")
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLevel:
-    """One level as seen through one memory space: `findings` by property name. Those of levels: size_bytes, line_bytes,
-    sector_bytes, ways, sets, policy, latency_cycles, latency_ns; more where known (set_bits, victim_probabilities,
-    bandwidth_gb_s, prefetch_bytes, partitions). A level that is memory itself (DRAM, or local memory) has latencies alone."""
+    """One level as measured through one memory space, with its `findings` by property name.
+
+    The properties are size_bytes, line_bytes, sector_bytes, ways, sets, policy, latency_cycles and latency_ns; further ones
+    where they are known (set_bits, victim_probabilities, bandwidth_gb_s, prefetch_bytes, partitions). A level that is memory
+    itself (DRAM, or local memory) has latencies only.
+    """
 
     name: str  # L1, L2, L3, DRAM, local, private
     space: str
@@ -49,8 +54,11 @@ class CacheLevel:
 
 @dataclass(frozen=True, slots=True)
 class TlbLevel:
-    """One level of address translation: entries, page_bytes, reach_bytes, ways, sets, policy, penalty_cycles, penalty_ns; of
-    the first one also translation: whether the first cache asks it ("before L1"), or only its misses do ("behind L1")."""
+    """One level of address translation: entries, page_bytes, reach_bytes, ways, sets, policy, penalty_cycles and penalty_ns.
+
+    The first level also has `translation`: whether all accesses to the first cache use it ("before L1") or only that cache's
+    misses ("behind L1").
+    """
 
     name: str  # L1 TLB, L2 TLB
     findings: Mapping[str, Finding]
@@ -58,10 +66,12 @@ class TlbLevel:
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """All that was found. `levels` and `tlb` are of global memory, from the nearest on; `constant` and `image` of those
-    paths; `patterns` are the global latency patterns P1 to P6, `patterns_past` those of loads that bypass the first cache;
-    `sharing` says which paths, local memory and compute units share
-    storage; `notes` say what could not be probed and why."""
+    """All findings about a device's memory hierarchy.
+
+    `levels` and `tlb` are of global memory, the nearest first; `constant` and `image` are of these paths. `patterns` are the
+    global latency patterns P1 to P6, `patterns_past` those of loads that bypass the first cache. `sharing` says which paths,
+    local memory and compute units share storage. `notes` name what could not be probed, with the reason.
+    """
 
     levels: tuple[CacheLevel, ...] = ()
     tlb: tuple[TlbLevel, ...] = ()
@@ -83,8 +93,10 @@ def measured_finding(
     high: float | None = None,
     unit: str = "",
 ) -> Finding:
-    """A value that can be relied on, in the unit its name says; without bounds it is exact. `evidence` are ids of the records
-    that it rests on. Raises ValueError where there are none."""
+    """A reliable value, in the unit of its name; without bounds it is exact.
+
+    `evidence` are the ids of the records from which it was inferred. Raises ValueError where there are none.
+    """
     exact = value if isinstance(value, int | float) else None
     return Finding(
         name,
@@ -106,12 +118,12 @@ def undetermined_finding(
     low: float | None = None,
     high: float | None = None,
 ) -> Finding:
-    """No value; why, and what bounds there are."""
+    """A finding without a value, with the reason and the known bounds."""
     return Finding(name, None, low, high, UNIT_OF_PROPERTY.get(name, ""), "undetermined", method, evidence, reason)
 
 
 def inconsistent_finding(
     name: str, reason: str, low: float, high: float, method: str, evidence: tuple[str, ...] = ()
 ) -> Finding:
-    """Two methods that disagree: what each found are the bounds, and `reason` names both."""
+    """A finding of two methods that disagree: their results are the bounds, and `reason` names both methods."""
     return Finding(name, None, low, high, UNIT_OF_PROPERTY.get(name, ""), "inconsistent", method, evidence, reason)

@@ -1,4 +1,4 @@
-"""Metrics of benchmarks: how time becomes a value, which direction is better, and what one value says of a device."""
+"""Metrics of benchmarks: how a time becomes a value, which direction is better, and which device quantity it measures."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Extreme = Literal["largest", "smallest"]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How time becomes a value. Data, so that a stored run can be read without the benchmark's code.
+    """The formula from a time to a value. It is data, so that a stored run can be read without the benchmark's code.
 
     rate: amount per time, in `unit`; cost: time per amount; slope: the cost of the extra amount between two ends; slope_rate:
-    the rate of that extra amount; overlap: the share of the shorter of two Works that hides behind the other. `times` names a
-    parameter that the amount is multiplied by (operations of one work-item, of all). `scale` turns amount/ns (rates) or
-    ns/amount (cost, slope) into `unit`. `peak` names a figure of the spec sheet.
-    `part` is the part of the commands' way, by the event stamps, that a rate or cost is of, in place of the Work's own clock.
+    the rate of that extra amount; overlap: the share of the shorter of two Works that runs concurrently with the other. `times`
+    names a parameter by which the amount is multiplied (from the operations of one work-item to those of all). `scale` converts
+    amount/ns (rates) or ns/amount (cost, slope) to `unit`. `peak` names a figure of the spec sheet. With `part`, a rate or cost
+    is that of one part of the commands' time by event stamps, instead of the Work's own clock.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Metric:
     scale: float = 1.0
     peak: str | None = None
     times: str = ""
-    cycles: bool = False  # also worth showing in cycles of the measured core clock
-    only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the parameter values it speaks of; empty: all
+    cycles: bool = False  # also shown in cycles of the measured core clock
+    only: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the parameter values for which it holds; empty: all
     part: Part | None = None
 
     def __post_init__(self) -> None:
-        """Raises DeclarationError for what no metric can be."""
+        """Raises DeclarationError for an invalid metric."""
         declared.text("Metric.name", self.name, may_be_empty=False)
         of = f"Metric {self.name[:40]!r}: "
         declared.text(f"{of}unit", self.unit)
@@ -66,14 +66,14 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A quantity of the device that points of a benchmark measure; benchmarks that name the same one are compared in each run.
+    """A quantity of the device that several benchmarks measure; reports compare their values of one name within each run.
 
-    Its points are those of `metric` on the whole device whose parameters have the values in `params`, at the largest value of
-    the parameter `largest`; the best of them is what the benchmark says of the quantity. With `beyond_caches` it proves others
-    wrong only where its data, `largest` in bytes or else what a pass moves, are four times the cache or as many as the other's.
-    `limit` says why it may be worse than the quantity, as of a kernel that does more than what is measured, and `least_share`
-    down to which share of it this is an explanation; without a limit the benchmark claims to reach the quantity. `devices`:
-    where local memory is a core's cache, its reads and those of the cache are one quantity, on cores alone.
+    The benchmark's points are those of `metric` on the whole device whose parameters have the values in `params`, at the
+    largest value of the parameter `largest`; its value is that of the best point. With `beyond_caches` the value refutes
+    another one only if its data (`largest` in bytes, else the bytes of a pass) are at least four times the cache, or at least
+    as many as the other's. `limit` is the reason why the value may be worse than the quantity, such as a kernel that does more
+    work; it explains values down to `least_share` of the quantity. Without a limit the benchmark claims to reach the quantity.
+    `devices`: where local memory is a core's cache, reads of local memory and of that cache are one quantity, on cores only.
     """
 
     name: str
@@ -90,12 +90,12 @@ class Quantity:
 class Headline:
     """A quantity of one benchmark that is compared across devices, matched by meaning and not by exact parameters.
 
-    `metric` is read at the points whose parameters have the values in `params`; of those, at the extreme value of each axis in
-    `extremes`; and where several are left, at the best of them. What then differs between devices is a footnote. Of a growing
-    axis an extreme is a plateau of its curve: the first one, or memory where the curve has settled there. `beyond_caches` names
-    an axis in bytes: a value of it that a cache may hold makes the quantity undetermined. `note` says what else the value
-    depends on, for a reader who compares devices. `on_cpu` says what else the value is on the cores of a CPU, `in_host_memory`
-    what it is on a device that shares the host's memory: there it is not compared with what it is elsewhere.
+    `metric` is taken at the points whose parameters have the values in `params`; among those at the extreme value of each axis
+    in `extremes`; and if several remain, at the best one. Parameters that then still differ between devices become footnotes.
+    The extreme of a growing axis is a plateau of its curve: the first one, or memory if the curve has settled there.
+    `beyond_caches` names an axis in bytes: if a cache may hold its value, the quantity is undetermined. `note` tells readers
+    who compare devices what else the value depends on. `on_cpu` is the different meaning of the value on CPU cores,
+    `in_host_memory` that on a device that shares the host's memory; there it is not compared with other devices.
     """
 
     group: HeadlineGroup
@@ -109,27 +109,27 @@ class Headline:
     in_host_memory: str = ""
 
     def meaning(self, has_cpu_cores: bool, shares_host_memory: bool) -> str:
-        """What else the value is on such a device; "" where it is what its name says."""
+        """The different meaning of the value on such a device; "" where its name describes it."""
         return (self.on_cpu if has_cpu_cores else "") or (self.in_host_memory if shares_host_memory else "")
 
 
 def more_is_better(better: str) -> bool:
-    """Whether a larger value is a better one. Stored words other than "higher" mean that it is not."""
+    """Whether a larger value is better; stored words other than "higher" mean that it is not."""
     return better == "higher"
 
 
 def sign(better: str) -> int:
-    """1 where larger values are better, -1 where smaller ones are. Multiplied by a value, larger is better."""
+    """1 where larger values are better, -1 where smaller ones are; a value times its sign is larger if it is better."""
     return 1 if more_is_better(better) else -1
 
 
 def gain(ratio: float, better: str) -> float:
-    """How many times as good one value is as another, from their ratio, which is not 0."""
+    """The factor by which one value is better than another, from their ratio, which is not 0."""
     return ratio if more_is_better(better) else 1 / ratio
 
 
 def score(value: float, better: str) -> float:
-    """A value turned so that more is better; 0 where less is better and the value is not above 0."""
+    """A value converted so that more is better; 0 where less is better and the value is not above 0."""
     if more_is_better(better):
         return value
     return 1 / value if value > 0 else 0.0

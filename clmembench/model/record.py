@@ -1,4 +1,4 @@
-"""Records, one for each point and process: raw series, readings of clock and sensors, and why a record is not ok."""
+"""Records, one for each point and process: raw series, readings of clock and sensors, and the reason if a record is not ok."""
 
 from __future__ import annotations
 
@@ -22,39 +22,40 @@ Status = Literal["ok", "suspect", "wrong", "skipped", "failed", "timeout"]
 
 
 class Cause(StrEnum):
-    """Why a record is not ok, for programs to decide by; its reason tells the same to people, in words that may change."""
+    """The cause if a record is not ok, for decisions in programs; its reason is for people, in words that may change."""
 
-    NONE = ""  # of a record that is ok
+    NONE = ""  # the record is ok
     BUDGET = "budget"  # --budget was spent before the point
     BENCHMARK_BUDGET = "benchmark_budget"  # --benchmark-timeout was spent before the point
-    UNSUPPORTED = "unsupported"  # the benchmark cannot measure this point here
+    UNSUPPORTED = "unsupported"  # the benchmark cannot measure this point on this device
     MISSING_FEATURE = "missing_feature"  # the device lacks a feature that the point needs
-    TIMEOUT = "timeout"  # no answer in time; the worker process was ended
+    TIMEOUT = "timeout"  # no record in time; the worker process was ended
     PROCESS_DIED = "process_died"
-    INVALID_ANSWER = "invalid_answer"  # the worker process answered with something that is no record
-    DEVICE_LOST = "device_lost"  # the device answers nothing any more
-    QUARANTINE = "quarantine"  # not tried, since it ended its worker process before
+    INVALID_ANSWER = "invalid_answer"  # the worker process sent something other than a record
+    DEVICE_LOST = "device_lost"  # the device no longer responds
+    QUARANTINE = "quarantine"  # not tried: an earlier attempt ended its worker process
     PROCESS_NOT_STARTED = "process_not_started"
     DEVICE_UNAVAILABLE = "device_unavailable"  # the worker process cannot open the device
-    ISOLATION_OFF = "isolation_off"  # the point needs a process of its own, and --no-isolate forbids one
+    ISOLATION_OFF = "isolation_off"  # the point needs a worker process, which --no-isolate forbids
     BUILD = "build"  # a kernel did not compile
-    DEVICE_ERROR = "device_error"  # the driver refused a call
-    OUT_OF_MEMORY = "out_of_memory"  # of the host
+    DEVICE_ERROR = "device_error"  # a call of the driver failed
+    OUT_OF_MEMORY = "out_of_memory"  # the host's
     INTERNAL_ERROR = "internal_error"  # an exception in a benchmark
     NOT_STORABLE = "not_storable"  # the record is over a limit of results files
-    WRONG_RESULT = "wrong_result"  # a check of the results failed
+    WRONG_RESULT = "wrong_result"  # the check of the results failed
     GATE = "gate"  # the record failed the gate that `gate` names
-    UNKNOWN = "unknown"  # a word that a newer version wrote
+    UNKNOWN = "unknown"  # a cause that only a newer version knows
 
     @classmethod
     def _missing_(cls, value: object) -> Cause:
-        """A newer version may distinguish more causes, and its records are still records."""
+        """UNKNOWN for any other word: a newer version may distinguish more causes, and its records remain readable."""
         return cls.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Data that a Read downloaded: `samples` rows of `count` values in `unit`, compressed; `nbytes` is their size unpacked."""
+    """Data that a Read downloaded: `samples` rows of `count` values in `unit`, compressed; `nbytes` is their uncompressed
+    size."""
 
     unit: str
     dtype: str
@@ -65,14 +66,14 @@ class Trace:
 
     @classmethod
     def pack(cls, unit: str, rows: Sequence[Array]) -> Trace:
-        """Pack one array for each sample; all have the same shape (count,) and dtype."""
+        """Pack one array per sample; all have the same shape (count,) and dtype."""
         raw = b"".join(row.tobytes() for row in rows)
         packed = base64.b64encode(zlib.compress(raw)).decode()
         return cls(unit, str(rows[0].dtype), len(rows), len(rows[0]), len(raw), packed)
 
     def item_bytes(self) -> int:
         """Bytes of one value. Raises ValueError for a type that is not numeric."""
-        if self.dtype not in _NUMBERS:  # NumPy would read structures and objects from such a text
+        if self.dtype not in _NUMBERS:  # NumPy would also accept structures and objects
             raise ValueError(f"the trace's type {self.dtype[:40]!r} is not numeric")
         return np.dtype(self.dtype).itemsize
 
@@ -84,7 +85,7 @@ class Trace:
             raise ValueError(f"a trace of {self.nbytes} bytes is over the limit of {most}")
         stream = zlib.decompressobj()
         try:
-            # one byte more than stated would show a longer one
+            # one byte more than stated, so that longer data are noticed
             raw = stream.decompress(base64.b64decode(self.data, validate=True), self.nbytes + 1)
         except zlib.error as error:
             raise ValueError("a trace does not unpack") from error
@@ -95,7 +96,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The raw samples of one Work: all lists have one entry a sample, in ns for `passes` passes."""
+    """The raw samples of one Work: all lists have one entry per sample, in ns for `passes` passes."""
 
     nbytes: int
     flops: int
@@ -110,16 +111,16 @@ class Series:
     busy: int = 0
     together: int = 0
     reads: Mapping[str, Trace] = field(default_factory=dict)
-    averaged: int = 1  # a sample is the mean of that many, as another program reports it; 0: the program does not say how many
+    averaged: int = 1  # a sample is the mean of so many passes of another program; 0: the program does not report how many
     submit_ns: tuple[int, ...] | None = None
 
     def times_ns(self) -> tuple[int, ...]:
-        """The samples of this series by its own clock."""
+        """The samples of this series by the clock of its Work."""
         chosen = {"device": self.device_ns, "queue": self.queue_ns, "host": self.host_ns}[self.clock]
         return chosen if chosen is not None else ()
 
     def part_ns(self, part: Part) -> tuple[int, ...]:
-        """The part of each sample's time that the event stamps tell apart; empty where they do not."""
+        """The part of each sample's time that event stamps delimit; empty without stamps."""
         if part == "run" or self.submit_ns is None or self.queue_ns is None:
             return self.device_ns or () if part == "run" else ()
         if part == "submit":
@@ -129,9 +130,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """A dependent-ALU chain that was timed before and after the samples: ns for `ops` operations.
+    """A dependent-ALU chain timed before and after the samples: ns for `ops` operations.
 
-    `cycles_per_op` turns the times into a clock frequency; `origin` says where it came from.
+    `cycles_per_op` converts the times to a clock frequency; `origin` is the source of `cycles_per_op`.
     """
 
     ops: int
@@ -142,24 +143,28 @@ class ClockReading:
 
     @property
     def ghz(self) -> float | None:
-        """Core clock in cycles per ns, over both readings; None where cycles per operation are not known."""
+        """Core clock in cycles per ns, over both readings; None where cycles per operation are unknown."""
         if not self.cycles_per_op or min(self.before_ns, self.after_ns) <= 0:
             return None
         return self.ops * self.cycles_per_op / ((self.before_ns + self.after_ns) / 2)
 
     @property
     def moved(self) -> float:
-        """Drift of the core clock between the readings, as a fraction. A reading that was disturbed so much that it is not
-        above 0 counts as a drift of 100%; the largest drift given is a thousandfold."""
+        """Drift of the core clock between the readings, as a fraction, at most 1000.
+
+        A reading that noise pushed to 0 or below counts as a drift of 100%.
+        """
         least = min(self.before_ns, self.after_ns)
         return min(1000.0, abs(self.after_ns - self.before_ns) / least) if least > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class EnergyReading:
-    """Energy of a device over a stretch of passes by a counter of its own: joules from `window_ns`, of which it was at work on
-    passes for `busy_ns`. The counter is updated every `update_ns` at the latest. The amounts are those of all passes in it. A
-    `shared` counter has the energy of other processes' work too."""
+    """Energy of a device over consecutive passes, by the device's energy counter.
+
+    The joules are those of `window_ns`, in which passes ran for `busy_ns`; the amounts are those of all these passes. The
+    counter is updated at least every `update_ns`. A `shared` counter includes the energy of other processes' work.
+    """
 
     source: str
     joules: float
@@ -174,8 +179,11 @@ class EnergyReading:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Readings of sensors right before and right after the samples of a point; empty where there are none, or the last ones are
-    a moment old. `no_energy` says why there is no energy, where there is none."""
+    """Sensor readings right before and right after the samples of a point.
+
+    They are empty where sensors are missing or their last readings are outdated. `no_energy` is the reason if there is no
+    energy.
+    """
 
     before: Mapping[str, Fact] = field(default_factory=dict)
     after: Mapping[str, Fact] = field(default_factory=dict)
@@ -187,13 +195,12 @@ class Context:
 class Record:
     """One point in one process: everything needed to derive its values later.
 
-    `index` is its place in the order of the plan; `cause` is why it is not ok, for decisions, and `reason` says so to people;
-    `gate` is the gate that it failed where it is suspect. `cpu_others` is the share of all of the host's CPUs that
-    other processes used during the measurement, `cpu_stolen` the largest share of its time that a hypervisor took from a CPU at
-    work (in older records: from all CPUs), `cpu_waited` that for which a thread of the process was ready to run and had no CPU;
-    None where the system does not say. `facts`
-    are what the compiler said of its kernel, `context` what sensors said beside its samples; None in records of older versions,
-    and of a point that was not sampled.
+    `index` is its position in the plan. `cause` is why it is not ok, for programs, and `reason` the same for people; `gate` is
+    the gate that a suspect record failed. `cpu_others` is the share of all CPUs of the host that other processes used during
+    the measurement; `cpu_stolen` the largest share of its time that a hypervisor took from one of the busy CPUs (in older
+    records: from all CPUs); `cpu_waited` the share for which a thread of the process was ready to run and had no CPU. They are
+    None where the system does not report them. `facts` are the compiler's facts about the kernel, `context` the sensor readings
+    around the samples; these are None in records of older versions and of points that were not sampled.
     """
 
     benchmark: str

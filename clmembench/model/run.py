@@ -1,4 +1,4 @@
-"""Runs as files hold them: the header, what it keeps of benchmarks and tuned configurations, and the records."""
+"""Runs as stored in files: the header, its descriptions of benchmarks and tuned configurations, and the records."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from clmembench.model.work import Fact, Value
 class Tuned:
     """The best `tuning` parameters of every point of a benchmark that has these `params` (all of its plain ones, or some).
 
-    `device` and `platform` are the family: the stem of the spec sheet that matches (else a CPU's identity, else the device's
-    name), and the OpenCL platform's name, since each compiles in its own way. `compute_units`, `driver`, `tool_version` and
-    `date` (ISO) say on what, with what and when it was found. `gain` is how many times the device's first choice it is, with
-    its 95% interval; 1 without an interval where nothing beat the first choice, None where the first choice had no value.
-    `origin` says whose file it is from.
+    `device` and `platform` are the family: the stem of the matching spec sheet (else a CPU's identity, else the device's name),
+    and the name of the OpenCL platform, since each platform has its own compiler. `compute_units`, `driver`, `tool_version` and
+    `date` (ISO) are those of the search. `gain` is the value over that of the device's first choice, as a ratio above 1 where
+    it is better, with its 95% interval; it is 1 without an interval where no configuration beat the first choice, None where
+    the first choice had no value. `origin` says whose file it is from.
     """
 
     device: str
@@ -40,7 +40,7 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkInfo:
-    """Properties of a benchmark that a run file keeps, so that its records can be read without its code."""
+    """Properties of a benchmark that a run file stores, so that its records can be read without its code."""
 
     version: int
     suite: str
@@ -51,13 +51,13 @@ class BenchmarkInfo:
     growing: str = ""
     x: str = ""
     peer_of: str = ""  # the benchmark whose points this one measures with another library
-    origin: str = ""  # the package or file that it comes from, where it is none of clmembench's own
-    quantities: tuple[Quantity, ...] = ()  # that other benchmarks measure too; files that are older than this field name none
+    origin: str = ""  # the package or file of a benchmark from outside clmembench
+    quantities: tuple[Quantity, ...] = ()  # also measured by other benchmarks; empty in older files
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The first line of a run file: what ran, on what, with which tool."""
+    """The first line of a run file: what ran, on which device, with which version of the tool."""
 
     schema: int
     tool_version: str
@@ -74,19 +74,19 @@ class Header:
     packages: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     sensors: Mapping[str, Fact] = field(default_factory=dict)
-    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # values that the user named
-    processes: int | None = None  # for every point; None: each benchmark decides
+    axes: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)  # the user's values
+    processes: int | None = None  # per point; None: each benchmark decides
     isolated: bool = True
     budget_s: float | None = None
     timeout_s: float = 120.0
     benchmark_s: float | None = None
     clock_step_ns: float | None = None  # resolution of the device's event clock, as measured
     claimed: tuple[str, ...] = ()  # features that the driver claims
-    tuning: tuple[Tuned, ...] = ()  # stored configurations that the run uses or begins its searches with
-    source_revision: str = ""  # a hash of the program's own files; "" in files that are older than this field
-    inputs: Mapping[str, str] = field(default_factory=dict)  # the user's files that are measured with, and hashes of them
+    tuning: tuple[Tuned, ...] = ()  # stored configurations that the run uses, or with which it begins searches
+    source_revision: str = ""  # a hash of the program's own files; "" in older files
+    inputs: Mapping[str, str] = field(default_factory=dict)  # the user's input files, and their hashes
     label: str = ""  # the user's name for the device or the run
-    tags: Mapping[str, str] = field(default_factory=dict)  # what the user wants to be kept with the run
+    tags: Mapping[str, str] = field(default_factory=dict)  # the user's notes about the run, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +97,4 @@ class Run:
     header: Header
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
-    judged: bool = False  # whether records that fail a gate are marked suspect
+    judged: bool = False  # whether the gates were applied: records that fail one are suspect

@@ -1,4 +1,4 @@
-"""Commands, Work and Slope, as benchmarks return them: the work of a point and its cost; and why a point could not run."""
+"""Commands, Work and Slope, which benchmarks return: the work of a point and its amounts; errors of points that cannot run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from clmembench.model import declared
 from clmembench.model.declared import DeclarationError
 
 Value = str | int | float | bool
-Fact = Value | None  # what a host or a sensor says of itself; None: it does not
+Fact = Value | None  # a fact about a host or from a sensor; None: not reported
 Array = npt.NDArray[Any]
-Buffer = Any  # a runtime's own handle on device memory
+Buffer = Any  # a runtime's handle of device memory
 Clock = Literal["device", "host", "queue"]
 
 
 class Skip(Exception):
-    """A benchmark cannot run here; the message says why and becomes the record's reason."""
+    """A point cannot be measured on this device; the message is the record's reason."""
 
 
 class BuildError(Exception):
@@ -31,11 +31,11 @@ class BuildError(Exception):
 
 
 class DeviceError(Exception):
-    """The device refused something; the message says what and names the remedy."""
+    """A call of the device failed; the message names the cause and the remedy."""
 
 
 class Kernel(Protocol):
-    """One compiled kernel. Runtimes hand these out by name and take them back in a Launch."""
+    """One compiled kernel. A runtime returns kernels by name and accepts them in a Launch."""
 
     @property
     def name(self) -> str: ...
@@ -43,16 +43,18 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A kernel argument: that many bytes of local memory for each work-group."""
+    """A kernel argument: `nbytes` of local memory for each work-group."""
 
     nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local. `method` is how it is launched: "" by
-    the driver's call with arguments that were converted beforehand, out_of_order by the same call on such a queue, or by a
-    method of the runtime's own library."""
+    """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local.
+
+    `method` is the way to launch it: "" is the driver's call with arguments converted beforehand, out_of_order the same call on
+    an out-of-order queue; other values are methods of the runtime's library.
+    """
 
     kernel: Kernel
     args: tuple[Any, ...]
@@ -66,7 +68,8 @@ class Launch:
 class Copy:
     """`nbytes` from `src` to `dst`; each is a buffer or a host array.
 
-    A blocking copy returns when the host array may be used again: for pageable memory drivers have a faster way for these.
+    A blocking copy returns when the host array may be used again; drivers have a faster path for blocking copies of pageable
+    memory.
     """
 
     dst: Any
@@ -90,7 +93,8 @@ class Fill:
 class Map:
     """Map the first `nbytes` of a buffer for the host and unmap it again.
 
-    `mode` "read" brings the device's bytes to the host; "write" promises to overwrite them, so data move at the unmap.
+    Mode "read" makes the device's bytes visible to the host. Mode "write" promises to overwrite them, so data move at the
+    unmap.
     """
 
     buffer: Buffer
@@ -101,17 +105,18 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A peer library's work: the function synchronises itself and is timed by the host's clock."""
+    """The work of a peer library: the function synchronises by itself, and the host's clock times it."""
 
     function: Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A peer library's work on a device, timed by the library's own clock of that device; the only command of its Work.
+    """The work of a peer library on a device, timed by the library's clock of that device; the only command of its Work.
 
-    `function` takes a number of passes, at most `most`, does them back to back, waits for them and returns ns of all of them,
-    and ns that it kept the device busy before them on purpose, so that the host's own work is not in their time.
+    `function` takes a number of passes, at most `most`, runs them back to back and waits for them. It returns the ns of all
+    passes, and the ns for which it kept the device busy before them on purpose, so that the host's own work is not part of
+    their time.
     """
 
     function: Callable[[int], tuple[int, int]]
@@ -120,7 +125,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class HostPart:
-    """Host-side overhead of a launch: a call with the same arguments, of a function that does nothing."""
+    """Host-side overhead of a launch: a call with the same arguments to a function that does nothing."""
 
     launch: Launch
     queue: int = 0
@@ -146,16 +151,18 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The commands of one pass, and what they cost. A benchmark returns this and never times anything.
+    """The commands of one pass and their amounts. A benchmark returns this and never times anything.
 
-    nbytes, flops and ops are the amounts of one pass by the benchmark's documented counting rule. `before` runs untimed
-    before every pass. `expected_units`: compute units of a CPU that this keeps busy, 0 where that is unknown, as where
-    work-groups have unequal work; None: all that its work-groups can share. `concurrent_units`: those that must be at work at
-    once for the number to be what it is called. `outputs` are poisoned before `check`, which raises AssertionError when a
-    result is wrong, returns None, and holds after any number of passes. `reads` are downloaded after each sampled pass and
-    stored with it; `own_clock` says that they tell the core's clock beside each, so that one that moves between samples spoils
-    nothing. `notes` are facts about how this point was run that a reader of the
-    number must know; `facts` are what the compiler said of the kernel that is timed (Device.compiled), or what its data cost.
+    nbytes, flops and ops are the amounts of one pass by the benchmark's documented counting rule. `before` runs untimed before
+    every pass. `expected_units` is the number of a CPU's compute units that the work keeps busy; 0 if unknown, as where
+    work-groups have unequal work; None: as many as there are work-groups for. `concurrent_units` is the number that must run
+    concurrently for the metric to be valid.
+
+    `outputs` are poisoned before `check`, which raises AssertionError if a result is wrong, returns None, and holds after any
+    number of passes. `reads` are downloaded after each sampled pass and stored with it; `own_clock` says that they also measure
+    the core clock of each sample, so that drift between samples does no harm. `notes` are facts about the execution of this
+    point that readers of the number must know; `facts` are the compiler's facts about the timed kernel (Device.compiled), or
+    the cost of its data.
     """
 
     commands: tuple[Command, ...]
@@ -174,7 +181,7 @@ class Work:
     facts: Mapping[str, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Take NumPy's numbers as Python's, and lists as tuples. Raises DeclarationError for what no Work can be."""
+        """Convert NumPy's numbers to Python's and lists to tuples. Raises DeclarationError for an invalid Work."""
         units = self.expected_units
         _set(
             self,
@@ -191,24 +198,27 @@ class Work:
         declared.one_of("Work.clock", self.clock, get_args(Clock))
 
     def amount(self, name: str) -> int:
-        """One pass's `nbytes`, `flops` or `ops`."""
+        """The `nbytes`, `flops` or `ops` of one pass."""
         return int(getattr(self, name))
 
     def verify(self) -> None:
-        """Check the outputs of the last pass. Raises AssertionError where they are wrong, and where `check` returns anything:
-        `return np.array_equal(...)` in place of an assertion would let every result pass."""
+        """Check the outputs of the last pass. Raises AssertionError where they are wrong.
+
+        It also raises where `check` returns a value: `return np.array_equal(...)` in place of an assertion would accept every
+        result.
+        """
         returned = None if self.check is None else cast(Callable[[], object], self.check)()
         if returned is not None:
             raise AssertionError(
-                f"its check returned {repr(returned)[:40]}, which says nothing: use assert, so that a wrong result raises"
+                f"its check returned {repr(returned)[:40]}, which has no effect: use assert, so that a wrong result raises"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A Work at any amount: the runner picks amounts n and 3n, large enough for the timer, and keeps both ends.
+    """A Work with any amount: the runner chooses amounts n and 3n, large enough for the timer, and stores both ends.
 
-    The metric is the extra time of the extra amount, so launch and read-out costs cancel. `most` bounds 3n.
+    The metric is the extra time of the extra amount, so that the costs of launch and read-out cancel. `most` bounds 3n.
     """
 
     work: Callable[[int], Work]
@@ -225,17 +235,17 @@ class Slope:
 
     def at(self, n: int) -> Work:
         """The Work of n operations. Raises DeclarationError where the function returns anything else."""
-        found = self.work(n)
-        declared.kind(f"Slope.work({n})", found, Work)
-        return found
+        work_of_n = self.work(n)
+        declared.kind(f"Slope.work({n})", work_of_n, Work)
+        return work_of_n
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """Times that another program reported of its own run, kept as they are: ns of a pass, once or several times.
+    """Times that another program reported of its own run, stored as they are: ns of a pass, once or several times.
 
-    Each is the mean of `averaged` passes; 0: of several, of which the program does not say the number. Amounts are those of one
-    pass. `checked`: whether the program has verified its results.
+    Each is the mean of `averaged` passes; 0: of several passes, whose number the program does not report. Amounts are those of
+    one pass. `checked`: whether the program verified its results.
     """
 
     samples_ns: tuple[int, ...]
@@ -259,9 +269,9 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two Works on queues of their own, timed alone and at once in turn: how much of the shorter hides behind the longer.
+    """Two Works on separate queues, timed alone and concurrently, interleaved: the share of the shorter that the longer hides.
 
-    The runner picks an n, at most `most`, with which `other(n)` lasts about as long as `one`. Both are by the host's clock.
+    The runner chooses an n, at most `most`, at which `other(n)` lasts about as long as `one`. The host's clock times both.
     """
 
     one: Work
@@ -274,8 +284,10 @@ class Overlap:
         _set(self, most=declared.whole("Overlap.most", self.most, least=1))
 
     def works(self, n: int) -> tuple[Work, Work, Work]:
-        """The one, the other, and both: what was enqueued first may keep the other waiting, and is then in the time of both.
-        Raises DeclarationError where the other is no Work."""
+        """The one, the other, and both. What was enqueued first may delay the other, which is then part of the time of both.
+
+        Raises DeclarationError where the other is not a Work.
+        """
         one, other = self.one, self.other(n)
         declared.kind(f"Overlap.other({n})", other, Work)
 
@@ -291,13 +303,13 @@ Prepared = Work | Slope | Overlap | Reported
 
 
 def _set(value: object, **fields: Any) -> None:
-    """Set fields of a frozen dataclass while it is made."""
+    """Set fields of a frozen dataclass during its construction."""
     for name, content in fields.items():
         object.__setattr__(value, name, content)
 
 
 def _amounts(of: str, given: Work | Reported) -> dict[str, Any]:
-    """The fields that a Work and reported times have in common, checked."""
+    """The checked fields that a Work and reported times have in common."""
     notes = declared.several(f"{of}.notes", given.notes)
     return {
         **{name: declared.whole(f"{of}.{name}", getattr(given, name)) for name in ("nbytes", "flops", "ops")},
