@@ -1,4 +1,4 @@
-"""The ways to reach devices, by name. A new runtime is one module here and its name in this tuple."""
+"""The ways to reach devices, by name. A new runtime is one module here and its name in NAMES."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from importlib import import_module
 
 from clmembench.model import Runtime
 
-os.environ["PYOPENCL_NO_CACHE"] = "1"  # before pyopencl is imported: its caches are pickles in a folder of the user's
+os.environ["PYOPENCL_NO_CACHE"] = "1"  # before pyopencl is imported: its caches are pickles in a user's folder
 NAMES = ("opencl", "sycl", "fake")
 
 
 def runtime(name: str) -> Runtime:
-    """The runtime of that name. Raises ValueError for a name that is not in NAMES."""
+    """The runtime with this name. Raises ValueError for a name that is not in NAMES."""
     if name not in NAMES:
         raise ValueError(f"no runtime {name!r}: choose from {', '.join(NAMES)}")
     made: Runtime = import_module(f"clmembench.runtimes.{name}").RUNTIME

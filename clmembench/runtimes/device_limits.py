@@ -1,4 +1,4 @@
-"""Checks that every runtime makes before it asks a driver: sizes of buffers, host arrays, local memory and work-groups."""
+"""Checks that every runtime makes before it calls a driver: sizes of buffers, host arrays, local memory and work-groups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from clmembench.model import Array, DeviceError, DeviceInfo, Launch, Local
 
 
 def unusable_claim(info: DeviceInfo) -> str:
-    """Why nothing can be measured on a device of such claims; empty where something can."""
+    """The reason why nothing can be measured on a device with such claims; empty if something can."""
     for claim, number in (
         ("allocate at most", info.max_alloc_bytes),
         ("have a memory of", info.global_mem_bytes),
@@ -22,7 +22,7 @@ def unusable_claim(info: DeviceInfo) -> str:
 
 
 def check_buffer(info: DeviceInfo, nbytes: int) -> None:
-    """Raises DeviceError, in bytes and before allocating, for a buffer over the device's largest."""
+    """Raises DeviceError for a buffer over the device's largest, with the sizes, before the driver allocates anything."""
     limit = info.max_alloc_bytes
     if nbytes > limit:
         raise DeviceError(
@@ -31,7 +31,10 @@ def check_buffer(info: DeviceInfo, nbytes: int) -> None:
 
 
 def check_shape(info: DeviceInfo, launch: Launch) -> None:
-    """Some drivers give no error for local memory or work-groups over their limit: they crash, or run on."""
+    """Raises DeviceError for local memory or work-groups over the device's limits.
+
+    Some drivers report no error for these: they crash, or continue.
+    """
     local = sum(a.nbytes for a in launch.args if isinstance(a, Local))
     if local > info.local_mem_bytes:
         raise DeviceError(f"{local} B of local memory for a work-group is over this device's {info.local_mem_bytes} B")
@@ -41,8 +44,10 @@ def check_shape(info: DeviceInfo, launch: Launch) -> None:
 
 
 def host_address(array: Array, nbytes: int) -> int:
-    """The address of a host array. Raises ValueError where it is not `nbytes` of contiguous memory: a driver would go on
-    beyond it."""
+    """The address of a host array.
+
+    Raises ValueError where it is not `nbytes` of contiguous memory: a driver would access memory beyond it.
+    """
     if not array.flags.c_contiguous or array.nbytes < nbytes:
         raise ValueError(f"a host array of {array.nbytes} B is not {nbytes} B of contiguous memory")
     return int(array.ctypes.data)

@@ -61,7 +61,7 @@ Script = Callable[[Sequence[Command], int], int]  # commands and passes to devic
 
 
 def script_by_arguments(commands: Sequence[Command], passes: int) -> int:
-    """The default script: 1 us a launch and 1 ns for each unit of the launch's last integer argument."""
+    """The default script: 1 us per launch, and 1 ns for each unit of the launch's last integer argument."""
     total = 0
     for command in commands:
         numbers = [int(a) for a in command.args if isinstance(a, np.integer)] if isinstance(command, Launch) else []
@@ -71,7 +71,7 @@ def script_by_arguments(commands: Sequence[Command], passes: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class FakeBuffer:
-    """Remembers what was uploaded, and is zero elsewhere."""
+    """A buffer that stores uploaded data and is zero elsewhere."""
 
     nbytes: int
     kind: str
@@ -86,7 +86,7 @@ class FakeKernel:
 
 
 class _AnyKernel(dict[str, Kernel]):
-    """Every name is a kernel."""
+    """A mapping in which every name is a kernel."""
 
     def __missing__(self, name: str) -> Kernel:
         return FakeKernel(name)
@@ -94,7 +94,7 @@ class _AnyKernel(dict[str, Kernel]):
 
 @dataclass(slots=True)
 class FakeDevice:
-    """Logs every command it is given; times come from `script`."""
+    """A device that logs every command; times come from `script`."""
 
     info: DeviceInfo = FAKE_DEVICE_INFO
     script: Script = script_by_arguments
@@ -103,10 +103,10 @@ class FakeDevice:
     built: list[Mapping[str, Value]] = field(default_factory=list)
     timed: list[tuple[int, Clock]] = field(default_factory=list)
     buffers: dict[str, FakeBuffer] = field(default_factory=dict)
-    facts: Mapping[str, Value] = field(default_factory=dict)  # what its compiler says of any kernel
+    facts: Mapping[str, Value] = field(default_factory=dict)  # its compiler's facts about any kernel
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> FakeBuffer:
-        """Raises DeviceError over the largest allocation, as a real one does."""
+        """Raises DeviceError over the largest allocation, like a real device."""
         if nbytes <= 0 or nbytes > self.info.max_alloc_bytes:
             raise DeviceError(f"{nbytes} bytes are not between 1 and the largest allocation, {self.info.max_alloc_bytes}")
         return FakeBuffer(nbytes, kind)
@@ -140,7 +140,7 @@ class FakeDevice:
         yield np.zeros(nbytes, dtype=np.uint8)
 
     def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
-        """Every kernel name exists; the defines are kept."""
+        """Every kernel name exists; the defines are stored."""
         self.built.append(defines)
         return _AnyKernel()
 
@@ -154,7 +154,7 @@ class FakeDevice:
 
     def run(self, commands: Sequence[Command]) -> None:
         self.log.extend(commands)
-        self.script(commands, 1)  # a script may refuse, or worse
+        self.script(commands, 1)  # a script may raise an error, crash or hang
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
         """The script's time as device time, twice that as host time, a tenth of it as queue time."""
@@ -166,7 +166,8 @@ class FakeDevice:
 
 
 class Fake(Runtime):
-    """One fake device. CLMEMBENCH_FAKE_FAULT=KIND:KERNEL in the environment makes that kernel die, hang or fail."""
+    """A runtime with one fake device. CLMEMBENCH_FAKE_FAULT=KIND:KERNEL in the environment makes that kernel crash, hang or
+    fail."""
 
     name = "fake"
 
@@ -182,7 +183,7 @@ class Fake(Runtime):
 
 
 def _faulty(kind: str, kernel: str) -> Script:
-    """The default script until a launch of that kernel."""
+    """The default script, which fails at a launch of this kernel."""
 
     def script(commands: Sequence[Command], passes: int) -> int:
         if any(isinstance(c, Launch) and c.kernel.name == kernel for c in commands):

@@ -1,4 +1,4 @@
-"""Which devices are one piece of hardware, that several drivers or runtimes reach: a judgement from what they claim."""
+"""Devices that are the same hardware, reached through several drivers or runtimes: a decision by their claims."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 @cache
 def cpu_id() -> str:
-    """vendor-family-model of this host's CPU as Linux numbers them; empty elsewhere."""
+    """vendor-family-model of this host's CPU in Linux's numbering; empty on other systems."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
@@ -28,67 +28,75 @@ def cpu_id() -> str:
     return "-".join(fields.get(key, "?") for key in ("vendor_id", "cpu family", "model")) if fields else ""
 
 
-def told_apart(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
-    """Devices of a runtime of which those of one platform are all different: a UUID that several of them have is none of
-    theirs, and those that are alike and have no address of their own are numbered."""
+def distinct_devices(devices: Sequence[DeviceInfo]) -> list[DeviceInfo]:
+    """The devices of a runtime with a distinct identity for each device of a platform.
+
+    A UUID that several of them share is replaced, and equal devices without an address are numbered.
+    """
     platforms = [(d.runtime, d.platform, d.selector.rpartition(":")[0]) for d in devices]
-    uuids, found = Counter(zip(platforms, (d.uuid for d in devices), strict=True)), []
+    uuids, renamed = Counter(zip(platforms, (d.uuid for d in devices), strict=True)), []
     for platform, info in zip(platforms, devices, strict=True):
         if uuids[platform, info.uuid] > 1:
             place = info.selector.rpartition(":")[2]
             made = made_id(info.platform, info.name, place) if info.runtime == "opencl" else info.id
             info = replace(info, id=made, uuid=made)
-        found.append(info)
-    addressed = [bool(driver_uuid(info) or pci_address(info.pci)) for info in found]
-    alike = [(*p, d.kind, name_key(d.name), known) for p, d, known in zip(platforms, found, addressed, strict=True)]
+        renamed.append(info)
+    addressed = [bool(driver_uuid(info) or pci_address(info.pci)) for info in renamed]
+    alike = [(*p, d.kind, name_key(d.name), known) for p, d, known in zip(platforms, renamed, addressed, strict=True)]
     return [
         info if known or alike.count(key) == 1 else replace(info, instance=alike[: place + 1].count(key))
-        for place, (info, known, key) in enumerate(zip(found, addressed, alike, strict=True))
+        for place, (info, known, key) in enumerate(zip(renamed, addressed, alike, strict=True))
     ]
 
 
-def listing_order(found: Iterable[_T], info_of: Callable[[_T], DeviceInfo]) -> list[_T]:
-    """Devices of one runtime as they are listed: each once, however often its driver is registered; GPUs before accelerators
-    before CPUs, and those with memory of their own first."""
+def listing_order(devices: Iterable[_T], info_of: Callable[[_T], DeviceInfo]) -> list[_T]:
+    """Devices of one runtime in listing order, each once even if its driver is registered several times.
+
+    GPUs come before accelerators before CPUs, and devices with their own memory first.
+    """
     once: dict[tuple[str, str, str, str], _T] = {}
-    for one in found:
+    for one in devices:
         info = info_of(one)
         once.setdefault((info.uuid, info.platform, info.driver, info.name), one)
     return sorted(once.values(), key=lambda one: (_RANK[info_of(one).kind], info_of(one).shares_host_memory))
 
 
-def listed(found: Sequence[tuple[DeviceInfo, _T]]) -> list[tuple[DeviceInfo, _T]]:
-    """Devices with their handles, told apart and in the order of a list."""
-    infos = told_apart([info for info, _ in found])
-    return listing_order(((info, handle) for info, (_, handle) in zip(infos, found, strict=True)), lambda one: one[0])
+def listed(devices: Sequence[tuple[DeviceInfo, _T]]) -> list[tuple[DeviceInfo, _T]]:
+    """Devices with their handles, distinct and in listing order."""
+    infos = distinct_devices([info for info, _ in devices])
+    return listing_order(((info, handle) for info, (_, handle) in zip(infos, devices, strict=True)), lambda one: one[0])
 
 
 def is_same_hardware(one: DeviceInfo, other: DeviceInfo) -> bool:
-    """Whether two devices of this host are one piece of hardware: by their PCI addresses, where both are known; else by their
-    UUIDs; a host's CPU is one, whoever calls it a device; others must be alike in name and compute units."""
+    """Whether two devices of this host are the same hardware.
+
+    Their PCI addresses decide if both are known, else their UUIDs. The host's CPU is one device in all drivers. Other devices
+    must agree in name and compute units.
+    """
     return _is_surely_same(one, other) or _is_alike(one, other)
 
 
 def same_hardware(devices: Sequence[DeviceInfo]) -> list[list[int]]:
     """For each device the indices of the others that are the same hardware.
 
-    Two devices of one driver are two, unless they have one PCI address: a driver does not list a device twice. Where a driver
-    has several that are alike in name and compute units, which of them another device is stays open, and none is named.
+    Two devices of one driver are different, unless they share a PCI address: a driver does not list a device twice. Where a
+    driver has several devices with equal names and compute units, their counterparts in another driver are ambiguous, and none
+    is named.
     """
     return [
-        [n for n, other in enumerate(devices) if n != number and _is_told_same(info, other, devices)]
+        [n for n, other in enumerate(devices) if n != number and _is_recognised_as_same(info, other, devices)]
         for number, info in enumerate(devices)
     ]
 
 
-def _is_told_same(one: DeviceInfo, other: DeviceInfo, devices: Sequence[DeviceInfo]) -> bool:
+def _is_recognised_as_same(one: DeviceInfo, other: DeviceInfo, devices: Sequence[DeviceInfo]) -> bool:
     if _driver(one) == _driver(other):
         address = pci_address(one.pci)
         return address is not None and address == pci_address(other.pci)
     if _is_surely_same(one, other):
         return True
     twins = [[d for d in devices if _driver(d) == _driver(of) and _is_alike(d, of)] for of in (one, other)]
-    return _is_alike(one, other) and all(len(found) == 1 for found in twins)
+    return _is_alike(one, other) and all(len(group) == 1 for group in twins)
 
 
 def _driver(info: DeviceInfo) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Times work of peer libraries by the host's clock or their own: the commands that no runtime enqueues."""
+"""Times the work of peer libraries by the host's clock or their own: commands that no runtime enqueues."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clmembench.model import Batch, Call, Command, Timing
 
 
 def time_library_work(commands: Sequence[Command], passes: int) -> Timing | None:
-    """One sample of commands that are a library's own; None where they are a device's."""
+    """One sample of commands that belong to a library; None for commands of a device."""
     if any(isinstance(command, Batch) for command in commands):
         return _time_batch(commands, passes)
     if any(isinstance(command, Call) for command in commands):
@@ -28,7 +28,8 @@ def _time_calls(commands: Sequence[Command], passes: int) -> Timing:
 
 
 def _time_batch(commands: Sequence[Command], passes: int) -> Timing:
-    """A library's passes by its own clock. The host's time is less what it kept the device busy for before them."""
+    """A library's passes by its own clock. The time that it kept the device busy before them is subtracted from the host's
+    time."""
     command = commands[0]
     if len(commands) != 1 or not isinstance(command, Batch):
         raise TypeError("a Batch is the only command of its Work")

@@ -215,13 +215,13 @@ def test_a_run_goes_on_after_an_update_of_the_kernel_that_renames_its_device():
 
 def test_what_a_driver_lists_is_told_apart():
     """Two equal GPUs that a driver gives one UUID are two, each with an id of its own."""
-    from clmembench.runtimes.hardware import told_apart
+    from clmembench.runtimes.hardware import distinct_devices
 
     same = [device("Card", id=SERIAL, uuid=SERIAL, selector=f"0:{n}") for n in (0, 1)]
-    found = told_apart([*same, device("Card 2", id=OTHER_SERIAL, uuid=OTHER_SERIAL, selector="0:2")])
+    found = distinct_devices([*same, device("Card 2", id=OTHER_SERIAL, uuid=OTHER_SERIAL, selector="0:2")])
     assert len({info.id for info in found}) == 3 and [info.instance for info in found] == [1, 2, 0]
     assert [identity.driver_uuid(info) for info in found] == ["", "", OTHER_SERIAL]
-    addressed = told_apart([replace(info, pci=f"0000:0{n + 1}:00.0") for n, info in enumerate(same)])
+    addressed = distinct_devices([replace(info, pci=f"0000:0{n + 1}:00.0") for n, info in enumerate(same)])
     assert [info.instance for info in addressed] == [0, 0] and len({info.id for info in addressed}) == 2
 
 

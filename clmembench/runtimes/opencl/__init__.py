@@ -1,4 +1,4 @@
-"""The runtime for OpenCL through pyopencl; runtime.py puts its parts together."""
+"""The runtime for OpenCL through pyopencl; runtime.py combines its parts."""
 
 from clmembench.runtimes.opencl.runtime import RUNTIME
 

@@ -1,4 +1,4 @@
-"""Builds OpenCL programs and asks what their compiler made of a kernel; part of the OpenCL runtime."""
+"""Builds OpenCL programs and reads their compiler's facts about a kernel; part of the OpenCL runtime."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _QUERIES = {
     "preferred_multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
     "work_group_max": cl.kernel_work_group_info.WORK_GROUP_SIZE,
 }
-_NVIDIA_COMPILER = "cl_nv_compiler_options"  # the extension that -cl-nv-verbose belongs to
+_NVIDIA_COMPILER = "cl_nv_compiler_options"  # the extension with -cl-nv-verbose
 
 
 def nvidia_facts(log: str, kernel: str) -> Mapping[str, int]:
-    """registers, stack_bytes, spill_store_bytes and spill_load_bytes of the kernel of that name, for each work-item.
+    """registers, stack_bytes, spill_store_bytes and spill_load_bytes of the kernel of this name, per work-item.
 
-    Empty where the log does not speak of it, as that of a program from the driver's cache, or contradicts itself; a line that
-    is not as expected gives none of its numbers. What the log says of functions that the kernel calls is passed over.
+    Empty if the log does not mention the kernel (as for a program from the driver's cache) or contradicts itself. A line in an
+    unexpected form contributes no numbers, and functions that the kernel calls are ignored.
     """
-    told: dict[str, set[int]] = {}
+    numbers_by_name: dict[str, set[int]] = {}
     entry = function = ""
     for line in log.splitlines():
         if match := _ENTRY.search(line):
@@ -46,18 +46,20 @@ def nvidia_facts(log: str, kernel: str) -> Mapping[str, int]:
             continue
         elif (match := _FRAME.search(line)) and function == kernel:
             for name, number in zip(("stack_bytes", "spill_store_bytes", "spill_load_bytes"), match.groups(), strict=True):
-                told.setdefault(name, set()).add(int(number))
+                numbers_by_name.setdefault(name, set()).add(int(number))
         elif match := _REGISTERS.search(line):
-            told.setdefault("registers", set()).add(int(match[1]))
-    if any(len(numbers) > 1 for numbers in told.values()):
+            numbers_by_name.setdefault("registers", set()).add(int(match[1]))
+    if any(len(numbers) > 1 for numbers in numbers_by_name.values()):
         return {}
-    return {name: numbers.pop() for name, numbers in told.items()}
+    return {name: numbers.pop() for name, numbers in numbers_by_name.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCLKernel:
-    """A kernel object, kept for as long as its launches: asking a program for it again makes launches far dearer. `source` and
-    `options` are what it was built from."""
+    """A kernel object, stored as long as its launches: getting it from the program again makes launches far more expensive.
+
+    `source` and `options` are those of its program.
+    """
 
     name: str
     handle: Any
@@ -66,8 +68,10 @@ class OpenCLKernel:
 
 
 def build_program(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Kernel]:
-    """Every kernel of the source, by name. Raises BuildError: the first error, and the log; or PoCL's cache folder, which its
-    errors do not name."""
+    """Every kernel of the source, by name.
+
+    Raises BuildError with the first error and the log, or with PoCL's cache folder, which its errors do not name.
+    """
     try:
         program = _program(context, source, options)
         kernels = {k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options)) for k in program.all_kernels()}
@@ -78,19 +82,19 @@ def build_program(context: Any, source: str, options: Sequence[str]) -> Mapping[
         if isinstance(error, cl.RuntimeError):
             raise BuildError(first_error(log), log) from error
         raise BuildError(log.splitlines()[0], log) from error
-    if not kernels:  # seen where a file of the driver's cache was cut short
+    if not kernels:  # happens if a file of the driver's cache is truncated
         hint = f", {cache_folder()}" if _is_pocl(context) else ""
         raise BuildError(f"the driver built a program without kernels: remove its cache of programs{hint}", "")
     return kernels
 
 
 def compile_program(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
-    """Facts about a kernel from its compiler: what OpenCL can query, and what NVIDIA's build log contains."""
+    """Facts about a kernel from its compiler: those that OpenCL can query, and those of NVIDIA's build log."""
     facts: dict[str, Value] = {}
     for name, query in _QUERIES.items():
         try:
             facts[name] = int(kernel.handle.get_work_group_info(query, device))
-        except cl.Error:  # what a driver does not say is absent
+        except cl.Error:  # the driver does not report it
             continue
     return {**facts, **_logged(context, device, kernel)}
 
@@ -100,11 +104,11 @@ def _is_pocl(context: Any) -> bool:
 
 
 def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
-    """From a build of the same source and options, for its log alone.
+    """Facts from the log of another build with the same source and options.
 
-    NVIDIA's driver takes what it compiled before from a cache on disk, and then the log is empty. Turning the cache off in the
-    child's environment would make every benchmark compile all its kernels anew. So a further kernel of a name that was never
-    used before stands behind the source: whatever the cache is keyed by, source, options or PTX, it has not seen that.
+    NVIDIA's driver takes earlier results from a cache on disk, and the log is then empty. Turning the cache off in the worker
+    process's environment would make every benchmark compile all its kernels anew. Therefore a kernel with a new name is
+    appended to the source: whether the cache is keyed by source, options or PTX, it does not contain that program.
     """
     unseen = f"{kernel.source}\nkernel void unseen_{uuid4().hex}(global int* out) {{ out[0] = 1; }}\n"
     try:
@@ -112,12 +116,12 @@ def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Val
             return {}
         program = _program(context, unseen, [*kernel.options, "-cl-nv-verbose"])
         log = program.get_build_info(device, cl.program_build_info.LOG)
-    except cl.Error:  # the kernel itself was built: that there is no log costs its facts alone
+    except cl.Error:  # the kernel itself was built: without a log only its facts are missing
         return {}
     return nvidia_facts(log or "", kernel.name)
 
 
 def _program(context: Any, source: str, options: Sequence[str]) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # several compilers never have an empty log
+        warnings.simplefilter("ignore")  # several compilers always write something to the log
         return cl.Program(context, source).build(list(options))

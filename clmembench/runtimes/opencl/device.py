@@ -1,4 +1,4 @@
-"""OpenCL through pyopencl: opens a device, runs and times commands."""
+"""OpenCL devices through pyopencl: opens a device, runs and times commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from clmembench.runtimes.host_timing import time_library_work
 from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
 from clmembench.runtimes.opencl.enqueue import explained_errors
-from clmembench.runtimes.opencl.sample import CommandTimer, interleaved_sample, prepare_commands, time_commands
+from clmembench.runtimes.opencl.sample import CommandTimer, bind_command, prepare_commands, time_commands
 
 
 class OpenCLDevice:
@@ -52,12 +52,14 @@ class OpenCLDevice:
         self._built = BuiltSources()
         self._programs: dict[str, Mapping[str, Kernel]] = {}
         self._last: CommandTimer | None = None
-        self._objects: dict[int, list[Any]] = {}  # of each kernel, by the id of its first, which is kept in it
+        self._objects: dict[int, list[Any]] = {}  # kernel objects by the id of the first one, which the list keeps alive
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Any:
-        """A buffer. Raises DeviceError, in bytes and before allocating, when it is over the device's limits, and Skip for
-        allocations by pointers."""
-        self._last = None  # it keeps the memory of the point before
+        """A buffer. Raises Skip for allocations by pointers.
+
+        Raises DeviceError, with the sizes and before allocating, for a buffer over the device's limits.
+        """
+        self._last = None  # it holds the memory of the previous point
         if kind in ("shared", "host"):
             raise Skip(f"OpenCL has no {kind} allocations: they are SYCL's, -d sycl:0")
         check_buffer(self.info, nbytes)
@@ -68,14 +70,14 @@ class OpenCLDevice:
             return cl.Buffer(self._context, flags, nbytes)
 
     def kept(self, name: str, nbytes: int) -> Any:
-        """The buffer of that name, made anew only to grow: then to the next power of two, so that it seldom has to."""
+        """The buffer of this name, replaced only by a larger one, of the next power of two so that this is rare."""
         if name not in self._kept or self._kept[name].size < nbytes:
-            self._kept.pop(name, None)  # given up before the larger one is made
+            self._kept.pop(name, None)  # released before the larger one is allocated
             self._kept[name] = self.alloc(max(nbytes, min(1 << (nbytes - 1).bit_length(), self.info.max_alloc_bytes)))
         return self._kept[name]
 
     def image(self, texels: Array, form: ImageForm) -> Any:
-        """A read-only image of 32-bit unsigned texels, of one channel or, where it is 2d, of four."""
+        """A read-only image of 32-bit unsigned texels, with one channel, or with four if it is two-dimensional."""
         self._last = None
         order = cl.channel_order.RGBA if form == "2d" else cl.channel_order.R
         texel = cl.ImageFormat(order, cl.channel_type.UNSIGNED_INT32)
@@ -89,7 +91,7 @@ class OpenCLDevice:
             return cl.create_image(self._context, copied, texel, shape, **filled)
 
     def host_array(self, nbytes: int, pinned: bool) -> Array:
-        """Host memory of bytes: ordinary pages, all touched, or the driver's own (page-locked) through a mapping."""
+        """Host memory as bytes: pageable memory with all pages touched, or the driver's own (page-locked) through a mapping."""
         self._last = None
         if not pinned:
             return np.full(nbytes, 1, dtype=np.uint8)
@@ -98,7 +100,7 @@ class OpenCLDevice:
             both = cl.map_flags.READ | cl.map_flags.WRITE
             array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, both, 0, (nbytes,), np.uint8)
         array[:] = 1
-        return array  # type: ignore[no-any-return]  # its mapping keeps the buffer alive, and ends with it
+        return array  # type: ignore[no-any-return]  # its mapping keeps the buffer alive, and is unmapped with it
 
     def upload(self, buffer: Any, array: Array) -> None:
         with explained_errors():
@@ -112,7 +114,7 @@ class OpenCLDevice:
 
     @contextmanager
     def mapped(self, buffer: Any, nbytes: int, mode: Literal["read", "write"]) -> Iterator[Array]:
-        """The first bytes of a buffer, mapped for the host for as long as the block lasts."""
+        """The first bytes of a buffer, mapped for the host while the block runs."""
         flags = cl.map_flags.READ if mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
         with explained_errors():
             array, _ = cl.enqueue_map_buffer(self._plain[0], buffer, flags, 0, (nbytes,), np.uint8)
@@ -122,7 +124,7 @@ class OpenCLDevice:
                 array.base.release(self._plain[0]).wait()
 
     def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
-        """Every kernel of the source, by name, compiled once. Raises BuildError: the first error, and the log."""
+        """Every kernel of the source, by name, compiled once. Raises BuildError with the first error and the log."""
         options = options_of(defines)
         key = self._built.add(source, options)
         if key not in self._programs:
@@ -143,8 +145,8 @@ class OpenCLDevice:
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
         """One sample of `passes` passes. Events are stamped unless `clock` is the host's.
 
-        Every call is made ready before the clocks start; what then runs is opencl_enqueue.run, whose cost a call the
-        benchmark launch_call measures.
+        Every call is prepared before the clocks start; then only enqueue.run_calls runs, whose cost per call the benchmark
+        launch_call measures.
         """
         with explained_errors():
             timing = time_library_work(commands, passes)
@@ -157,20 +159,25 @@ class OpenCLDevice:
                 raise
 
     def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> CommandTimer:
-        """The calls of a sample: those of the last one where it is the same and nothing else was made ready since, so that
-        samples of microseconds follow each other closely and meet warm caches, as in a program that is not Python."""
+        """The calls of a sample; those of the last sample again if it is the same and nothing else was prepared since.
+
+        Samples of microseconds then follow each other closely and find warm caches, as in a program that is not Python.
+        """
         last = self._last
         if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
             return last
         queues = self._plain if clock == "host" else self._stamped
         used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
         sample = prepare_commands(commands, passes, clock, self._bind(commands, queues), used)
-        self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
+        self._last = sample if isinstance(commands, tuple) else None  # a list may have changed by the next call
         return sample
 
     def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[enqueue.PreparedCommand]:
-        """All that can be done before the clock starts: sizes checked, arguments set. A kernel with several sets of
-        arguments has an object for each: setting them between launches would be Python within the sample."""
+        """Everything that can be done before the clock starts: sizes are checked and arguments set.
+
+        A kernel with several sets of arguments has an object for each: setting arguments between launches would put Python's
+        time into the sample.
+        """
         sets: dict[int, list[int]] = {}
         bound: dict[int, enqueue.PreparedCommand] = {}
         for command in commands:
@@ -189,11 +196,11 @@ class OpenCLDevice:
                 else:
                     bound[id(command)] = enqueue.bind_host_part(launch, kernel)
             else:
-                bound[id(command)] = interleaved_sample(command, queues)
+                bound[id(command)] = bind_command(command, queues)
         return [bound[id(command)] for command in commands]
 
     def _object(self, handle: Any, number: int) -> Any:
-        """The kernel's own object, or the number-th further one, made once and kept: objects are dear."""
+        """The kernel's own object, or its number-th further one; objects are expensive, so each is created once and stored."""
         objects = self._objects.setdefault(id(handle), [handle])
         while len(objects) <= number:
             objects.append(cl.Kernel(handle.program, handle.function_name))

@@ -1,7 +1,7 @@
-"""The OpenCL drivers (ICDs) that the loader finds on this host, and what keeps one from being loaded.
+"""The OpenCL drivers (ICDs) that the loader finds on this host, and reasons why one cannot be loaded.
 
-Where the loader looks: `OCL_ICD_VENDORS`, a folder of .icd files or one driver, else `OPENCL_VENDOR_PATH` or
-/etc/OpenCL/vendors; the loader in pyopencl's wheel also in the wheel, unless one driver is named; Khronos' loader also
+The loader searches `OCL_ICD_VENDORS`, a folder of .icd files or one driver, else `OPENCL_VENDOR_PATH` or /etc/OpenCL/vendors.
+The loader in pyopencl's wheel also searches the wheel, unless one driver is named; Khronos' loader also reads
 `OCL_ICD_FILENAMES`.
 """
 
@@ -22,27 +22,29 @@ _NAMES, _FOLDERS = ("OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"), ("OCL_ICD_VENDORS",
 
 
 def only(library: str) -> Mapping[str, str]:
-    """The environment in which any loader loads that driver alone: one reads it by the first variable, the other by the second,
-    and takes the first for a folder without drivers."""
+    """The environment in which any loader loads this driver only.
+
+    One kind of loader reads the first variable; the other reads the second and treats the first as a folder without drivers.
+    """
     return dict.fromkeys(_NAMES, library)
 
 
 def registered() -> Sequence[Driver]:
     """The drivers in the order in which the loader loads them, each library once."""
-    found: dict[str, Driver] = {}
+    drivers: dict[str, Driver] = {}
     for library, source in _libraries():
-        found.setdefault(library, Driver(f"{Path(library).name} ({source})", library, only(library)))
-    return list(found.values())
+        drivers.setdefault(library, Driver(f"{Path(library).name} ({source})", library, only(library)))
+    return list(drivers.values())
 
 
 def pocl_without_cache() -> list[str]:
-    """Why PoCL has no device, where it is installed and its cache is the reason."""
+    """The reason why an installed PoCL has no device, if its cache is the reason."""
     reason = pocl_cache.unusable_reason()
     return [reason] if reason and any("pocl" in Path(driver.library).name for driver in registered()) else []
 
 
 def unloadable() -> list[str]:
-    """What is wrong, where there is no device, with the variables that name drivers and with each driver. It loads them."""
+    """Defects of the variables that name drivers and of each driver, for a host without devices. It loads the drivers."""
     named = {name: value for name in _FOLDERS if (value := os.environ.get(name))}
     wrong = [f"{name}={value} {fault}" for name, value in named.items() if (fault := _fault(value))]
     broken = []
@@ -59,7 +61,7 @@ def unloadable() -> list[str]:
 
 
 def _fault(vendors: str) -> str:
-    """Why a folder or driver that a variable names gives nothing; empty where it is sound."""
+    """The reason why the folder or driver in a variable gives no device; empty if it looks sound."""
     path = Path(vendors)
     if path.is_dir():
         return "" if list(path.glob("*.icd")) else "is a folder without .icd files"
@@ -69,7 +71,7 @@ def _fault(vendors: str) -> str:
 
 
 def _libraries() -> Iterator[tuple[str, str]]:
-    """Each driver's library and where it is registered."""
+    """Each driver's library and the place where it is registered."""
     wheel, named = _wheel(), os.environ.get("OCL_ICD_VENDORS", "")
     if named and not Path(named).is_dir():
         if not named.endswith(".icd"):
@@ -81,12 +83,12 @@ def _libraries() -> Iterator[tuple[str, str]]:
         folder = named or os.environ.get("OPENCL_VENDOR_PATH") or ""
         for path in _files(Path(folder) if folder else _SYSTEM):
             yield _named_in(path), str(path)
-        if not folder and wheel is None:  # conda's loader has a folder of its own
+        if not folder and wheel is None:  # conda's loader has its own folder
             for path in _files(Path(sys.prefix) / "etc" / "OpenCL" / "vendors"):
                 yield _named_in(path), str(path)
     for path in _files(wheel) if wheel else ():
-        beside = path.parent / _named_in(path)  # the wheel's loader finds the wheel's drivers
-        yield str(beside) if beside.is_file() else _named_in(path), str(path)
+        in_wheel = path.parent / _named_in(path)  # the wheel's loader finds the wheel's drivers
+        yield str(in_wheel) if in_wheel.is_file() else _named_in(path), str(path)
     if _wheel() is None:
         for library in filter(None, os.environ.get("OCL_ICD_FILENAMES", "").split(os.pathsep)):
             yield library, f"named by OCL_ICD_FILENAMES={os.environ['OCL_ICD_FILENAMES']}"
@@ -105,7 +107,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _named_in(path: Path) -> str:
-    """The library that an .icd file names, as a path or as a name for the system to find; empty where it names none."""
+    """The library that an .icd file names, as a path or as a name that the system resolves; empty if it names none."""
     try:
         return path.read_text(errors="replace").splitlines()[0].strip()
     except (OSError, IndexError):

@@ -1,7 +1,7 @@
-"""Enqueues through the OpenCL library's own functions, one foreign call a command, and explains their errors.
+"""Enqueues through the OpenCL library's own functions, one foreign call per command, and explains their errors.
 
-pyopencl makes an event object for every command, and each call of it converts its arguments anew. Here the arguments are
-converted before the clock starts, and there is no event where nobody reads one: drivers spend time on each.
+pyopencl creates an event object for every command and converts the arguments of every call anew. Here arguments are converted
+before the clock starts, and events are created only if they are read, since drivers spend time on each.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import pyopencl as cl
 from clmembench.model import Copy, DeviceError, Fill, Launch, Map
 from clmembench.runtimes.device_limits import host_address
 
-LibraryCall = Callable[[], int]  # one call of the library; returns its error code, 0 for none
-PreparedCommand = Callable[[ctypes.c_void_p | None], LibraryCall]  # a command, all but where its event goes
+LibraryCall = Callable[[], int]  # one call of the library; returns its error code, 0 for success
+PreparedCommand = Callable[[ctypes.c_void_p | None], LibraryCall]  # a command that lacks only the address for its event
 
 PROFILING_INFO_NOT_AVAILABLE = -7  # CL_PROFILING_INFO_NOT_AVAILABLE
 MAX_TIMESTAMP_ATTEMPTS = 20
 PROFILING_QUEUED, PROFILING_SUBMITTED, PROFILING_STARTED, PROFILING_ENDED = range(0x1280, 0x1284)  # CL_PROFILING_COMMAND_*
 BLOCKING, PENDING = 1, 0
-NO_WAIT = (0, None)  # the number of events to wait for, and which
+NO_WAIT = (0, None)  # the number of events to wait for, and the events
 
 _Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
 
@@ -51,14 +51,16 @@ class OpenCLFailure(Exception):
 
 @cache
 def opencl_library(held: bool = False) -> ctypes.CDLL:
-    """The OpenCL library that pyopencl itself has loaded: its handles are valid in no other. `held`: calls keep Python's lock,
-    which saves some 40 ns where a call does not wait."""
+    """The OpenCL library that pyopencl itself has loaded, since its handles are invalid in any other.
+
+    `held`: calls keep Python's lock, which saves some 40 ns for calls that do not wait.
+    """
     kind = ctypes.PyDLL if held else ctypes.CDLL
-    found = kind(cl._cl.__file__)  # a symbol that it does not have is looked up in what it is linked to
-    if not hasattr(found, "clFinish"):  # but not on Windows, where a library is known by its name alone
-        found = kind("OpenCL")
-    found.clEnqueueMapBuffer.restype = _Pointer
-    return found
+    cdll = kind(cl._cl.__file__)  # missing symbols are looked up in the linked libraries
+    if not hasattr(cdll, "clFinish"):  # not on Windows, where a library is loaded by its name
+        cdll = kind("OpenCL")
+    cdll.clEnqueueMapBuffer.restype = _Pointer
+    return cdll
 
 
 @cache
@@ -73,7 +75,7 @@ def handle(of: Any) -> ctypes.c_void_p:
 
 
 def run_calls(calls: Iterable[LibraryCall]) -> None:
-    """Make the calls one after the other: this loop is what is timed. Raises Failure for the first that fails."""
+    """Make the calls one after the other: this loop is what is timed. Raises OpenCLFailure for the first that fails."""
     for call in calls:
         code = call()
         if code:
@@ -81,25 +83,27 @@ def run_calls(calls: Iterable[LibraryCall]) -> None:
 
 
 def bind_finish(queue: Any) -> LibraryCall:
-    """Wait until all that was enqueued has ended."""
+    """Wait until everything enqueued has ended."""
     return partial(opencl_library().clFinish, handle(queue))
 
 
 def bind_flush(queue: Any) -> LibraryCall:
-    """Have the driver submit what was enqueued."""
+    """Make the driver submit everything enqueued."""
     return partial(opencl_library(held=True).clFlush, handle(queue))
 
 
 def bind_launch(command: Launch, kernel: Any, queue: Any) -> PreparedCommand:
-    """`kernel` is the object whose arguments are the command's."""
+    """A launch; `kernel` is the object whose arguments are those of the command."""
     if command.method:
         return bind_method(command, kernel, queue)
     return partial(_to, opencl_library(held=True).clEnqueueNDRangeKernel, handle(queue), handle(kernel), *_range(command))
 
 
 def bind_method(command: Launch, kernel: Any, queue: Any) -> PreparedCommand:
-    """A launch by pyopencl's own method, which makes an event each time. Raises ValueError for a method that it does not have,
-    and where the event's stamps are asked for."""
+    """A launch by pyopencl's own method, which always creates an event.
+
+    Raises ValueError for an unknown method, and where event stamps are needed.
+    """
     if command.method != "enqueue":
         raise ValueError(f"pyopencl has no method {command.method!r}: choose enqueue")
     sizes = command.global_size, command.local_size
@@ -118,7 +122,7 @@ def bind_method(command: Launch, kernel: Any, queue: Any) -> PreparedCommand:
 
 
 def bind_host_part(command: Launch, kernel: Any) -> PreparedCommand:
-    """The call that a launch would be, with the same arguments, of a function that does nothing."""
+    """The call that a launch would make, with the same arguments, to a function that does nothing."""
     return partial(_to, no_operation(), _Pointer(0), handle(kernel), *_range(command))
 
 
@@ -129,12 +133,13 @@ def _range(command: Launch) -> tuple[Any, ...]:
 
 
 def _to(function: Any, *args: Any) -> LibraryCall:
-    """The call of a function whose last argument, here the last of `args`, is where the event goes."""
+    """The call of a function whose last argument, here the last of `args`, is the address for its event."""
     return partial(function, *args[:-1], *NO_WAIT, args[-1])
 
 
 def bind_copy(command: Copy, queue: Any) -> PreparedCommand:
-    """Raises ValueError where a host array is not `nbytes` of contiguous memory: the library would go on beyond it."""
+    """A copy. Raises ValueError where a host array is not `nbytes` of contiguous memory: the library would access memory beyond
+    it."""
     nbytes, waits = _Size(command.nbytes), BLOCKING if command.blocking else PENDING
     whose = opencl_library(held=not command.blocking)
     if isinstance(command.src, np.ndarray):
@@ -149,7 +154,7 @@ def bind_copy(command: Copy, queue: Any) -> PreparedCommand:
 
 def bind_fill(command: Fill, queue: Any) -> PreparedCommand:
     """Fill a buffer with one byte."""
-    # some drivers write one pattern a work-item: the widest one that fits is up to 16 times faster
+    # in some drivers each work-item writes one pattern: the widest possible pattern is up to 16 times faster
     width = next(w for w in (16, 8, 4, 2, 1) if command.nbytes % w == 0)
     pattern = (ctypes.c_uint8 * width)(*[command.byte] * width)
     sizes = _Size(width), _Size(0), _Size(command.nbytes)
@@ -157,7 +162,7 @@ def bind_fill(command: Fill, queue: Any) -> PreparedCommand:
 
 
 def bind_map_and_unmap(command: Map, queue: Any) -> PreparedCommand:
-    """The event is the unmapping's."""
+    """A map and an unmap; the event is that of the unmap."""
     flags = cl.map_flags.READ if command.mode == "read" else cl.map_flags.WRITE_INVALIDATE_REGION
     code, whose = ctypes.c_int32(), opencl_library()
     area = ctypes.c_uint64(flags), _Size(0), _Size(command.nbytes)
@@ -177,7 +182,7 @@ def bind_map_and_unmap(command: Map, queue: Any) -> PreparedCommand:
 
 
 class Events:
-    """Room for that many events, and what is stamped on them. `release` gives them all up, and the room serves again."""
+    """An array of events and their stamps. `release` releases all of them, and the array can be used again."""
 
     def __init__(self, count: int) -> None:
         self._slots = (_Pointer * count)()
@@ -185,24 +190,24 @@ class Events:
         self._ask = opencl_library(held=True).clGetEventProfilingInfo
 
     def slots(self) -> list[ctypes.c_void_p]:
-        """Where each event goes."""
+        """The address for each event."""
         first, step = ctypes.addressof(self._slots), ctypes.sizeof(_Pointer)
         return list(map(_Pointer, range(first, first + step * len(self._slots), step)))
 
     def stamps(self, which: int, events: Sequence[int]) -> list[int]:
-        """One of the four stamps of these events, in ns. Raises Failure where the driver does not give one."""
-        stamp, ask, found = self._stamp, self._ask, []
+        """One of the four stamps of each of these events, in ns. Raises OpenCLFailure where the driver does not provide it."""
+        stamp, query, stamps_ns = self._stamp, self._ask, []
         size, there, slots = _Size(8), ctypes.byref(stamp), self._slots
         for number in events:
             event = _Pointer(slots[number])
-            code = ask(event, which, size, there, None)
+            code = query(event, which, size, there, None)
             if code:
                 self._late(event, which, code)
-            found.append(stamp.value)
-        return found
+            stamps_ns.append(stamp.value)
+        return stamps_ns
 
     def _late(self, event: ctypes.c_void_p, which: int, code: int) -> None:
-        """After a finished queue a driver may still be a moment late with the stamps."""
+        """Wait for a late stamp: drivers may provide one only some time after the queue has finished."""
         for _ in range(MAX_TIMESTAMP_ATTEMPTS):
             if code != PROFILING_INFO_NOT_AVAILABLE:
                 break
@@ -222,7 +227,7 @@ class Events:
 
 @contextmanager
 def explained_errors() -> Iterator[None]:
-    """Turn the driver's errors into a DeviceError of one line with a remedy."""
+    """Convert the driver's errors to a DeviceError of one line with a remedy."""
     try:
         yield
     except (cl.Error, OpenCLFailure) as error:

@@ -1,4 +1,4 @@
-"""Lists OpenCL devices and reads what their drivers claim; part of the OpenCL runtime."""
+"""Lists OpenCL devices and reads their drivers' claims; part of the OpenCL runtime."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _LOCAL_MEM_TYPES: dict[int, Literal["local", "global"]] = {
 }
 _PLATFORM_NOT_FOUND, _DEVICE_NOT_FOUND = -1001, -1
 _NAME_QUERIES = {"platform": ("clGetPlatformInfo", 0x0902), "device": ("clGetDeviceInfo", 0x102B)}
-_BAD_ANSWERS = (cl.Error, ValueError, OverflowError, TypeError)  # errors of queries, and texts and numbers that are none
+_BAD_ANSWERS = (cl.Error, ValueError, OverflowError, TypeError)  # failed queries, and invalid texts and numbers
 _SIMULATORS = ("Oclgrind",)  # platforms that interpret kernels to look for faults
 
 
 class Installed(NamedTuple):
-    """(info, handle) of every device, each once, in order; and why others are left out, a sentence each."""
+    """(info, handle) of every device, each once, in order; and the reasons why others are missing, a sentence each."""
 
     devices: list[tuple[DeviceInfo, Any]]
     left_out: list[str]
@@ -46,16 +46,16 @@ class Installed(NamedTuple):
 
 @cache
 def installed_platforms() -> Installed:
-    """Every device, GPUs before accelerators before CPUs; none where there is no OpenCL.
+    """Every device, GPUs before accelerators before CPUs; none without OpenCL.
 
-    Simulators are not among them, nor counted where platforms are numbered: how long they take says nothing of any device.
+    Simulators are excluded, also from the numbering of platforms: their times describe no device.
     """
     return _described(simulators=False)
 
 
 @cache
 def simulator_devices() -> list[tuple[DeviceInfo, Any]]:
-    """(info, handle) of every device that is none, for checking kernels; empty where no simulator is installed."""
+    """(info, handle) of every simulated device, for checking kernels; empty where no simulator is installed."""
     return _described(simulators=True).devices
 
 
@@ -69,7 +69,7 @@ def _platforms() -> list[Any]:
 
 
 def _described(simulators: bool) -> Installed:
-    found, left_out, p = list[tuple[DeviceInfo, Any]](), list[str](), -1
+    devices_of_platforms, left_out, p = list[tuple[DeviceInfo, Any]](), list[str](), -1
     for platform in _platforms():
         try:
             if (platform.name.strip() in _SIMULATORS) != simulators:
@@ -77,7 +77,7 @@ def _described(simulators: bool) -> Installed:
             p += 1
             devices = platform.get_devices()
         except _BAD_ANSWERS as error:
-            if getattr(error, "code", 0) != _DEVICE_NOT_FOUND:  # by which a platform says that its hardware is absent
+            if getattr(error, "code", 0) != _DEVICE_NOT_FOUND:  # the code for absent hardware
                 words = _text(platform, "platform") or "an OpenCL platform without a readable name"
                 left_out.append(f"{words} does not list its devices: {_first_line(error)}: reinstall or update this driver")
             continue
@@ -91,13 +91,13 @@ def _described(simulators: bool) -> Installed:
                 words = _text(device, "device") or "a device without a readable name"
                 left_out.append(f"{words} ({_text(platform, 'platform')} {p}:{d}) is left out: {reason}: update its driver")
             else:
-                found.append((info, device))
+                devices_of_platforms.append((info, device))
     # the same driver can be registered twice, under two loaders' folders
-    return Installed(listed(found), left_out)
+    return Installed(listed(devices_of_platforms), left_out)
 
 
 def _retried_description(device: Any, selector: str, ordinal: int) -> DeviceInfo:
-    """A device's claims, asked for once more where a query fails, as those of a driver that is busy or just starting may."""
+    """A device's claims; a failed query is repeated once, since it may fail while a driver is busy or starts."""
     try:
         return describe(device, selector, ordinal)
     except cl.Error:
@@ -105,14 +105,14 @@ def _retried_description(device: Any, selector: str, ordinal: int) -> DeviceInfo
 
 
 def _first_line(error: Exception) -> str:
-    """An error as one short line; an undecodable text is an error whose words say nothing about OpenCL."""
+    """An error as one short line; it explains texts that are not UTF-8, since that error does not mention OpenCL."""
     if isinstance(error, UnicodeDecodeError):
         return f"a text of it is not UTF-8 ({error.object[:32]!r})"
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
-    """Claims of the driver about a device. The uuid is the driver's where it has one, else made of names and place."""
+    """The driver's claims about a device. The uuid is the driver's, else it is made of names and place."""
     kinds: dict[int, Literal["gpu", "cpu", "accelerator"]] = {
         cl.device_type.GPU: "gpu",
         cl.device_type.CPU: "cpu",
@@ -161,8 +161,10 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
 
 
 def _sub_group_items(device: Any) -> int:
-    """The width of every sub-group by a vendor's own query; 0 where there is none. Where compilers choose among several widths
-    for each kernel, a device has no one width."""
+    """The width of all sub-groups by a vendor's query; 0 without one.
+
+    Where compilers choose among several widths for each kernel, a device has no single width.
+    """
     for vendors in ("warp_size_nv", "wavefront_width_amd"):
         try:
             return int(getattr(device, vendors))
@@ -172,37 +174,37 @@ def _sub_group_items(device: Any) -> int:
 
 
 def _pci(device: Any) -> str:
-    """The PCI address by whichever extension has it; empty where none does, or says that it is 0."""
-    extensions, found = set(device.extensions.split()), (0, 0, 0, 0)
+    """The PCI address by any extension that reports it; empty where none does, or where it is 0."""
+    extensions, address = set(device.extensions.split()), (0, 0, 0, 0)
     try:
-        # NVIDIA's slot is the device number alone; its GPUs are function 0
-        found = device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv, 0
+        # NVIDIA's slot is only the device number; its GPUs are function 0
+        address = device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv, 0
     except (cl.Error, AttributeError):
-        if "cl_khr_pci_bus_info" in extensions and len(told := _query("clGetDeviceInfo", device, _PCI_KHR, 16)) == 16:
-            found = struct.unpack("4I", told)
+        if "cl_khr_pci_bus_info" in extensions and len(reply := _query("clGetDeviceInfo", device, _PCI_KHR, 16)) == 16:
+            address = struct.unpack("4I", reply)
         elif "cl_amd_device_attribute_query" in extensions:
-            told = _query("clGetDeviceInfo", device, _TOPOLOGY_AMD, 24)
-            kind, *place = struct.unpack("=I17x3B", told) if len(told) == 24 else (0, 0, 0, 0)
-            found = (0, *place) if kind == _PCIE_AMD else found
-    domain, bus, slot, function = found
+            reply = _query("clGetDeviceInfo", device, _TOPOLOGY_AMD, 24)
+            kind, *place = struct.unpack("=I17x3B", reply) if len(reply) == 24 else (0, 0, 0, 0)
+            address = (0, *place) if kind == _PCIE_AMD else address
+    domain, bus, slot, function = address
     possible = any((domain, bus, slot)) and bus < 1 << 8 and slot < 1 << 5 and function < 1 << 3
     return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}" if possible else ""
 
 
 def _uuid(device: Any) -> str:
-    """The device's UUID by the loader that pyopencl itself has loaded; empty where that cannot be asked."""
-    found = _query("clGetDeviceInfo", device, _UUID_KHR, 16)
-    return found.hex() if len(found) == 16 and any(found) else ""
+    """The device's UUID by the loader that pyopencl itself has loaded; empty if the query fails."""
+    reply = _query("clGetDeviceInfo", device, _UUID_KHR, 16)
+    return reply.hex() if len(reply) == 16 and any(reply) else ""
 
 
 def _text(handle: Any, kind: Literal["platform", "device"]) -> str:
-    """A name as it can be printed: pyopencl gives none that is not UTF-8."""
+    """A name in printable form; pyopencl fails for names that are not UTF-8."""
     text = _query(*_NAME_QUERIES[kind][:1], handle, _NAME_QUERIES[kind][1], 1024)
     return re.sub(r"\s+", " ", text.split(b"\0")[0].decode(errors="replace").strip())
 
 
 def _query(function: str, handle: Any, number: int, most_bytes: int) -> bytes:
-    """A claim as bytes, by the loader that pyopencl itself has loaded; empty where nobody answers."""
+    """A claim as bytes, by the loader that pyopencl itself has loaded; empty if the query fails."""
     libraries = sorted((Path(cl.__file__).parent / ".libs").glob("libOpenCL*"))
     try:
         loader = ctypes.CDLL(str(libraries[0]) if libraries else "libOpenCL.so.1")

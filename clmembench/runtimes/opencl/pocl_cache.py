@@ -1,7 +1,7 @@
-"""PoCL's cache of compiled programs: mends what a host that lost power leaves there, and explains what else breaks it.
+"""PoCL's cache of compiled programs: repairs damage after a power failure, and explains other defects.
 
-PoCL takes an empty file for a compiled program: one without kernels, or one whose kernel stops the process; a folder that it
-cannot write leaves it without devices, and a kernel's library that cannot be loaded ends the process (seen with 3.0).
+PoCL uses an empty file as a compiled program: it then has no kernels, or its kernel ends the process. Without a writable folder
+PoCL has no devices. A kernel's library that cannot be loaded ends the process (seen with 3.0).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-_LONG_AGO_S = 30.0  # another process may be writing a younger file
+_LONG_AGO_S = 30.0  # another process may still be writing a newer file
 _PROGRAM, _KERNEL = "program.bc", ".so"
-_LOADED = re.compile(r"dl(?:open|sym)\(\"([^\"]+)\"")  # how PoCL begins the line that says which library does not load
+_LOADED = re.compile(r"dl(?:open|sym)\(\"([^\"]+)\"")  # PoCL's message about a library that does not load
 
 
 def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Where PoCL keeps what it compiled, whether it exists or not; by this process's environment or another's."""
+    """The folder of PoCL's compiled programs, existing or not, in this process's environment or another one."""
     known = os.environ if environment is None else environment
     if own := known.get("POCL_CACHE_DIR"):
         return Path(own)
@@ -30,8 +30,10 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def unusable_reason(environment: Mapping[str, str] | None = None) -> str:
-    """Why PoCL cannot work with its cache folder, and the remedy; empty where the folder, or the one in which PoCL would make
-    it, can be written and its libraries loaded."""
+    """The reason why PoCL cannot use its cache folder, with the remedy.
+
+    Empty if the folder, or the one in which PoCL would create it, is writable and libraries in it can be loaded.
+    """
     folder = cache_folder(environment)
     fault, there = "", next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
     if not there.is_dir():
@@ -48,8 +50,8 @@ def unusable_reason(environment: Mapping[str, str] | None = None) -> str:
 
 
 def damage(log: str, environment: Mapping[str, str]) -> str:
-    """What the log of a process that died, or a kernel's library that is not whole, shows of the cache; empty where neither
-    does."""
+    """The damage of the cache that is visible in the log of a dead process, or in an incomplete kernel library; empty if there
+    is none."""
     folder = cache_folder(environment)
     named = [path for path in _LOADED.findall(log) if path.startswith(f"{folder.absolute()}{os.sep}")]
     if not named:
@@ -61,7 +63,7 @@ def damage(log: str, environment: Mapping[str, str]) -> str:
 
 
 def _is_cut_short(path: Path) -> bool:
-    """Whether a file is no whole ELF library: its header says where its last table ends."""
+    """Whether a file is not a complete ELF library, by its header, which has the end of its last table."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         head, size = file.read(64), os.fstat(file.fileno()).st_size
         if head[:5] != b"\x7fELF\x02":  # 64 bits
@@ -73,15 +75,18 @@ def _is_cut_short(path: Path) -> bool:
 
 
 def remove_empty_programs() -> int:
-    """Remove what PoCL must compile again, and say how many: programs whose intermediate code is an empty file, with their
-    kernels, and kernels that are empty files. What cannot be removed is left alone."""
+    """Remove broken entries, which PoCL then compiles again; returns their number.
+
+    These are programs whose intermediate code is an empty file, with their kernels, and kernels that are empty files. Entries
+    that cannot be removed are left alone.
+    """
     removed = 0
-    for found in list(_empty_files(cache_folder())):
-        if found.name == _PROGRAM:
-            shutil.rmtree(found.parent, ignore_errors=True)
+    for file in list(_empty_files(cache_folder())):
+        if file.name == _PROGRAM:
+            shutil.rmtree(file.parent, ignore_errors=True)
         else:
-            found.unlink(missing_ok=True)
-        removed += not found.exists()
+            file.unlink(missing_ok=True)
+        removed += not file.exists()
     return removed
 
 
@@ -95,8 +100,7 @@ def _empty_files(folder: Path) -> Iterator[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Programs and kernels. By scandir, since each worker process looks and a cache that has seen many runs has thousands of
-    folders."""
+    """Programs and kernels. By scandir, since each worker process scans the cache, which may have thousands of folders."""
     folders = [str(folder)]
     while folders:
         try:

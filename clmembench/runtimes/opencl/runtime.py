@@ -1,6 +1,6 @@
-"""The OpenCL runtime: lists devices, opens them, and explains what keeps a driver from either.
+"""The OpenCL runtime: lists devices, opens them, and explains why drivers fail at either.
 
-pyopencl is imported only where a driver is asked: the command line asks in another process.
+pyopencl is imported only where a driver is called: the command line does that in another process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clmembench.runtimes.opencl import drivers, pocl_cache
 if TYPE_CHECKING:
     from clmembench.runtimes.opencl.device import OpenCLDevice
 
-# the variable that limits the threads of a CPU's driver, by a word of its platform's name
+# the variable that limits the threads of a CPU driver, by a word of its platform's name
 _THREAD_VARIABLES = {"portable": "POCL_MAX_PTHREAD_COUNT", "intel": "DPCPP_CPU_NUM_CUS"}
 
 
@@ -30,22 +30,24 @@ class OpenCL(Runtime):
         return [info for info, _ in installed_platforms().devices]
 
     def left_out(self) -> Sequence[str]:
-        """Devices that cannot be described; PoCL, where its cache keeps it from working; where there is no device at all, what
-        is wrong with each driver."""
+        """Devices that cannot be described; PoCL, if its cache prevents its use; and without any device, each driver's
+        defects."""
         from clmembench.runtimes.opencl.info import installed_platforms
 
-        found = installed_platforms()
-        reasons = list(found.left_out)
-        if not any(_is_pocl(info) for info, _ in found.devices):
+        installed = installed_platforms()
+        reasons = list(installed.left_out)
+        if not any(_is_pocl(info) for info, _ in installed.devices):
             reasons += drivers.pocl_without_cache()
-        return reasons if found.devices or reasons else drivers.unloadable()
+        return reasons if installed.devices or reasons else drivers.unloadable()
 
     def drivers(self) -> Sequence[Driver]:
         return drivers.registered()
 
     def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]:
-        """A child's extra environment: the only driver to load, where that matters; and its Place, which drivers of CPUs take
-        as a number of threads."""
+        """The extra environment of a worker process: the only driver to load, if that matters, and its placement.
+
+        Drivers of CPUs take a placement as a number of threads.
+        """
         alone = drivers.only(info.library) if info.library else {}
         if place.compute_units is None or info.kind != "cpu":
             return alone
@@ -53,18 +55,18 @@ class OpenCL(Runtime):
         return {**alone, _THREAD_VARIABLES[driver]: str(place.compute_units)} if driver else alone
 
     def open(self, info: DeviceInfo) -> OpenCLDevice:
-        """Raises DeviceError when the device is gone or is known to give wrong results."""
+        """Raises DeviceError if the device is gone or is known to give wrong results."""
         if "llvmpipe" in info.name.lower():
             raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
-        if info.library:  # in a worker process they are set already
+        if info.library:  # already set in a worker process
             os.environ.update(drivers.only(info.library))
         from clmembench.runtimes.opencl.device import OpenCLDevice
         from clmembench.runtimes.opencl.info import installed_platforms
 
         installed = installed_platforms()
-        for found, handle in installed.devices:
-            # two drivers may give one device one id
-            if (found.id, found.platform, found.driver, found.name) == (info.id, info.platform, info.driver, info.name):
+        for known, handle in installed.devices:
+            # two drivers may give a device the same id
+            if (known.id, known.platform, known.driver, known.name) == (info.id, info.platform, info.driver, info.name):
                 if _is_pocl(info):
                     pocl_cache.remove_empty_programs()
                 return OpenCLDevice(info, handle)

@@ -1,4 +1,4 @@
-"""One sample of commands: made ready, timed and its event stamps read; part of the OpenCL runtime."""
+"""One sample of commands: prepared and timed, with its event stamps read; part of the OpenCL runtime."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from clmembench.runtimes.opencl import enqueue
 
 @dataclass(frozen=True, slots=True)
 class CommandTimer:
-    """A sample made ready."""
+    """A prepared sample."""
 
     commands: Sequence[Command]
     passes: int
     clock: Clock
     calls: list[enqueue.LibraryCall]
     events: enqueue.Events | None
-    waits: list[enqueue.LibraryCall]  # for all that was enqueued
+    waits: list[enqueue.LibraryCall]  # for everything enqueued
 
 
-def interleaved_sample(command: Command, queues: Sequence[Any]) -> enqueue.PreparedCommand:
-    """A command that is no launch, on its queue."""
+def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.PreparedCommand:
+    """The call of a command other than a launch, on its queue."""
     if isinstance(command, Copy):
         return enqueue.bind_copy(command, queues[command.queue])
     if isinstance(command, Fill):
         return enqueue.bind_fill(command, queues[command.queue])
     if isinstance(command, Map):
         return enqueue.bind_map_and_unmap(command, queues[command.queue])
-    raise TypeError(f"{type(command).__name__} is no device command")
+    raise TypeError(f"{type(command).__name__} is not a device command")
 
 
 def prepare_commands(
     commands: Sequence[Command], passes: int, clock: Clock, bound: Sequence[enqueue.PreparedCommand], used: Sequence[Any]
 ) -> CommandTimer:
-    """Every call of a sample in its order. Queues run beside each other within a pass, never across passes: what comes
-    between passes waits for them."""
+    """Every call of a sample in its order.
+
+    Queues run concurrently within a pass, never across passes: the calls between passes wait for all of them.
+    """
     events = None if clock == "host" else enqueue.Events(len(bound) * passes)
     waits = [enqueue.bind_finish(queue) for queue in used]
     between = [*map(enqueue.bind_flush, used), *waits] if len(used) > 1 else []
@@ -53,8 +55,10 @@ def prepare_commands(
 
 
 def time_commands(sample: CommandTimer) -> Timing:
-    """Make the calls. Raises Failure for one that fails, after what was enqueued before has ended: it may still use memory that
-    its owner is about to give up."""
+    """Make the calls. Raises OpenCLFailure for one that fails, after everything enqueued before it has ended.
+
+    Those commands may still use memory that its owner is about to release.
+    """
     try:
         cpu, start = time.process_time_ns(), time.perf_counter_ns()
         enqueue.run_calls(sample.calls)
@@ -73,9 +77,10 @@ def time_commands(sample: CommandTimer) -> Timing:
 
 
 def _stamped(sample: CommandTimer, events: enqueue.Events, host_ns: int, cpu_ns: int) -> Timing:
-    """Times of each pass: the delay of its first command, and the time from the first start to the last end of all its
-    commands. When it was submitted is asked for only where the way to the start is what is measured: each stamp takes half a
-    microsecond."""
+    """Times of each pass: the delay of its first command, and the time from the first start to the last end of its commands.
+
+    The submission stamp is read only if the delay before the start is measured: reading a stamp takes half a microsecond.
+    """
     commands = len(sample.commands)
     every, firsts = range(commands * sample.passes), range(0, commands * sample.passes, commands)
     starts, ends = events.stamps(enqueue.PROFILING_STARTED, every), events.stamps(enqueue.PROFILING_ENDED, every)
@@ -89,6 +94,8 @@ def _stamped(sample: CommandTimer, events: enqueue.Events, host_ns: int, cpu_ns:
 
 
 def _signed(difference: int) -> int:
-    """A difference of stamps as 64 bits with a sign: stamps have none, and a clock that was set back to before its zero gives
-    one of nearly 2^64."""
+    """A difference of stamps as a signed 64-bit number.
+
+    Stamps are unsigned, and a clock that was set back gives a difference of nearly 2^64.
+    """
     return (difference + (1 << 63)) % (1 << 64) - (1 << 63)

@@ -1,4 +1,4 @@
-"""The runtime for SYCL through dpctl; device.py puts its parts together."""
+"""The runtime for SYCL through dpctl; device.py combines its parts."""
 
 from clmembench.runtimes.sycl.device import RUNTIME
 

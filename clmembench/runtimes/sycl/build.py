@@ -1,4 +1,4 @@
-"""Builds OpenCL C for SYCL devices, over SPIR-V where needed, and reads build logs; part of the SYCL runtime."""
+"""Builds OpenCL C for SYCL devices, via SPIR-V where needed, and reads build logs; part of the SYCL runtime."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _ALL_DEVICES, _BUILD_LOG = 0xFFFFFFFF, 0x1183
 _Pointer, _Size, _Number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32
 
 MAX_COMPILE_S = 120.0
-SOURCE_BACKENDS = ("opencl",)  # that build OpenCL C
-SPIRV_BACKENDS = ("level_zero", "ext_oneapi_level_zero")  # that build SPIR-V alone
-# OpenCL C as drivers build it by default, for 64-bit addresses. What clang's own passes make of some kernels SPIR-V has no
-# instruction for (freeze), so the driver has the optimisation to itself.
+SOURCE_BACKENDS = ("opencl",)  # they build OpenCL C
+SPIRV_BACKENDS = ("level_zero", "ext_oneapi_level_zero")  # they build only SPIR-V
+# OpenCL C as drivers build it by default, for 64-bit addresses. Only the driver optimises: clang's passes turn some kernels
+# into code that SPIR-V cannot express (freeze).
 _CLANG = ("--target=spirv64", "-c", "-x", "cl", "-cl-std=CL1.2", "-O2", "-Xclang", "-disable-llvm-passes")
 _HEADER = ("-Xclang", "-finclude-default-header")
 
@@ -41,19 +41,19 @@ _KERNEL = re.compile(rf"\bkernel\s+{_ATTRIBUTES}void\s+{_ATTRIBUTES}(\w+)\s*\(",
 
 
 def opencl_build_log(device: Any, source: str, options: str) -> str:
-    """The log of building a source for a SYCL device of the OpenCL backend; "" where that has none."""
+    """The log of building a source for a SYCL device of the OpenCL backend; "" without a log."""
     if device.backend.name != "opencl":
         return ""
     try:
-        library = ctypes.CDLL("OpenCL" if sys.platform == "win32" else "libOpenCL.so.1")  # as it is loaded already
+        library = ctypes.CDLL("OpenCL" if sys.platform == "win32" else "libOpenCL.so.1")  # the library that SYCL has loaded
     except OSError:
         return ""
-    found = _device(library, device.name, device.driver_version)
-    return _log(library, found, source.encode(), options.encode()) if found else ""
+    opencl_device = _device(library, device.name, device.driver_version)
+    return _log(library, opencl_device, source.encode(), options.encode()) if opencl_device else ""
 
 
 def _device(library: ctypes.CDLL, name: str, driver: str) -> Any:
-    """The OpenCL device of that name and driver."""
+    """The OpenCL device with this name and driver."""
     for platform in _handles(library.clGetPlatformIDs):
         for device in _handles(library.clGetDeviceIDs, _Pointer(platform), ctypes.c_uint64(_ALL_DEVICES)):
             if (_text(library, device, _NAME), _text(library, device, _DRIVER_VERSION)) == (name.strip(), driver.strip()):
@@ -65,8 +65,8 @@ def _handles(function: Any, *args: Any) -> list[int]:
     count = _Number()
     if function(*args, 0, None, ctypes.byref(count)) or not count.value:
         return []
-    found = (_Pointer * count.value)()
-    return [] if function(*args, count, found, None) else [one for one in found if one]
+    handles = (_Pointer * count.value)()
+    return [] if function(*args, count, handles, None) else [one for one in handles if one]
 
 
 def _text(library: ctypes.CDLL, device: int, what: int) -> str:
@@ -84,28 +84,30 @@ def _log(library: ctypes.CDLL, device: int, source: bytes, options: bytes) -> st
         return ""
     text = ctypes.c_char_p(source)
     program = library.clCreateProgramWithSource(_Pointer(context), 1, ctypes.byref(text), None, ctypes.byref(code))
-    said = b""
+    log = b""
     if program:
         library.clBuildProgram(_Pointer(program), 1, devices, options, None, None)
         size = _Size()
         library.clGetProgramBuildInfo(_Pointer(program), _Pointer(device), _BUILD_LOG, _Size(0), None, ctypes.byref(size))
         room = ctypes.create_string_buffer(size.value + 1)
         library.clGetProgramBuildInfo(_Pointer(program), _Pointer(device), _BUILD_LOG, size, room, None)
-        said = room.value
+        log = room.value
         library.clReleaseProgram(_Pointer(program))
     library.clReleaseContext(_Pointer(context))
-    return said.decode(errors="replace").strip()
+    return log.decode(errors="replace").strip()
 
 
 def is_needed(device: Any) -> bool:
-    """Whether a SYCL device builds no OpenCL C, but SPIR-V."""
+    """Whether a SYCL device builds SPIR-V instead of OpenCL C."""
     return device.backend.name not in SOURCE_BACKENDS
 
 
 @cache
 def missing_remedy(backend: str) -> str:
-    """Why kernels of OpenCL C cannot be built for a backend on this host, with the remedy; "" where they can. For SPIR-V a
-    small kernel is compiled: a clang without its translator is none."""
+    """The reason why OpenCL C kernels cannot be built for a backend on this host, with the remedy; "" if they can.
+
+    For SPIR-V a small kernel is compiled, since clang may lack its translator.
+    """
     if backend in SOURCE_BACKENDS:
         return ""
     if backend not in SPIRV_BACKENDS:
@@ -113,8 +115,8 @@ def missing_remedy(backend: str) -> str:
     try:
         compile_source("kernel void probe(global int* out) { out[0] = 1; }", ())
     except BuildError as error:
-        needed = f"SYCL's backend {backend} builds kernels from SPIR-V alone"
-        return f"{needed}, and clang does not make it here ({error}): install clang and llvm-spirv of one version"
+        needed = f"SYCL's backend {backend} builds kernels only from SPIR-V"
+        return f"{needed}, and clang cannot produce it here ({error}): install clang and llvm-spirv of one version"
     return ""
 
 
@@ -135,7 +137,7 @@ def compile_source(source: str, options: Sequence[str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class SyclKernel:
-    """A kernel object; `source` and `options` are what it was built from."""
+    """A kernel object; `source` and `options` are those of its bundle."""
 
     name: str
     handle: Any
@@ -144,7 +146,7 @@ class SyclKernel:
 
 
 class KernelBundle(Mapping[str, Kernel]):
-    """The kernels of a source by name. SYCL does not list them: the names are those in the source that the bundle has."""
+    """The kernels of a source by name. SYCL does not list kernels, so the names are those in the source that the bundle has."""
 
     def __init__(self, bundle: Any, source: str, options: Sequence[str]) -> None:
         self._bundle, self._source, self._options = bundle, source, tuple(options)
@@ -166,9 +168,9 @@ class KernelBundle(Mapping[str, Kernel]):
 
 
 def build_bundle(queue: Any, source: str, options: Sequence[str]) -> KernelBundle:
-    """The kernels of a source. Raises BuildError: the first error, and the compiler's log.
+    """The kernels of a source. Raises BuildError with the first error and the compiler's log.
 
-    SYCL gives no log: where the driver is an OpenCL one, the source is built by that once more for it.
+    SYCL provides no log: if the driver is an OpenCL one, it builds the source once more for the log.
     """
     made = compiler()
     try:

@@ -1,4 +1,4 @@
-"""SYCL through dpctl: opens a device, runs and times commands."""
+"""SYCL devices through dpctl: opens a device, runs and times commands."""
 
 from __future__ import annotations
 
@@ -37,35 +37,39 @@ from clmembench.runtimes.sycl.library import dpctl, memory
 from clmembench.runtimes.sycl.sample import NO_MAP, CommandTimer, bind_command, prepare_commands, time_commands
 
 _ALLOCATORS: Mapping[MemoryKind, str] = {"device": "MemoryUSMDevice", "shared": "MemoryUSMShared", "host": "MemoryUSMHost"}
-PAGE_BYTES, MIN_ALIGNMENT_BYTES = 4096, 128  # as OpenCL aligns buffers: to the widest vector, large ones to pages
+PAGE_BYTES, MIN_ALIGNMENT_BYTES = 4096, 128  # OpenCL's alignment of buffers: the widest vector; pages for large ones
 
 
 class SyclDevice:
-    """One device with two queues that stamp events and two that do not. They are in-order, as OpenCL's: with allocations by
-    pointers SYCL knows no dependences between commands."""
+    """One device with two queues that stamp events and two that do not.
+
+    They are in-order, like OpenCL's: for allocations by pointers SYCL tracks no dependences between commands.
+    """
 
     def __init__(self, info: DeviceInfo, handle: Any) -> None:
         self.info = info
         self.seed = 0
         self._stamped = [self.queue("in_order", "enable_profiling", handle=handle) for _ in range(2)]
         self._plain = [self.queue("in_order", handle=handle) for _ in range(2)]
-        self._out_of_order: dict[bool, list[Any]] = {}  # by whether they stamp events; made when first asked for
+        self._out_of_order: dict[bool, list[Any]] = {}  # by whether they stamp events; created on first use
         self._kept: dict[str, Any] = {}
         self._built = BuiltSources()
         self._programs: dict[str, Mapping[str, Kernel]] = {}
         self._last: CommandTimer | None = None
 
     def queue(self, *properties: str, handle: Any = None) -> Any:
-        """A queue of dpctl's with these properties, out-of-order without "in_order"."""
+        """A dpctl queue with these properties, out-of-order without "in_order"."""
         try:
             return dpctl().SyclQueue(handle or self._plain[0].sycl_device, property=list(properties))
         except dpctl().SyclQueueCreationError as error:
             raise DeviceError(f"{self.info.name} gives no SYCL queue: {error}") from error
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Any:
-        """An allocation. Raises DeviceError, in bytes and before allocating, when it is over the device's limits, and Skip for
-        a kind that SYCL does not have."""
-        self._last = None  # it keeps the memory of the point before
+        """An allocation. Raises Skip for a kind that SYCL does not have.
+
+        Raises DeviceError, with the sizes and before allocating, for an allocation over the device's limits.
+        """
+        self._last = None  # it holds the memory of the previous point
         if kind not in _ALLOCATORS:
             raise Skip(NO_MAP)
         check_buffer(self.info, nbytes)
@@ -76,19 +80,21 @@ class SyclDevice:
             raise DeviceError(f"the device could not allocate {nbytes} B of {kind} memory: lower --size (or -a)") from error
 
     def kept(self, name: str, nbytes: int) -> Any:
-        """The buffer of that name, made anew only to grow: then to the next power of two, so that it seldom has to."""
+        """The buffer of this name, replaced only by a larger one, of the next power of two so that this is rare."""
         if name not in self._kept or self._kept[name].nbytes < nbytes:
-            self._kept.pop(name, None)  # given up before the larger one is made
+            self._kept.pop(name, None)  # released before the larger one is allocated
             self._kept[name] = self.alloc(max(nbytes, min(1 << (nbytes - 1).bit_length(), self.info.max_alloc_bytes)))
         return self._kept[name]
 
     def image(self, texels: Array, form: ImageForm) -> Any:
-        """Raises Skip: kernels of OpenCL C cannot be given images of SYCL."""
+        """Raises Skip: SYCL images cannot be passed to OpenCL C kernels."""
         raise Skip("SYCL through dpctl has no images")
 
     def host_array(self, nbytes: int, pinned: bool) -> Array:
-        """Host memory of bytes: ordinary pages, all touched, or a host allocation of SYCL's, which is page-locked where the
-        device has memory of its own."""
+        """Host memory as bytes: pageable memory with all pages touched, or a SYCL host allocation.
+
+        The latter is page-locked if the device has its own memory.
+        """
         self._last = None
         array = np.asarray(self.alloc(nbytes, "host")) if pinned else np.empty(nbytes, dtype=np.uint8)
         array[:] = 1
@@ -124,7 +130,7 @@ class SyclDevice:
         yield np.asarray(buffer)[:nbytes]
 
     def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]:
-        """Every kernel of the source, by name, compiled once. Raises BuildError: the first error, and the log."""
+        """Every kernel of the source, by name, compiled once. Raises BuildError with the first error and the log."""
         options = options_of(defines)
         key = self._built.add(source, options)
         if key not in self._programs:
@@ -154,7 +160,7 @@ class SyclDevice:
             raise DeviceError(str(error)) from error
 
     def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> CommandTimer:
-        """The calls of a sample: those of the last one where it is the same and nothing else was made ready since."""
+        """The calls of a sample; those of the last sample again if it is the same and nothing else was prepared since."""
         last = self._last
         if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
             return last
@@ -168,16 +174,20 @@ class SyclDevice:
                 bound[id(command)] = bind_command(command, queues)
         used = [queues[n] for n in sorted({getattr(command, "queue", 0) for command in commands})]
         sample = prepare_commands(commands, passes, clock, [bound[id(command)] for command in commands], used)
-        self._last = sample if isinstance(commands, tuple) else None  # a list may be another when it comes again
+        self._last = sample if isinstance(commands, tuple) else None  # a list may have changed by the next call
         return sample
 
     def _queues(self, commands: Sequence[Command], clock: Clock) -> Sequence[Any]:
-        """The queues that commands are submitted to: those with or without stamps, or, where the commands are launches that ask
-        for it, out-of-order ones, which nothing else is submitted to at the same time."""
+        """The queues for the commands: with or without stamps, or out-of-order ones for launches that require them.
+
+        Nothing else is submitted to out-of-order queues at the same time.
+        """
         kinds = {command.method == "out_of_order" if isinstance(command, Launch) else False for command in commands}
         if kinds != {True}:
             if True in kinds:
-                raise ValueError("launches on an out-of-order queue cannot be mixed with other commands, which would not wait")
+                raise ValueError(
+                    "launches on an out-of-order queue cannot be mixed with other commands, which would not wait for them"
+                )
             return self._plain if clock == "host" else self._stamped
         if not self._out_of_order:
             self._out_of_order = {
@@ -195,13 +205,13 @@ class Sycl(Runtime):
         return [info for info, _ in installed_devices()]
 
     def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]:
-        """A child's extra environment: its Place, which Intel's CPU driver takes as a number of threads."""
+        """The extra environment of a worker process: its placement, which Intel's CPU driver takes as a number of threads."""
         return {} if place.compute_units is None or info.kind != "cpu" else {"DPCPP_CPU_NUM_CUS": str(place.compute_units)}
 
     def open(self, info: DeviceInfo) -> SyclDevice:
-        """Raises DeviceError when the device is gone, or no kernel can be built for it here."""
-        for found, handle in installed_devices():
-            if (found.id, found.driver) == (info.id, info.driver):
+        """Raises DeviceError if the device is gone, or if no kernel can be built for it on this host."""
+        for known, handle in installed_devices():
+            if (known.id, known.driver) == (info.id, info.driver):
                 missing = build.missing_remedy(handle.backend.name)
                 if missing:
                     raise DeviceError(missing)

@@ -1,8 +1,8 @@
-"""Submits through dpctl's C library: one foreign call a command; part of the SYCL runtime.
+"""Submits through dpctl's C library, one foreign call per command; part of the SYCL runtime.
 
 dpctl's own methods convert their arguments at each call. Here they are converted before the clock starts, as for OpenCL, so
-that what is timed is SYCL and not Python. SYCL makes an event of every command: each call returns one, which is deleted after
-the sample.
+that SYCL is timed and not Python. SYCL creates an event for every command: each call returns one, which is deleted after the
+sample.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from clmembench.model import Copy, DeviceError, Fill, Launch, Local, Skip
 from clmembench.runtimes.device_limits import host_address
 from clmembench.runtimes.sycl.library import c_library, dpctl, failure_reason
 
-LibraryCall = Callable[[], int | None]  # one call; returns the address of an event, None where it failed
-NO_EVENT = 1  # what a call returns that makes none
+LibraryCall = Callable[[], int | None]  # one call; returns the address of an event, None if it failed
+NO_EVENT = 1  # the result of a call that creates no event
 
 _Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
 _Sizes = _Size * 3
@@ -35,7 +35,7 @@ class SyclFailure(Exception):
 
 
 class _LocalArgument(ctypes.Structure):
-    """MDLocalAccessor: local memory of that many elements of one type."""
+    """MDLocalAccessor: local memory for so many elements of one type."""
 
     _fields_ = [("ndim", _Size), ("type", ctypes.c_int), ("sizes", _Sizes)]
 
@@ -47,7 +47,7 @@ def no_operation() -> Any:
 
 
 def handle(of: Any) -> ctypes.c_void_p:
-    """The reference to a queue or kernel of dpctl's that its C library takes."""
+    """The reference to a dpctl queue or kernel that its C library takes."""
     return _Pointer(of.addressof_ref())
 
 
@@ -61,7 +61,7 @@ def run_calls(calls: Iterable[LibraryCall], events: list[int]) -> None:
 
 
 def delete_events(events: list[int]) -> None:
-    """Give up the events of a sample."""
+    """Delete the events of a sample."""
     delete = c_library(held=True).DPCTLEvent_Delete
     for event in events:
         if event != NO_EVENT:
@@ -70,7 +70,7 @@ def delete_events(events: list[int]) -> None:
 
 
 def bind_wait(queue: Any) -> LibraryCall:
-    """Wait until all that was submitted has ended."""
+    """Wait until everything submitted has ended."""
     wait, of = c_library().DPCTLQueue_Wait, handle(queue)
 
     def waited() -> int:
@@ -89,8 +89,11 @@ def bind_launch(command: Launch, kernel: Any, queue: Any) -> LibraryCall:
 
 
 def bind_method(command: Launch, kernel: Any, queue: Any) -> LibraryCall:
-    """A launch by a method of dpctl's queues, which converts the arguments at each call. Raises ValueError for a method that it
-    does not have, and where the event's stamps are asked for: the event is dpctl's own object, and given up at once."""
+    """A launch by a method of dpctl's queues, which converts the arguments at each call.
+
+    Raises ValueError for an unknown method, and where event stamps are needed: the event is dpctl's own object, which is
+    released at once.
+    """
     if command.method not in ("submit", "submit_async"):
         raise ValueError(f"dpctl has no method {command.method!r}: choose submit_async or submit")
     if queue.has_enable_profiling:
@@ -106,23 +109,23 @@ def bind_method(command: Launch, kernel: Any, queue: Any) -> LibraryCall:
 
 
 def _scalar(argument: Any) -> Any:
-    """An argument as dpctl's methods take it."""
+    """An argument in the form that dpctl's methods take."""
     if isinstance(argument, Local):
         return dpctl().LocalAccessor("u8", (-(-argument.nbytes // 8),))
     if isinstance(argument, np.generic):
-        kind: Any = np.ctypeslib.as_ctypes_type(argument.dtype)  # type: ignore[arg-type]  # its hints know fixed types alone
+        kind: Any = np.ctypeslib.as_ctypes_type(argument.dtype)  # type: ignore[arg-type]  # its type hints cover only fixed types
         return kind(argument)
     return argument
 
 
 def bind_host_part(command: Launch, kernel: Any, queue: Any) -> LibraryCall:
-    """The call that a submission would be, with the same arguments, of a function that does nothing."""
+    """The call that a submission would make, with the same arguments, to a function that does nothing."""
     return _submission(command, kernel, queue, partial(no_operation(), _Pointer(NO_EVENT)))
 
 
 def _submission(command: Launch, kernel: Any, queue: Any, function: partial[Any]) -> LibraryCall:
-    """The call of a function whose first argument is bound, with those of a submission that follow it."""
-    if kernel.num_args != len(command.args):  # the library would read on behind the arguments
+    """The call of a function whose first argument is bound, with the remaining arguments of a submission."""
+    if kernel.num_args != len(command.args):  # the library would read beyond the arguments
         raise DeviceError(f"kernel {command.kernel.name} takes {kernel.num_args} arguments, not {len(command.args)}")
     values, types, owners = _arguments(command)
     sizes = [_reversed(command.global_size)]
@@ -131,17 +134,17 @@ def _submission(command: Launch, kernel: Any, queue: Any, function: partial[Any]
     call = partial(
         function, handle(queue), values, types, _Size(len(command.args)), *sizes, _Size(len(command.global_size)), *NO_WAIT
     )
-    call.owners = owners  # type: ignore[attr-defined]  # of the memory that the arguments are addresses of
+    call.owners = owners  # type: ignore[attr-defined]  # of the memory to which the arguments point
     return call
 
 
 def _reversed(sizes: tuple[int, ...]) -> Any:
-    """Sizes in SYCL's order: the last dimension is the one whose work-items are neighbours."""
+    """Sizes in SYCL's order: neighbouring work-items are in the last dimension."""
     return _Sizes(*map(int, reversed(sizes)))
 
 
 def _arguments(command: Launch) -> tuple[Any, Any, list[Any]]:
-    """Addresses of the arguments, their types, and the objects that must live as long as these."""
+    """Addresses of the arguments, their types, and the objects that must live as long as they do."""
     count, owners = len(command.args), list[Any]()
     values, types = (_Pointer * count)(), (ctypes.c_int * count)()
     for number, argument in enumerate(command.args):
@@ -162,12 +165,12 @@ def _arguments(command: Launch) -> tuple[Any, Any, list[Any]]:
 
 
 def pointer(buffer: Any) -> int:
-    """The address of an allocation of dpctl's."""
+    """The address of a dpctl allocation."""
     return int(buffer._pointer)
 
 
 def _address(of: Any, nbytes: int) -> int:
-    """Of a host array or an allocation. Raises ValueError and DeviceError where it has not that many bytes."""
+    """The address of a host array or an allocation. Raises ValueError or DeviceError if it has fewer bytes."""
     if isinstance(of, np.ndarray):
         return host_address(of, nbytes)
     if nbytes > of.nbytes:
@@ -176,8 +179,8 @@ def _address(of: Any, nbytes: int) -> int:
 
 
 def bind_copy(command: Copy, queue: Any, offset_bytes: int = 0) -> LibraryCall:
-    """A copy between any two of host arrays and allocations, from `offset_bytes` of its source on; where it is blocking, with
-    the wait for it."""
+    """A copy between host arrays and allocations, from `offset_bytes` of its source on; a blocking one includes the wait for
+    it."""
     target = _address(command.dst, command.nbytes)
     source = _address(command.src, offset_bytes + command.nbytes) + offset_bytes
     copy = c_library(held=not command.blocking).DPCTLQueue_Memcpy

@@ -1,4 +1,4 @@
-"""Lists SYCL devices of every backend and reads what their drivers claim; part of the SYCL runtime."""
+"""Lists SYCL devices of every backend and reads their drivers' claims; part of the SYCL runtime."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ _KINDS: dict[str, Literal["gpu", "cpu", "accelerator"]] = {"gpu": "gpu", "cpu": 
 
 @cache
 def installed_devices() -> list[tuple[DeviceInfo, Any]]:
-    """(info, handle) of every SYCL device that can allocate device memory by pointers (USM), GPUs before accelerators before
-    CPUs. Raises ImportError where dpctl is not installed.
+    """(info, handle) of every usable SYCL device, GPUs before accelerators before CPUs. Raises ImportError without dpctl.
 
-    A device without such memory, as PoCL's, is none that kernels of OpenCL C can be given arguments on: buffers of SYCL have
-    no place in them.
+    A usable device can allocate device memory by pointers (USM). On others, such as PoCL's, kernels of OpenCL C cannot be given
+    arguments: SYCL's buffers cannot be passed to them.
     """
     usable = [handle for handle in dpctl().get_devices() if handle.has_aspect_usm_device_allocations]
     return listed([(describe(handle), handle) for handle in usable])
 
 
 def describe(handle: Any) -> DeviceInfo:
-    """Claims of the driver about a device, as far as SYCL asks for them."""
+    """The driver's claims about a device, as far as SYCL reports them."""
     platform = handle.sycl_platform
     kind = _KINDS.get(handle.device_type.name, "accelerator")
     features = {short for aspect, short in _ASPECTS.items() if getattr(handle, f"has_aspect_{aspect}")}
@@ -61,7 +60,7 @@ def describe(handle: Any) -> DeviceInfo:
         cache_bytes=handle.global_mem_cache_size,
         max_clock_mhz=handle.max_clock_frequency,
         timer_resolution_ns=handle.profiling_timer_resolution,
-        shares_host_memory=kind == "cpu",  # SYCL 2020 does not say it of other devices
+        shares_host_memory=kind == "cpu",  # SYCL 2020 does not report it for other devices
         host_mem_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         features=frozenset(features),
         selector=f"sycl:{handle.filter_string}",
@@ -74,7 +73,7 @@ def describe(handle: Any) -> DeviceInfo:
 
 
 def _address(handle: Any) -> tuple[str, str]:
-    """PCI address and UUID of a device, "" where dpctl cannot ask for them."""
+    """PCI address and UUID of a device, "" where dpctl cannot query them."""
     try:
         from dpctl.utils import intel_device_info
 

@@ -1,4 +1,4 @@
-"""dpctl and the C library in it: loaded when first asked for, after what it needs from the environment is set."""
+"""dpctl and its C library: loaded on first use, after the environment that they need is set."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_DRIVERS = "OCL_ICD_FILENAMES"  # further OpenCL drivers, as SYCL's loader reads them
-_VERBOSITY = "DPCTL_VERBOSITY"  # whether the C library says on standard error why a call failed
+_DRIVERS = "OCL_ICD_FILENAMES"  # further OpenCL drivers for SYCL's loader
+_VERBOSITY = "DPCTL_VERBOSITY"  # whether the C library prints the reason of a failed call on standard error
 _REASON = re.compile(r"\[ERR\] (.*?) in DPCTL\w+ at ", re.DOTALL)
 
 
 def packaged_driver() -> Path | None:
-    """Intel's CPU driver from PyPI, which is registered nowhere: it lies in this environment's lib folder."""
+    """Intel's CPU driver from PyPI: it is in this environment's lib folder, and registered nowhere."""
     driver = Path(sys.prefix) / "lib" / "libintelocl.so"
     return driver if driver.is_file() else None
 
 
 @cache
 def dpctl() -> ModuleType:
-    """dpctl, after SYCL has looked for its devices. Raises ImportError where the extra `sycl` is not installed.
+    """dpctl, after SYCL has searched for its devices. Raises ImportError where the extra `sycl` is not installed.
 
-    The driver that comes with it is named to SYCL's loader unless the user has named drivers. The loader reads that once;
-    worker processes come here themselves.
+    Its own driver is passed to SYCL's loader unless the user has named drivers. The loader reads the variable once; worker
+    processes set it themselves.
     """
     driver = packaged_driver()
     named = _DRIVERS not in os.environ and driver is not None
     if named:
         os.environ[_DRIVERS] = str(driver)
     try:
-        found = import_module("dpctl")
-        found.get_devices()
+        module = import_module("dpctl")
+        module.get_devices()
     finally:
         if named:
             del os.environ[_DRIVERS]
-    return found
+    return module
 
 
 @cache
 def memory() -> ModuleType:
-    """dpctl's allocations."""
+    """dpctl's module for allocations."""
     dpctl()
     return import_module("dpctl.memory")
 
 
 @cache
 def compiler() -> ModuleType:
-    """dpctl's compiler: a module that newer releases have renamed."""
+    """dpctl's compiler module, which newer releases have renamed."""
     dpctl()
     try:
         return import_module("dpctl.compiler")
@@ -64,36 +64,40 @@ def compiler() -> ModuleType:
 
 @cache
 def c_library(held: bool = False) -> ctypes.CDLL:
-    """dpctl's C library, whose calls take no Python objects. `held`: calls keep Python's lock, which saves time where a call
-    does not wait."""
+    """dpctl's C library, whose calls take no Python objects.
+
+    `held`: calls keep Python's lock, which saves time for calls that do not wait.
+    """
     kind = ctypes.PyDLL if held else ctypes.CDLL
     folder = Path(str(dpctl().__file__)).parent
     name = "DPCTLSyclInterface.dll" if sys.platform == "win32" else "libDPCTLSyclInterface.so"
-    found = kind(str(folder / name))
+    library = kind(str(folder / name))
     for function in ("SubmitNDRange", "SubmitRange", "Memcpy", "Memset"):
-        getattr(found, f"DPCTLQueue_{function}").restype = ctypes.c_void_p
+        getattr(library, f"DPCTLQueue_{function}").restype = ctypes.c_void_p
     for stamp in ("Submit", "Start", "End"):
-        getattr(found, f"DPCTLEvent_GetProfilingInfo{stamp}").restype = ctypes.c_uint64
+        getattr(library, f"DPCTLEvent_GetProfilingInfo{stamp}").restype = ctypes.c_uint64
     for function in ("DPCTLQueue_Wait", "DPCTLEvent_Wait", "DPCTLEvent_Delete"):
-        getattr(found, function).restype = None
-    return found
+        getattr(library, function).restype = None
+    return library
 
 
 def failure_reason(call: Callable[[], Any]) -> str:
-    """Why a call of the C library fails: it prints the reason on standard error only, and only if asked.
+    """The reason why a call of the C library fails, or "".
 
-    So the call is made once more. "" where it does not say, or now succeeds."""
+    The library prints reasons only on standard error, and only if enabled, so the call is repeated for it. The reason is "" if
+    the library prints none or the repeated call succeeds.
+    """
     before, stderr = os.environ.get(_VERBOSITY), os.dup(2)
     os.environ[_VERBOSITY] = "error"
     try:
-        with tempfile.TemporaryFile() as said:
-            os.dup2(said.fileno(), 2)
+        with tempfile.TemporaryFile() as messages:
+            os.dup2(messages.fileno(), 2)
             try:
                 call()
             finally:
                 os.dup2(stderr, 2)
-            said.seek(0)
-            match = _REASON.search(said.read(1 << 16).decode(errors="replace"))
+            messages.seek(0)
+            match = _REASON.search(messages.read(1 << 16).decode(errors="replace"))
     finally:
         os.close(stderr)
         if before is None:

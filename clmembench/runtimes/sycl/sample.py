@@ -1,4 +1,4 @@
-"""One sample of commands: made ready, timed and its event stamps read; part of the SYCL runtime."""
+"""One sample of commands: prepared and timed, with its event stamps read; part of the SYCL runtime."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from clmembench.model import Clock, Command, Copy, Fill, HostPart, Launch, Map, 
 from clmembench.runtimes.sycl import enqueue
 from clmembench.runtimes.sycl.library import c_library
 
-NO_MAP = "SYCL has no map and unmap: shared and host allocations are what the host and the device both see"
+NO_MAP = "SYCL has no map and unmap: host and device both see shared and host allocations"
 
 
 @dataclass(frozen=True, slots=True)
 class CommandTimer:
-    """A sample made ready: every call of it in its order."""
+    """A prepared sample: every call of it in its order."""
 
     commands: Sequence[Command]
     passes: int
     clock: Clock
     calls: list[enqueue.LibraryCall]
-    waits: list[enqueue.LibraryCall]  # for all that was submitted
+    waits: list[enqueue.LibraryCall]  # for everything submitted
 
 
 def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.LibraryCall:
-    """The call that a command is, on its queue."""
+    """The call of a command, on its queue."""
     if isinstance(command, Launch):
         return enqueue.bind_launch(command, command.kernel.handle, queues[command.queue])  # type: ignore[attr-defined]
     if isinstance(command, HostPart):
@@ -39,22 +39,26 @@ def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.LibraryCall
         return enqueue.bind_fill(command, queues[command.queue])
     if isinstance(command, Map):
         raise Skip(NO_MAP)
-    raise TypeError(f"{type(command).__name__} is no device command")
+    raise TypeError(f"{type(command).__name__} is not a device command")
 
 
 def prepare_commands(
     commands: Sequence[Command], passes: int, clock: Clock, bound: Sequence[enqueue.LibraryCall], used: Sequence[Any]
 ) -> CommandTimer:
-    """Every call of a sample in its order. Queues run beside each other within a pass, never across passes: what comes
-    between passes waits for them."""
+    """Every call of a sample in its order.
+
+    Queues run concurrently within a pass, never across passes: the calls between passes wait for all of them.
+    """
     waits = [enqueue.bind_wait(queue) for queue in used]
     calls = [*bound, *waits] * passes if len(used) > 1 else [*list(bound) * passes, *waits]
     return CommandTimer(commands, passes, clock, calls, waits)
 
 
 def time_commands(sample: CommandTimer) -> Timing:
-    """Make the calls. Raises SyclFailure for one that fails, after what was submitted before has ended: it may still use memory
-    that its owner is about to give up."""
+    """Make the calls. Raises SyclFailure for one that fails, after everything submitted before it has ended.
+
+    Those commands may still use memory that its owner is about to release.
+    """
     events: list[int] = []
     try:
         cpu, start = time.process_time_ns(), time.perf_counter_ns()
@@ -73,9 +77,10 @@ def time_commands(sample: CommandTimer) -> Timing:
 
 
 def _stamped(sample: CommandTimer, events: Sequence[int], host_ns: int, cpu_ns: int) -> Timing:
-    """Times of each pass: the delay of its first command, from its submission to its start, and the time from the first start
-    to the last end of all its commands. SYCL's stamp of the submission is taken within the call that submits; there is none
-    of what lies between that and the start."""
+    """Times of each pass: the delay from submission to start of its first command, and the time from first start to last end.
+
+    SYCL takes the stamp of the submission within the call that submits; it has no stamp between that and the start.
+    """
     commands = len(sample.commands)
     firsts = range(0, commands * sample.passes, commands)
     starts, ends = _stamps(events, "Start"), _stamps(events, "End")
@@ -90,5 +95,5 @@ def _stamps(events: Sequence[int], which: str) -> list[int]:
 
 
 def _signed(difference: int) -> int:
-    """A difference of stamps as 64 bits with a sign: stamps have none."""
+    """A difference of stamps, which are unsigned, as a signed 64-bit number."""
     return (difference + (1 << 63)) % (1 << 64) - (1 << 63)
