@@ -23,7 +23,6 @@ from clmembench.resources import kernel_source
 
 READ_BANDWIDTH = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 KIB = 1 << 10
-MAX_GPU_OWN_SET_BYTES = 256 * KIB  # sets of one group; shared ones are larger than a unit's cache
 MAX_SET_BYTES = 4096 * MIB  # so large that caches hold a negligible part of it
 PATH_CODES = {"plain": 0, "ca": 1, "cg": 2}  # as in cache_read.cl
 HASH_FACTOR, SEED = 2654435761, 0x85EBCA6B

@@ -37,12 +37,6 @@ def hash_9_bits(index: Array, seed: int) -> Array:
     return h >> np.uint32(23)
 
 
-def element_value(index: Array, seed: int) -> Array:
-    """The element at each index, from 1 to 1023, as reduction.cl computes it. Shape of `index`."""
-    column, row = index & ((1 << ROW_BITS) - 1), index >> ROW_BITS
-    return 1 + hash_9_bits(column, seed) + hash_9_bits(row, seed ^ 0xFFFFFFFF)
-
-
 def exact_total(n: int, seed: int) -> int:
     """The exact sum of n elements, from whole rows and columns, without adding single elements."""
     columns, rows = 1 << ROW_BITS, n >> ROW_BITS

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MAX_SHEET_BYTES = 1 << 20  # our largest sheet, most of it published results, has 31 KB
 MAX_FIGURES = 1000  # also the limit for published results
-QUOTE_GAP = " [...] "  # between the parts of a quote
 
 
 class SpecError(Exception):
@@ -61,7 +60,7 @@ class Published:
 
     `source` is the paper and the place in it ("Mei and Chu 2015, table V"); if there are several, the first one is quoted
     first. `read_from` is where the value stands: in the text, a table or a figure of the paper. `quote`
-    is the short passage with the number, its parts separated by QUOTE_GAP; from a table it is the row up to the number.
+    is the short passage with the number, its parts separated by [...]; from a table it is the row up to the number.
     `qualifier` marks a value that the paper gives as an approximation or as a bound. A value computed from printed numbers has
     their `formula`; if this is more than a change of unit, `derived` says what the value stands for. `low` and `high` are
     bounds from the rounding of the printed numbers or from other statements of the paper.

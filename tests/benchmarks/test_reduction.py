@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.reduction import MAX_SINGLE_GROUP_ELEMENTS, NOTE_FEWER_GROUPS, element_value, exact_total
+from clmembench.benchmarks.reduction import MAX_SINGLE_GROUP_ELEMENTS, NOTE_FEWER_GROUPS, ROW_BITS, exact_total, hash_9_bits
 from clmembench.measure import sampling
 from clmembench.model import Launch, Placement, Skip
 from clmembench.plan import sweep
@@ -126,6 +126,12 @@ def test_an_element_left_out_or_added_twice_is_noticed(device, method):
         assert "the sum is" in sampling.check_outputs(device, work)
     device.upload(elements, values)
     assert sampling.check_outputs(device, work) == ""
+
+
+def element_value(index, seed):
+    """The element at each index, from 1 to 1023, as reduction.cl computes it."""
+    column, row = index & ((1 << ROW_BITS) - 1), index >> ROW_BITS
+    return 1 + hash_9_bits(column, seed) + hash_9_bits(row, seed ^ 0xFFFFFFFF)
 
 
 @pytest.mark.parametrize("seed", [0, 7])

@@ -19,7 +19,6 @@ from clmembench.studies.access.effect import (
 )
 
 SUBGROUP_BENCHMARK = "subgroup"
-VERDICT_SOURCE = "Fang et al. 2017, sections 4.2 and 4.3"
 # Thresholds and limits, each with its reason
 MIN_SERIAL_TIME_SHARE = (
     0.8  # of the time of work-items run one after another: from there on they count as run one after another

@@ -23,7 +23,6 @@ from clmembench.studies.guidelines.advice import (
     undetermined_advice,
 )
 
-MAX_SUB_GROUPS = 32  # of a work-group, as many as are measured: smaller ones say nothing of the largest
 MIN_LINE_BYTES = 64  # steps within a line say nothing of those beyond
 CONSTANT_KIND_NAMES = {
     "constant_array": "an array of the program in constant memory",

@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
@@ -12,7 +14,7 @@ from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.line_probe import HELD_LINES_SHARE, LineProbe
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
-from clmembench.studies.hierarchy.set_index import set_number
+from clmembench.studies.hierarchy.set_index import difference_basis, format_set_bits, free_parities, set_number
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
 LINE = 128
@@ -132,3 +134,23 @@ def test_a_tlb_in_front_does_not_pass_for_sets():
     device = machine(folded(128, 4), tlbs=(Tlb(plain(8, 4, 4096), 4096, 20.0),))
     found = replay(find_eviction_sets(line_probe(device, 64 * KIB, reach=32 * KIB), 0, 0, 64 * MIB), answers(device))
     assert isinstance(found, str) or found.ways == 4
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_the_lines_of_one_set_tell_its_bits(data):
+    """Any choice of parities: what shares a set with line 0 tells them, and no more sets than there are."""
+    width = 8
+    own = data.draw(st.sets(st.integers(0, width - 1), min_size=1, max_size=4))
+    others = st.lists(st.sampled_from([b for b in range(width) if b not in own]), unique=True, max_size=2)
+    bits = [(bit, *sorted(data.draw(others))) for bit in sorted(own)]
+    members = [n for n in range(1 << width) if set_number(n, bits) == set_number(0, bits)]
+    again = free_parities(difference_basis(members), width)
+    assert len(again) == len(bits)
+    assert {n for n in range(1 << width) if set_number(n, again) == 0} == set(members)
+
+
+def test_bits_are_told_as_a_reader_writes_them():
+    cases = ([(7,), (8,)], "7-8"), ([(7,), (9,)], "7, 9"), ([(7, 13), (9,), (10,)], "9-10, 7^13"), ([], "")
+    for bits, text in cases:
+        assert format_set_bits(bits) == text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clmembench.model import Series, Trace
-from clmembench.studies.hierarchy.sharing.partitions import LatencyMap, find_partitions, measured_map, partition_lines
+from clmembench.studies.hierarchy.sharing.partitions import LatencyMap, find_partitions, measured_map
 from tests.builders import record, slope
 
 UNITS, LINES = 132, 256
@@ -88,7 +88,7 @@ def test_a_unit_near_to_both_belongs_to_neither():
 def test_a_map_of_nothing_tells_nothing(shape):
     found = find_partitions(LatencyMap(np.full(shape, 270.0), tuple(range(shape[0])), ("run:1",)))
     assert found.findings["partitions"].value is None and len(found.of_unit) == shape[0]
-    assert all("undetermined" in text for text in partition_lines(found))
+    assert {f.status for f in found.findings.values()} == {"undetermined"}
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
@@ -99,10 +99,11 @@ def test_a_clock_that_stands_still_or_tells_nothing_has_no_plateaus(value):
     assert {f.value for f in found.values()} == {None}
 
 
-def test_the_summary_has_numbers_with_their_ranges():
-    text = partition_lines(find_partitions(simulated(2)[0]))
-    assert text[0] == "partitions: 2" and text[1].startswith("near_cycles: 2") and " to " in text[1]
-    assert text[3] == "units_each: 66 + 66"
+def test_findings_have_numbers_with_their_ranges():
+    findings = find_partitions(simulated(2)[0]).findings
+    near = findings["near_cycles"]
+    assert findings["partitions"].value == 2 and near.low < near.value < near.high
+    assert findings["units_each"].value == "66 + 66"
 
 
 def stored(cycles, steps, overhead, units, samples=4):

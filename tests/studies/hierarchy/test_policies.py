@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
-from clmembench.studies.hierarchy.replacement.policies import infer_policy, policy_and_victims
+from clmembench.studies.hierarchy.replacement.policies import decide_policy
 from clmembench.studies.hierarchy.replacement.policy_rates import policies_by_cyclic_laps, policy_from_rates
 from clmembench.studies.hierarchy.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
@@ -33,6 +33,10 @@ def walk(lines, count, seed):
 IDS = ("chase:7", "chase:8")
 
 
+def infer(ways, observations):
+    return decide_policy(ways, observations, IDS).finding
+
+
 def noisy(flags, seed, share=0.001):
     random = np.random.default_rng(seed)
     return [bool(f) and random.random() >= share for f in flags]  # outliers look like misses
@@ -42,17 +46,14 @@ def noisy(flags, seed, share=0.001):
 @pytest.mark.parametrize("name", DETERMINISTIC_POLICIES)
 def test_a_deterministic_policy_is_named(name, ways):
     lines = walk(ways + 2, 1500, 7)
-    assert (
-        infer_policy(ways, [(lines, noisy(hits_of_accesses(DETERMINISTIC_POLICIES[name][0], ways, lines), 1))], IDS).value
-        == name
-    )
+    assert infer(ways, [(lines, noisy(hits_of_accesses(DETERMINISTIC_POLICIES[name][0], ways, lines), 1))]).value == name
 
 
 @pytest.mark.parametrize("form", range(4))
 @pytest.mark.slow
 def test_every_form_of_nru_is_nru(form):
     lines = walk(10, 2000, 3)
-    assert infer_policy(8, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["NRU"][form], 8, lines))], IDS).value == "NRU"
+    assert infer(8, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["NRU"][form], 8, lines))]).value == "NRU"
 
 
 @pytest.mark.parametrize("ways", [4, *(pytest.param(ways, marks=pytest.mark.slow) for ways in (6, 8))])
@@ -61,7 +62,7 @@ def test_random_is_named(ways):
     for seed in range(8):
         lines = walk(ways + 1, 300, seed)
         observations.append((lines, noisy(drawn([1 / ways] * ways, lines, seed), seed)))
-    found = infer_policy(ways, observations, IDS)
+    found = infer(ways, observations)
     assert found.value in ("random", None)
     assert found.status == ("ok" if found.value else "undetermined")
     assert ways > 4 or found.value == "random"
@@ -69,14 +70,14 @@ def test_random_is_named(ways):
 
 def test_fermis_victims_are_found_with_their_probabilities():
     lines = [line for _ in range(300) for line in range(5)]
-    found, victims = policy_and_victims(4, [(lines, noisy(drawn(FERMI, lines, seed), seed)) for seed in range(2)], IDS)
-    assert found.value == "way-weighted"
-    assert victims == pytest.approx(FERMI, abs=0.06)
+    found = decide_policy(4, [(lines, noisy(drawn(FERMI, lines, seed), seed)) for seed in range(2)], IDS)
+    assert found.finding.value == "way-weighted"
+    assert found.victims == pytest.approx(FERMI, abs=0.06)
 
 
 def test_a_lap_cannot_tell_lru_from_fifo():
     lines = list(range(5)) * 40
-    found = infer_policy(4, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 4, lines))], IDS)
+    found = infer(4, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 4, lines))])
     assert (found.status, found.value) == ("undetermined", None)
     assert "LRU" in found.reason
     assert "FIFO" in found.reason
@@ -85,19 +86,19 @@ def test_a_lap_cannot_tell_lru_from_fifo():
 
 def test_two_ways_leave_lru_plru_and_nru_the_same():
     lines = walk(4, 800, 5)
-    found = infer_policy(2, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 2, lines))], IDS)
+    found = infer(2, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 2, lines))])
     assert found.status == "undetermined"
 
 
 def test_what_no_policy_explains_is_not_named():
     lines = walk(6, 1000, 1)
     flags = (np.random.default_rng(2).random(1000) < 0.5).tolist()
-    assert infer_policy(4, [(lines, flags)], IDS).status == "undetermined"
+    assert infer(4, [(lines, flags)]).status == "undetermined"
 
 
 @pytest.mark.parametrize(("ways", "lines"), [(1, [0, 1, 0, 1]), (8, [0, 1, 2] * 9)])
 def test_what_has_no_choice_says_so(ways, lines):
-    found = infer_policy(ways, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], ways, lines))], IDS)
+    found = infer(ways, [(lines, hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], ways, lines))])
     assert (found.status, found.value) == ("undetermined", None)
     assert found.reason
 

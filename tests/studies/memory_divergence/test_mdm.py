@@ -33,7 +33,7 @@ from clmembench.studies.memory_divergence.model.equations import (
     interval_terms,
 )
 from clmembench.studies.memory_divergence.model.measured_memory import miss_ratio
-from clmembench.studies.memory_divergence.model.predict import predict, predictions
+from clmembench.studies.memory_divergence.model.predict import ipc_of, predictions
 
 TABLE_1 = load_hardware("wang2019-table1")
 CHIP = Hardware(28.0, 1.4, 128.0, 1050.0, 480.0, 120.0, 220.0, 8.0)
@@ -229,7 +229,9 @@ def test_many_configurations_at_once_are_those_one_by_one():
     rng, n = np.random.default_rng(21), 1_000_000
     reads, warps = rng.integers(0, 32, (n, 1)).astype(float), rng.integers(1, 65, (n, 1)).astype(float)
     ratio, c = rng.random((n, 1)), rng.uniform(10, 1e4, (n, 1))
-    ipc, cycles = predict("MDM", CHIP, Interval(50.0, c, reads, 1.0, ratio, warps), np.ones(1), ModelOptions())
+    intervals = Interval(50.0, c, reads, 1.0, ratio, warps)
+    cycles = interval_terms("MDM", CHIP, intervals).cycles[:, 0]
+    ipc = ipc_of(CHIP, intervals, np.ones(1), cycles)
     assert ipc.shape == cycles.shape == (n,)
     for k in rng.integers(0, n, 20):
         (one,) = predictions(TABLE_1, profile_of(50, c[k, 0], reads[k, 0], 1, ratio[k, 0], int(warps[k, 0])), models=("MDM",))

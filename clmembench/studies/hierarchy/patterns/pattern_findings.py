@@ -1,8 +1,8 @@
-"""The latency of each global latency pattern as findings and as text. Pure."""
+"""The latency of each global latency pattern as findings. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,10 +51,3 @@ def pattern_latency(found: TypicalLatency, name: str, answer: Answer, method: st
         return Finding(label, value, low, high, unit, "ok", method, answer.evidence)
 
     return PatternLatency(finding("cycles"), finding("ns"), found.accesses)
-
-
-def pattern_lines(found: Mapping[str, PatternLatency]) -> Iterator[str]:
-    """One line of text a pattern."""
-    for name, latency in found.items():
-        said = [f"{f.value:.4g} {f.unit}" for f in (latency.cycles, latency.ns) if isinstance(f.value, int | float)]
-        yield f"{name}: " + (f"{', '.join(said)}, {len(latency.accesses)} accesses" if said else latency.cycles.reason)

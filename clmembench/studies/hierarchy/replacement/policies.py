@@ -59,30 +59,18 @@ class PolicyCandidate:
     victims: VictimProbabilities = ()
 
 
-def infer_policy(ways: int, observations: Sequence[SetObservation], evidence: Sequence[str]) -> Finding:
+def decide_policy(
+    ways: int, observations: Sequence[SetObservation], evidence: Sequence[str], uneven: bool = True
+) -> PolicyDecision:
     """The policy of sets of `ways` ways. Each observation is one set from empty on: the lines accessed, and which of them hit;
     `evidence` are ids of the records that they are from.
 
     One of LRU, FIFO, tree-PLRU, NRU, random, way-weighted, where all others are less likely by a factor of exp(10) and it
     explains the flags; `undetermined` with the evidence that is missing otherwise. Mei & Chu 2015, section 4.5, are who found
-    victims drawn unevenly; likelihoods instead of a reading by eye, because a lap cannot tell LRU from FIFO.
+    victims drawn unevenly; likelihoods instead of a reading by eye, because a lap cannot tell LRU from FIFO. If way-weighted,
+    `victims` has each way's probability to be the victim, in the order in which ways are filled. Without `uneven` victims are
+    taken to be drawn evenly, if they are drawn: `preferred_way` tells that in less time.
     """
-    return decide_policy(ways, observations, evidence).finding
-
-
-def policy_and_victims(
-    ways: int, observations: Sequence[SetObservation], evidence: Sequence[str]
-) -> tuple[Finding, VictimProbabilities]:
-    """As `infer_policy`, and if way-weighted each way's probability to be the victim, in the order in which they are filled."""
-    decision = decide_policy(ways, observations, evidence)
-    return decision.finding, decision.victims
-
-
-def decide_policy(
-    ways: int, observations: Sequence[SetObservation], evidence: Sequence[str], uneven: bool = True
-) -> PolicyDecision:
-    """As `infer_policy`, with the victims' probabilities, and whether any known policy explains the flags. Without `uneven`
-    victims are taken to be drawn evenly, if they are drawn: `preferred_way` tells that in less time."""
     choice = _choose(ways, observations, uneven)
     finding = policy_finding(choice.name, choice.method, choice.reason, evidence)
     return PolicyDecision(finding, choice.victims, choice.explained)

@@ -18,7 +18,6 @@ from clmembench.studies.hierarchy.replacement.policies import (
     MIN_LOG_LIKELIHOOD_MARGIN,
     VictimProbabilities,
     decide_policy,
-    policy_and_victims,
     policy_finding,
 )
 from clmembench.studies.hierarchy.replacement.policy_rates import MAX_NAMED, NONE_OF_SIX
@@ -206,5 +205,5 @@ def _drawn_policy(ways: int, observations: Sequence[SetObservation], named: Find
     victims: VictimProbabilities = ()
     empty = all(flags[lines.index(line)] is False for lines, flags in observations for line in set(lines))
     if ways <= MAX_WAYS_OF_PROBABILITIES and empty:
-        _, victims = policy_and_victims(ways, observations, ids)
+        victims = decide_policy(ways, observations, ids).victims
     return TracedPolicy(found, victims)

@@ -106,16 +106,6 @@ def find_partitions(found: LatencyMap) -> Partitions:
     return _partition_findings(found, of_unit, of_line, len(homes))
 
 
-def partition_lines(found: Partitions) -> list[str]:
-    """A map's findings as text, one a line."""
-    said = []
-    for name, f in found.findings.items():
-        value = f"{f.value:.4g}" if isinstance(f.value, int | float) else f.value
-        ends = f" ({f.low:.4g} to {f.high:.4g})" if f.low is not None and f.high is not None and f.low < f.high else ""
-        said.append(f"{name}: {value} {f.unit}".rstrip() + ends if value is not None else f"{name}: {f.status}: {f.reason}")
-    return said
-
-
 def _near_and_far(cycles: Array) -> tuple[float, float, float]:
     """Medians of the lower and the upper group of latencies, split where the variance within both is least (Otsu 1979), and
     the share of latencies in the middle third between them."""

@@ -47,14 +47,6 @@ class Prediction:
     terms: tuple[Terms, ...] = ()
 
 
-def predict(model: Model, hardware: Hardware, intervals: Interval, repeats: Numbers, options: ModelOptions) -> tuple[Any, Any]:
-    """IPC of a compute unit and cycles of configurations by one of the paper's models: equation 1 over the last axis. The IPC
-    is at most the issue width. Any leading shape: a million configurations take seconds."""
-    terms = interval_terms(model, hardware, intervals, options)
-    cycles = np.sum(terms.cycles * repeats, axis=-1)
-    return ipc_of(hardware, intervals, repeats, cycles), cycles
-
-
 def ipc_of(hardware: Hardware, intervals: Interval, repeats: Numbers, cycles: Any) -> Any:
     """Equation 1, at most the issue width."""
     warps, issue = (np.max(np.atleast_1d(one), axis=-1) for one in (intervals.warps, hardware.issue_width))

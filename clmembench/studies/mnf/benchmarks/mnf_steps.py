@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -211,10 +210,3 @@ def mnf_transform(device: Device, variant: str, size: str) -> Work:
         outputs=((z, 4 * values),),
         check=lambda: check_components(device.download(z, np.float32, values), rotation.T, shape, device.seed),
     )
-
-
-STEPS: Mapping[str, tuple[str, ...]] = {
-    "mnf_filter": tuple(FILTERS),
-    "mnf_covariance": tuple(COVARIANCES),
-    "mnf_transform": tuple(TRANSFORMS),
-}
