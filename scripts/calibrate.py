@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clmembench.analysis import compare, decision, distributions, noise, stats
+from clmembench.analysis import compare, decision, noise, stats
 from clmembench.analysis.derive import Derived, derive
 from clmembench.gates.whole import judged_run
 from clmembench.model import BenchmarkInfo, Placement, Run
@@ -246,7 +246,7 @@ def _fit_variance(variances: Sequence[tuple[float, int]]) -> tuple[float, float]
     logarithms (Smyth)."""
     from scipy.special import digamma, polygamma
 
-    logs = [math.log(v) - distributions.mean_log_chi2(n) for v, n in variances]
+    logs = [math.log(v) - stats.mean_log_chi2(n) for v, n in variances]
     excess = statistics.variance(logs) - statistics.mean(float(polygamma(1, n / 2)) for _, n in variances)
     low, high = FREEDOM_RANGE
     for _ in range(60):

@@ -15,8 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from clmembench.model import Answer, Experiment
 from clmembench.report import render
 from clmembench.report.table import one_table
-from clmembench.studies.hierarchy.classic.contradiction import overflow_traces, read_overflow_traces
-from clmembench.studies.hierarchy.classic.methods import ClassicReadings
+from clmembench.studies.hierarchy.classic.methods import ClassicReadings, overflow_traces, read_overflow_traces
 from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
 from clmembench.studies.hierarchy.classic.wong import read_wong, wong_chases
 from clmembench.studies.hierarchy.plan import replay

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.studies.access.bank_mappings import BankMapping
-from clmembench.studies.access.banks import BankAccess, study_banks
+from clmembench.studies.access.banks import BankAccess, BankMapping, study_banks
 
 STRIDES = tuple(range(65))
 WIDE = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 17, 24, 31, 32, 33, 64)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.benchmarks.dgemm.gemm_check import element
+from clmembench.benchmarks.dgemm.dgemm import element
 
 CALL_NS = 50_000  # that each call takes by its events
 STEP_MS = 1e-6

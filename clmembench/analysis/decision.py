@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from clmembench.analysis import distributions, noise
+from clmembench.analysis import noise, stats
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import LogRatio, Noise, NoiseTable
 from clmembench.model import DeviceInfo, Fact, device_identity
@@ -94,7 +94,7 @@ def decision_level(gains: Sequence[LogRatio], margin: float) -> float:
     """The probability up to which values of a pair are called faster or slower, so that at most FALSE_DISCOVERY_RATE of the
     calls is expected to be false however many values there are (Benjamini & Hochberg 1995)."""
     chances = [min(1.0, 2 * min(gain.chance(margin))) for gain in gains]
-    return distributions.benjamini_hochberg(chances, FALSE_DISCOVERY_RATE)
+    return stats.benjamini_hochberg(chances, FALSE_DISCOVERY_RATE)
 
 
 def decision(gain: LogRatio, level: float, margin: float) -> Verdict:

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from clmembench.analysis import distributions, stats
+from clmembench.analysis import stats
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.stats import Ratio, ratio
 from clmembench.model import DeviceInfo, Fact
@@ -106,7 +106,7 @@ class LogRatio:
 
     def ratio(self) -> stats.Ratio:
         """With its 95% interval, Student's on the logarithm."""
-        reach = distributions.student(self.freedom, CONFIDENCE_LEVEL) * self.error
+        reach = stats.student(self.freedom, CONFIDENCE_LEVEL) * self.error
         ends = (self.log, self.log - reach - self.low_slack, self.log + reach + self.high_slack)
         return stats.Ratio(*(math.exp(min(MAX_LOG_RATIO, max(-MAX_LOG_RATIO, end))) for end in ends))
 
@@ -114,11 +114,11 @@ class LogRatio:
         """One-sided probabilities of so low, and so high, a ratio where the true one lies within the margin round 1."""
         edge = math.log1p(margin)
         below, above = -self.log - edge - self.high_slack, self.log - edge - self.low_slack
-        return tuple(distributions.student_tail(end / self.error, self.freedom) for end in (below, above))  # type: ignore[return-value]
+        return tuple(stats.student_tail(end / self.error, self.freedom) for end in (below, above))  # type: ignore[return-value]
 
     def smallest_change(self, margin: float, level: float) -> float:
         """The factor by which a value must have fallen for that to be called at the one-sided `level` in POWER of cases."""
-        called, seen = (distributions.student(self.freedom, 1 - 2 * tail) for tail in (level, 1 - DETECTION_POWER))
+        called, seen = (stats.student(self.freedom, 1 - 2 * tail) for tail in (level, 1 - DETECTION_POWER))
         change = math.log1p(margin) + (called + seen) * self.error + self.high_slack
         return math.exp(min(MAX_LOG_RATIO, change))
 
@@ -155,7 +155,7 @@ def host_factor(table: NoiseTable, kind: str, values: Sequence[Derived]) -> floa
             noise, variance = table.of(kind, value), _variance(value.medians)
             freedom = len(value.medians) - 1
             # the mean logarithm of a variance with few degrees of freedom is below the logarithm of its mean
-            expected = distributions.mean_log_chi2(freedom) - distributions.mean_log_chi2(noise.process_freedom)
+            expected = stats.mean_log_chi2(freedom) - stats.mean_log_chi2(noise.process_freedom)
             found.append(math.log(max(variance, 1e-12)) - 2 * math.log(noise.process_sd) - expected)
     if len(found) < MIN_POINTS:
         return None

@@ -1,4 +1,29 @@
-"""Levels of a latency curve: plateaus, the knees between them, and whether the curve has settled. Pure."""
+"""Levels of a latency curve: plateaus, the knees between them, and whether the curve has settled. Pure.
+
+Two detectors exist because two kinds of curves exist, and each detector fails on the other kind:
+
+- `find_plateaus` reads stored points that nobody can measure again. Disturbed points are in them for good, so it
+  looks for the long flat stretches and lets a few slow points lie among them.
+- `hierarchy.curve_steps.find_steps` reads a curve whose disturbed points the experiment has measured again. It looks for the
+  rises, since under random replacement or with pages in random frames a level ends in a soft rise, on which short flat
+  stretches mean nothing.
+
+Levels of simulated curves (three machines, 4 points an octave, noise of 0.5%, 440 levels of 120 curves; right: latency within
+5% and capacity bracketed):
+
+| curves | detector | right | capacity wrong | latency of no level |
+|---|---|--:|--:|--:|
+| a point in eight 5 to 40% slower | plateaus | 440 | 0 | 0 |
+| | steps | 330 | 72 | 9 |
+| random replacement, undisturbed | plateaus | 284 | 66 | 19 |
+| | steps | 312 | 1 | 37 |
+
+On curves of 36 simulated hierarchies (`tests/hierarchies.py`, 110 levels) they are equal within chance: plateaus 91 right and
+11 capacities wrong, steps 88 and 10. A step also states where a level is left and where most of its accesses miss, and bounds a
+level without a plateau; the experiment needs both.
+
+`tests/analysis/test_curve_noise.py` keeps both halves of that comparison.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +33,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.analysis import derive
-from clmembench.analysis.distributions import noise_of_deviations, undisturbed_values
+from clmembench.analysis.stats import noise_of_deviations, undisturbed_values
 from clmembench.model import DeviceInfo, Finding, Metric, Record, Value
 from clmembench.model.findings import measured_finding, undetermined_finding
 

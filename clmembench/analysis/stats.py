@@ -1,9 +1,9 @@
-"""Numbers to summaries and intervals. Pure functions; they know nothing of benchmarks."""
+"""Numbers to summaries, intervals, tails of distributions and discoveries. Pure; nothing here knows benchmarks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -11,14 +11,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from clmembench.analysis.distributions import student
-
 Floats = npt.NDArray[np.float64]
 
 MAX_LOG_RATIO = 300.0  # of a ratio: beyond are numbers that nobody measured, and soon none that a float holds
 MAX_SAMPLES_SORTED_BY_PYTHON = 256  # samples that Python sorts as fast as NumPy does
 MAX_DEVIATIONS = 14.8  # median absolute deviations from the median: a sample further off is an outlier
 MIN_SAMPLES = 6  # fewer give no 95% interval of the median: 2 * 0.5**5 > 0.05
+# Thresholds and limits, each with its reason
+MEDIAN_OF_ABSOLUTE_NORMAL = 0.6745  # standard deviations: the median of |x| of a normal distribution
+MIDPOINT_VARIANCE_FACTOR = 1.5  # a point less the mean of two others has that many times the variance of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +245,53 @@ def medians_agree(first: Sequence[float], second: Sequence[float], within: float
     """True where the medians of two blocks differ by at most the fraction `within`."""
     a, b = float(np.median(first)), float(np.median(second))
     return abs(a - b) <= within * max(abs(a), abs(b), 1e-300)
+
+
+@lru_cache(maxsize=256)
+def student(freedom: float, level: float = 0.95) -> float:
+    """Half-width in standard errors of the two-sided interval of that level, by Student's distribution."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, (1 + level) / 2))
+
+
+def student_tail(t: float, freedom: float) -> float:
+    """The probability that Student's t is over `t`."""
+    from scipy.special import stdtr
+
+    return float(stdtr(freedom, -t))
+
+
+@lru_cache(maxsize=256)
+def mean_log_chi2(freedom: float) -> float:
+    """The mean logarithm of a chi-squared variable over its degrees of freedom: below 0, the more so the fewer they are."""
+    from scipy.special import digamma
+
+    return float(digamma(freedom / 2)) - math.log(freedom / 2)
+
+
+def benjamini_hochberg(chances: Sequence[float], rate: float) -> float:
+    """The largest probability at which to call a discovery, so that at most `rate` of those called are expected to be false
+    (Benjamini & Hochberg 1995); with nothing to call `rate` over their number."""
+    ordered, n = sorted(chances), len(chances)
+    passing = [rate * (k + 1) / n for k, chance in enumerate(ordered) if chance <= rate * (k + 1) / n]
+    return passing[-1] if passing else rate / max(1, n)
+
+
+def undisturbed_values(values: Sequence[float]) -> list[float]:
+    """The least value of each point and all larger working sets: a set that fits where a larger one does is as fast as that,
+    and disturbances only add."""
+    least, found = math.inf, []
+    for value in reversed(values):
+        least = min(least, value)
+        found.append(least)
+    return found[::-1]
+
+
+def noise_of_deviations(deviations: Iterable[float], none: float) -> float:
+    """The standard deviation of single points, from how far each lies from the midpoint of its two neighbours; `none` where
+    there are no such distances. The median is taken: most points lie on plateaus, and rises do not count."""
+    ordered = sorted(deviations)
+    if not ordered:
+        return none
+    return ordered[len(ordered) // 2] / MEDIAN_OF_ABSOLUTE_NORMAL / math.sqrt(MIDPOINT_VARIANCE_FACTOR)

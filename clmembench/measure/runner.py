@@ -8,10 +8,9 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from clmembench.benchmarks.plugins.foreign_code import ExternalError
-from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.quiet import Repeats
-from clmembench.measure.worker_process import Worker, WorkerError, WorkerProcess
+from clmembench.measure.worker_process import InProcessWorker, Worker, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Placement, Plan, Point, Record, Status, Value
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing_features

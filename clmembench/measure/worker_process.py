@@ -8,6 +8,7 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -17,8 +18,8 @@ from typing import Any, Literal, Protocol
 from clmembench.host import failures, processes
 from clmembench.host.failures import describe_end, last_words, not_started
 from clmembench.measure.job import Job, ProbeResult, job_line
-from clmembench.measure.worker import probe_device
-from clmembench.model import BuildError, Cause, DeviceError, Point, Record
+from clmembench.measure.worker import Session, probe_device
+from clmembench.model import BuildError, Cause, DeviceError, Placement, Point, Record
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
 from clmembench.runtimes import runtime
@@ -292,3 +293,27 @@ def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Probe
 
 def _probe_fields(answer: dict[str, object]) -> dict[str, Any]:
     return {**answer, "features": frozenset(answer["features"])}  # type: ignore[call-overload]
+
+
+class InProcessWorker:
+    """Measures the points of one job in this process. Raises WorkerError where the device cannot be opened, or the job needs a
+    process of its own."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        if job.place != Placement() or job.process > 0:
+            raise WorkerError("it needs a process of its own: leave out --no-isolate", Cause.ISOLATION_OFF)
+        try:
+            self._session = Session(job, own_process=False)
+        except (DeviceError, BuildError) as error:
+            reason = f"the device cannot be opened: {error}"
+            raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
+        self._session.settle()
+
+    def measure(self, point: Point, timeout_s: float) -> Record:
+        """The record of one point; there is no time limit."""
+        with contextlib.redirect_stdout(sys.stderr):  # what a benchmark prints is no output of the command
+            return self._session.record(point.params, point.role)
+
+    def end(self) -> None:
+        """There is nothing to end: the session frees what the device holds."""

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from clmembench.analysis.distributions import noise_of_deviations, undisturbed_values
 from clmembench.analysis.plateaus import CurvePoint, find_plateaus
+from clmembench.analysis.stats import noise_of_deviations, undisturbed_values
 from clmembench.studies.hierarchy.curve.curve_steps import find_steps, pooled_rising, relative_noise
 from clmembench.studies.hierarchy.curve.latency_curve import ends_flat
 from tests.analysis.test_plateaus import MACHINES, ramp, random_replacement, simulated

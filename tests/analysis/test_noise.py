@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clmembench.analysis import distributions, noise
+from clmembench.analysis import noise, stats
 from clmembench.analysis.compare import compare, compare_sides
 from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side
 from clmembench.analysis.derive import Derived
@@ -157,9 +157,9 @@ def test_a_ratio_needs_values_above_0():
 
 
 def test_discoveries_are_called_together():
-    assert distributions.benjamini_hochberg([0.001, 0.008, 0.039, 0.041, 0.6], 0.05) == pytest.approx(0.02)
-    assert distributions.benjamini_hochberg([0.5, 0.6], 0.05) == pytest.approx(0.025)
-    assert distributions.benjamini_hochberg([], 0.05) == 0.05
+    assert stats.benjamini_hochberg([0.001, 0.008, 0.039, 0.041, 0.6], 0.05) == pytest.approx(0.02)
+    assert stats.benjamini_hochberg([0.5, 0.6], 0.05) == pytest.approx(0.025)
+    assert stats.benjamini_hochberg([], 0.05) == 0.05
 
 
 # ---- what is committed --------------------------------------------------------------------------------------------------

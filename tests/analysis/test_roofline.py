@@ -13,7 +13,7 @@ from clmembench.benchmarks import discovered
 from clmembench.plan.sweep import benchmark_card
 from clmembench.report import render, summary
 from clmembench.report.figures import roofline_chart
-from clmembench.report.figures.label_placement import offsets
+from clmembench.report.figures.roofline_chart import offsets
 from clmembench.report.frame import point_values, rows
 from clmembench.report.page.page import render_html
 from clmembench.report.sections import roofline_tables

@@ -19,7 +19,7 @@ from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
 
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
-CHECK = import_module("clmembench.benchmarks.dgemm.gemm_check")
+CHECK = import_module("clmembench.benchmarks.dgemm.dgemm")
 SHAPE = import_module("clmembench.benchmarks.dgemm.gemm_shape")
 MATRIX = import_module("clmembench.benchmarks.dgemm.gemm_shape")
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)

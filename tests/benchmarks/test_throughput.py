@@ -18,9 +18,9 @@ from clmembench.measure import sampling
 from clmembench.model import BenchmarkInfo, Copy, Skip
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
+from clmembench.report.figures import study_figures
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.frame import rows
-from clmembench.report.page import study_figures
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet

@@ -13,10 +13,10 @@ from clmembench.measure import device_list, worker_process
 from clmembench.measure.device_list import Listing
 from clmembench.measure.job import Job
 from clmembench.model import Driver
-from clmembench.runtimes.device_limits import unusable_claim
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.runtimes.opencl import drivers, info
 from clmembench.runtimes.opencl.info import cl
+from clmembench.runtimes.shared import unusable_claim
 from tests.commands import cli
 from tests.faulty_drivers import DRIVER, FAULTS, LAYER, compiled
 

@@ -20,7 +20,7 @@ from clmembench.measure import sampling
 from clmembench.measure.job import Job, job_line, parse_job
 from clmembench.model import Context, EnergyReading, Launch, Metric, Overlap, Slope, Work
 from clmembench.plan.budget import Budget
-from clmembench.report.figures.conditions_chart import MAX_BUCKETS, thinned
+from clmembench.report.figures.history_chart import MAX_BUCKETS, thinned
 from clmembench.report.run_warnings import _throttled
 from clmembench.report.sections import energy_tables
 from clmembench.results import jsonl, limits

@@ -12,10 +12,9 @@ from clmembench.host import cpu_load
 from clmembench.host.cpu_load import Load, Reading
 from clmembench.measure import worker
 from clmembench.measure.core_clock import CoreClock
-from clmembench.measure.in_process import InProcessWorker
 from clmembench.measure.job import Job
 from clmembench.measure.worker import MIN_REPEATED_POINTS, POINTS_PER_REPEATED_POINT, Session
-from clmembench.measure.worker_process import WorkerError
+from clmembench.measure.worker_process import InProcessWorker, WorkerError
 from clmembench.model import DeviceError, Placement, Point
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode

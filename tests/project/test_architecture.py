@@ -20,7 +20,7 @@ PURE = {"analysis", "gates"}
 # of a study: these folders and modules, or after "-" all but these
 PURE_IN_STUDIES = {
     "hierarchy": "-command plan views benchmarks from_runs",
-    "traces": "-command trace_csv trace_programs",
+    "traces": "-command trace_csv",
     "memory_divergence": "model",
 }
 IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "shutil", "socket", "subprocess", "sys", "tempfile", "time"}

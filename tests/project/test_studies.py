@@ -8,7 +8,7 @@ import pytest
 
 from clmembench import studies
 from clmembench.benchmarks import discovered
-from clmembench.report.page import study_figures
+from clmembench.report.figures import study_figures
 from clmembench.studies import NO_FIGURE, Study
 from clmembench.studies.access import throughput_curves, throughput_tables
 

@@ -6,16 +6,15 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.model import BenchmarkInfo, Metric, Placement
-from clmembench.report.figures import comparison_choice
+from clmembench.report.figures import comparison_data, study_figures
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.comparison_data import DrawnSeries, PlotPoint, compared_devices, eligible_devices
 from clmembench.report.figures.comparison_series import curve_series, placement_series
-from clmembench.report.figures.device_looks import look
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.figures.paper_figures import CATALOGUE, UNITS, CurveFigure
 from clmembench.report.figures.published_marks import published_best, published_series
+from clmembench.report.figures.style import look
 from clmembench.report.frame import parts
-from clmembench.report.page import study_figures
 from clmembench.results.imported import ImportedValue
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope
@@ -172,9 +171,9 @@ def test_published_values_have_places_of_their_own_units_scaled_and_are_never_jo
 
 def test_of_40_devices_8_have_a_name_and_the_others_are_grey_and_named_in_words():
     lines = [DrawnSeries(f"device {n}", n, (PlotPoint(1, n + 1, n + 1, n + 1),)) for n in range(40)]
-    named = comparison_choice.named_series(lines)
+    named = comparison_data.named_series(lines)
     assert [one.number for one in named] == [0, 6, 11, 17, 22, 28, 33, 39]  # lowest, highest and equal steps between
-    assert comparison_choice.named_series(lines[:8]) == lines[:8]
+    assert comparison_data.named_series(lines[:8]) == lines[:8]
 
 
 def test_the_aspects_of_two_devices_are_the_same_each_time_and_say_everything():

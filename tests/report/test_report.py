@@ -13,11 +13,10 @@ from clmembench.analysis import plateaus
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import BenchmarkInfo, CacheLevel, Finding, Hierarchy, Metric, Placement, TlbLevel
 from clmembench.report import render, summary
-from clmembench.report.figures import style
+from clmembench.report.figures import study_figures, style
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.finding_tables import entries
 from clmembench.report.frame import parts, point_fields, point_values, rows
-from clmembench.report.page import study_figures
 from clmembench.report.page.page import render_html
 from clmembench.report.page.text_pages import render_markdown
 from clmembench.report.run_warnings import warnings

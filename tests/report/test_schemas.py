@@ -16,7 +16,7 @@ from clmembench.model import Finding, Hierarchy
 from clmembench.report.render import json_text
 from clmembench.report.schemas import outputs, schemas
 from clmembench.studies.ab.ab_decision import Outcome
-from clmembench.studies.ab.ab_result import LayerComparison, LiveComparison
+from clmembench.studies.ab.ab_outcome import LayerComparison, LiveComparison
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.hierarchy_json import hierarchy_object
 

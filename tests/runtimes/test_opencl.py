@@ -20,11 +20,11 @@ from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 from clmembench.resources import kernel_source
 from clmembench.runtimes import runtime
-from clmembench.runtimes.built_sources import first_error
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.runtimes.opencl import enqueue as opencl_enqueue
 from clmembench.runtimes.opencl import sample as opencl_sample
 from clmembench.runtimes.opencl.sample import CommandTimer
+from clmembench.runtimes.shared import first_error
 from tests.builders import walked
 
 KIB, MIB = 1 << 10, 1 << 20

@@ -47,11 +47,11 @@ def no_dpctl(monkeypatch):
 
 @pytest.fixture
 def no_devices_known(monkeypatch):
-    from clmembench.runtimes.sycl import info
+    from clmembench.runtimes.sycl import device as sycl_device
 
-    info.installed_devices.cache_clear()
+    sycl_device.installed_devices.cache_clear()
     yield
-    info.installed_devices.cache_clear()
+    sycl_device.installed_devices.cache_clear()
 
 
 def test_without_the_extra_one_line_names_it_and_opencl_is_as_before(no_dpctl, no_devices_known):

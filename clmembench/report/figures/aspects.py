@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
-from clmembench.report.figures import comparison_choice as choice
 from clmembench.report.figures import comparison_plots as plots
 from clmembench.report.figures import comparison_series as series
-from clmembench.report.figures.comparison_data import DrawnDevice, DrawnSeries, compared_devices, eligible_devices
+from clmembench.report.figures.comparison_data import (
+    DrawnDevice,
+    DrawnSeries,
+    compared_devices,
+    eligible_devices,
+    named_series,
+    shown_rows,
+    value_ends,
+)
 from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, BestFigure, CurveFigure, PaperFigure
 from clmembench.report.figures.published_marks import PublishedPoint, published_best, published_series
 from clmembench.report.frame import LabelledRun
@@ -92,7 +99,7 @@ def _aspect(
 def _shared_ends(one: _Curve, drawn: Sequence[_Curve]) -> tuple[float, float]:
     """The ends of the vertical axis: those of all figures of the aspect with the same scale and unit."""
     same = [c for c in drawn if c is one or (one.figure.scale and (c.figure.scale, c.unit) == (one.figure.scale, one.unit))]
-    return choice.value_ends([line for curve in same for line in curve.lines])
+    return value_ends([line for curve in same for line in curve.lines])
 
 
 def _curve(figure: CurveFigure, devices: Sequence[DrawnDevice], published: Sequence[PublishedPoint]) -> _Curve | str:
@@ -109,7 +116,7 @@ def _curve(figure: CurveFigure, devices: Sequence[DrawnDevice], published: Seque
     beside, without_place = published_series(figure, unit, published, len(devices))
     left_out = _by_reason([*omitted, *without_place])
     every = [*lines, *beside]
-    named = choice.named_series(every)
+    named = named_series(every)
     if len(named) < len(every):
         grey = [one.label for one in every if one not in named and not one.is_published]
         left_out += [f"names and colours of {_listed(grey)}, which are grey"] if grey else []
@@ -202,7 +209,7 @@ def _best(figure: BestFigure, devices: Sequence[DrawnDevice], published: Sequenc
         return "; ".join(left_out) or f"no points of {figure.benchmark}"
     metric = next(iter(figure.variants.values()))[0].metric
     values += published_best(figure, values[0].unit, published, len(devices))
-    rows = choice.shown_rows(values)
+    rows = shown_rows(values)
     if len(rows) < len(values):
         left_out.append(f"{count(len(values) - len(rows), 'lower value')}: {len(rows)} rows have room")
     axis = f"{metric.replace('_', ' ')} ({values[0].unit})"
@@ -220,7 +227,7 @@ def _best(figure: BestFigure, devices: Sequence[DrawnDevice], published: Sequenc
 def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[DrawnSeries], unit: str, names: Sequence[str] = ()) -> str:
     """A figure in words: where each line begins and ends."""
     said = []
-    described = list(lines) if names else choice.named_series(lines)
+    described = list(lines) if names else named_series(lines)
     for number, one in enumerate(described):
         name = names[number] if names else one.name
         first, last = (

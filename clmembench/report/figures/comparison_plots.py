@@ -7,11 +7,9 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clmembench.report.figures.comparison_choice import named_series, value_ends
-from clmembench.report.figures.comparison_data import BestValue, DrawnSeries
-from clmembench.report.figures.device_looks import LINE_STYLES, look
+from clmembench.report.figures.comparison_data import BestValue, DrawnSeries, named_series, value_ends
 from clmembench.report.figures.device_rows import short_number
-from clmembench.report.figures.style import log_labels, log_y, plain, subplots, svg
+from clmembench.report.figures.style import LINE_STYLES, log_labels, log_y, look, plain, subplots, svg
 from clmembench.units import format_bytes, format_in, is_byte_size
 
 if TYPE_CHECKING:

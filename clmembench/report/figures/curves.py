@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from clmembench.analysis.plateaus import extent_per_line_byte
 from clmembench.model import BenchmarkInfo
-from clmembench.report.figures.device_looks import LINE_STYLES, Look, look
 from clmembench.report.figures.device_rows import (
     Shown,
     at_largest,
@@ -23,7 +22,7 @@ from clmembench.report.figures.device_rows import (
     x_axis,
 )
 from clmembench.report.figures.paper_figures import drawn_over_units
-from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
+from clmembench.report.figures.style import LINE_STYLES, MARKERS, Look, colour, legend, log_y, look, plain, subplots, svg
 from clmembench.report.frame import Row
 from clmembench.units import format_bytes, format_in, format_value, is_byte_size
 

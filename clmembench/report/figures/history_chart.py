@@ -1,18 +1,21 @@
-"""A device's history as a figure: a plot a quantity, medians with intervals over time, driver changes and levels."""
+"""Figures over time: a device's history, one plot per quantity, and power, clock and temperature of one run."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from clmembench.report.figures.style import colour, legend, plain, subplots
+from clmembench.report.figures.style import colour, legend, plain, subplots, svg
 from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity
+from clmembench.report.sections.energy_tables import Condition
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 MAX_PLOTS = 40
 
@@ -64,3 +67,36 @@ def _draw(axis: Axes, history: DeviceHistory, quantity: HistoryQuantity) -> None
     axis.set_ylabel(plain(quantity.unit), fontsize=8)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.margins(y=0.2)
+
+
+SECONDS_A_MINUTE = 60.0
+MAX_BUCKETS = 200  # of a curve: more are no wider than its line
+
+
+def thinned(seconds: Sequence[float], values: Sequence[float]) -> tuple[list[float], list[float]]:
+    """A long curve with the least and the greatest value of each of its parts, so that no dip and no peak is lost."""
+    if len(values) <= 2 * MAX_BUCKETS:
+        return list(seconds), list(values)
+    kept: list[int] = []
+    for bucket in range(MAX_BUCKETS):
+        part = range(bucket * len(values) // MAX_BUCKETS, (bucket + 1) * len(values) // MAX_BUCKETS)
+        kept += sorted({min(part, key=values.__getitem__), max(part, key=values.__getitem__)})
+    return [seconds[at] for at in kept], [values[at] for at in kept]
+
+
+def conditions_chart(conditions: Sequence[Condition]) -> str:
+    """Inline SVG; "" where there is nothing to draw."""
+    if not conditions:
+        return ""
+    figure, axes = subplots(len(conditions), height=2.4, most_columns=3)
+    for number, (axis, shown) in enumerate(zip(axes, conditions, strict=True)):
+        seconds, values = thinned(shown.seconds, shown.values)
+        axis.plot(
+            [s / SECONDS_A_MINUTE for s in seconds], values, marker=".", markersize=4, linewidth=0.8, color=colour(number)
+        )
+        axis.set_title(shown.name, fontsize=9)
+        axis.set_xlabel("minutes since the first point", fontsize=8)
+        axis.set_ylabel(shown.unit, fontsize=8)
+        axis.tick_params(labelsize=8)
+        axis.margins(y=0.2)
+    return svg(figure)

@@ -7,6 +7,7 @@ import math
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clmembench.sanitize import printable
@@ -14,6 +15,7 @@ from clmembench.sanitize import printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 100)))  # of labels in a decade, finer and finer
 LABEL_COUNT_RANGE = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
@@ -40,6 +42,11 @@ LOOK: dict[Any, Any] = {
     "xtick.bottom": False, "ytick.left": False,
 }  # fmt: skip
 COLOURS = "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"
+# of devices: seaborn's "colorblind" (after Wong 2011) without yellow and pink, too pale on white; neighbours differ most
+DEVICE_COLOURS = ("#0173b2", "#d55e00", "#029e73", "#cc78bc", "#de8f05", "#56b4e9", "#222222", "#949494")
+DEVICE_MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "p")
+# 8, 11 and 5 have no common factor, so the first 440 devices have looks of their own
+LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2, 1, 1.2, 1, 1.2)))
 
 
 def plain(text: str) -> str:
@@ -121,3 +128,21 @@ def legend(figure: Figure, axes: Sequence[Axes]) -> None:
         columns = 2 if max(map(len, found)) <= MAX_HALF_LEGEND_LETTERS else 1
         looks: dict[str, Any] = {"fontsize": 8, "frameon": False, "handlelength": 3}
         figure.legend(found.values(), found.keys(), ncols=columns, loc="outside lower center", **looks)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a device is drawn; `line` is a line style of matplotlib's, a name or a pattern of dashes in points."""
+
+    colour: Any
+    marker: str
+    line: Any
+
+
+def look(number: int) -> Look:
+    """The look of the device of that number, counted from 0 in the order of the page."""
+    return Look(
+        DEVICE_COLOURS[number % len(DEVICE_COLOURS)],
+        DEVICE_MARKERS[number % len(DEVICE_MARKERS)],
+        LINE_STYLES[number % len(LINE_STYLES)],
+    )

@@ -10,9 +10,9 @@ from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import render
 from clmembench.report.device_runs import Findings
-from clmembench.report.figures import device_rows
+from clmembench.report.figures import device_rows, study_figures
 from clmembench.report.figures.aspects import aspects
-from clmembench.report.figures.conditions_chart import conditions_chart
+from clmembench.report.figures.history_chart import conditions_chart
 from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import (
     FP32_PEAK,
@@ -25,7 +25,7 @@ from clmembench.report.imported.imported_values import (
 )
 from clmembench.report.many_runs import fleet
 from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
-from clmembench.report.page import page_parts, study_figures
+from clmembench.report.page import page_parts
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.page.page_parts import ASPECTS, SUITES, anchors, contents, point_values, verdict_values
 from clmembench.report.run_warnings import warnings

@@ -12,8 +12,8 @@ from uuid import uuid4
 import pyopencl as cl
 
 from clmembench.model import BuildError, Kernel, Value
-from clmembench.runtimes.built_sources import first_error
 from clmembench.runtimes.opencl.pocl_cache import cache_folder, unusable_reason
+from clmembench.runtimes.shared import first_error
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for '[^']+'\s*$")
 _PROPERTIES = re.compile(r"Function properties for '?([^\s']+?)'?\s*$")

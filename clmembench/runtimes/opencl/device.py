@@ -27,13 +27,11 @@ from clmembench.model import (
     Timing,
     Value,
 )
-from clmembench.runtimes.built_sources import BuiltSources, options_of
-from clmembench.runtimes.device_limits import check_buffer, check_shape
-from clmembench.runtimes.host_timing import time_library_work
 from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
 from clmembench.runtimes.opencl.enqueue import explained_errors
 from clmembench.runtimes.opencl.sample import CommandTimer, bind_command, prepare_commands, time_commands
+from clmembench.runtimes.shared import BuiltSources, check_buffer, check_shape, options_of, time_library_work
 
 
 class OpenCLDevice:

@@ -18,7 +18,7 @@ import numpy as np
 import pyopencl as cl
 
 from clmembench.model import Copy, DeviceError, Fill, Launch, Map
-from clmembench.runtimes.device_limits import host_address
+from clmembench.runtimes.shared import host_address
 
 LibraryCall = Callable[[], int]  # one call of the library; returns its error code, 0 for success
 PreparedCommand = Callable[[ctypes.c_void_p | None], LibraryCall]  # a command that lacks only the address for its event

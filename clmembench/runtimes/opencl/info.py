@@ -14,8 +14,8 @@ import pyopencl as cl
 
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import made_id
-from clmembench.runtimes.device_limits import unusable_claim
 from clmembench.runtimes.hardware import cpu_id, listed
+from clmembench.runtimes.shared import unusable_claim
 
 _UUID_KHR, _PCI_KHR, _TOPOLOGY_AMD = 0x106A, 0x410F, 0x4037  # pyopencl has no names for the first two
 _PCIE_AMD = 1  # type of a topology

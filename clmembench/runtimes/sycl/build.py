@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from clmembench.model import BuildError, Kernel, Value
-from clmembench.runtimes.built_sources import first_error
+from clmembench.runtimes.shared import first_error
 from clmembench.runtimes.sycl.library import compiler
 
 _NAME, _DRIVER_VERSION = 0x102B, 0x102D  # CL_DEVICE_NAME, CL_DRIVER_VERSION

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from clmembench.model import Copy, DeviceError, Fill, Launch, Local, Skip
-from clmembench.runtimes.device_limits import host_address
+from clmembench.runtimes.shared import host_address
 from clmembench.runtimes.sycl.library import c_library, dpctl, failure_reason
 
 LibraryCall = Callable[[], int | None]  # one call; returns the address of an event, None if it failed

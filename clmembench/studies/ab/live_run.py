@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clmembench.results.jsonl import Writer
     from clmembench.studies.ab.ab_case import Case
     from clmembench.studies.ab.ab_decision import Outcome
-    from clmembench.studies.ab.ab_result import LiveComparison
+    from clmembench.studies.ab.ab_outcome import LiveComparison
     from clmembench.studies.ab.ab_rounds import ABSide
 
 
@@ -157,7 +157,7 @@ class LiveRun:
     def comparison(self, values: Sequence[Outcome], seconds: float, layer: Sequence[str] | None = None) -> LiveComparison:
         """The settings and values of the run, with sentences on a layer if it compared two runtimes."""
         from clmembench.studies.ab.ab_decision import MAX_ERROR_PROBABILITY
-        from clmembench.studies.ab.ab_result import LayerComparison, LiveComparison
+        from clmembench.studies.ab.ab_outcome import LayerComparison, LiveComparison
 
         words, files = [wanted.words for wanted in self._wanted], [str(path) for path in self._files]
         settings = (words, self._margin, MAX_ERROR_PROBABILITY, self._selection.seed, files, self._rounds, round(seconds, 1))
@@ -167,14 +167,14 @@ class LiveRun:
 def end(found: LiveComparison, interrupted: bool, as_json: bool) -> None:
     """Print the outcome, and end with its exit code."""
     from clmembench.report import render
-    from clmembench.studies.ab import ab_result
+    from clmembench.studies.ab import ab_outcome
 
     outcomes = found.values
     try:
-        print(render.json_text(found) if as_json else ab_result.comparison_text(found, outputs.width()), flush=True)
+        print(render.json_text(found) if as_json else ab_outcome.comparison_text(found, outputs.width()), flush=True)
     except BrokenPipeError:  # a script may read the exit code only
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_result.ORDER}
+    count = {verdict: sum(o.verdict == verdict for o in outcomes) for verdict in ab_outcome.ORDER}
     if interrupted:
         exit_codes.stop("interrupted: the results files hold every record up to here", exit_codes.INTERRUPTED)
     if not outcomes:

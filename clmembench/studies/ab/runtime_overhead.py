@@ -83,15 +83,15 @@ def measure(
 
 def _print(run: LiveRun, outcomes: list[Outcome], seconds: float, as_json: bool) -> None:
     from clmembench.report import render
-    from clmembench.studies.ab import ab_result
-    from clmembench.studies.ab.overhead_sentences import layer_sentences
+    from clmembench.studies.ab import ab_outcome
+    from clmembench.studies.ab.ab_outcome import layer_sentences
 
     sentences = layer_sentences(outcomes, "OpenCL", "SYCL")
     found = run.comparison(outcomes, seconds, sentences)
     if as_json:
         print(render.json_text(found))
     else:
-        print("\n".join([ab_result.comparison_text(found), "", *sentences]).rstrip())
+        print("\n".join([ab_outcome.comparison_text(found), "", *sentences]).rstrip())
     failed = [o.reason for o in outcomes if o.verdict == "failed"]
     if failed:
         exit_codes.stop(f"{len(failed)} of {len(outcomes)} values have no ratio: {failed[0]}", exit_codes.FAILED)

@@ -7,5 +7,5 @@ STUDY = Study(
     title="Interleaved A/B measurement",
     package=__package__,
     replaces={"compare": "command:Compare", "run": "runtime_overhead:RunOfRuntimes"},
-    json={"compare-live": JsonOutput(("compare --live",), "ab_result:LayerComparison")},
+    json={"compare-live": JsonOutput(("compare --live",), "ab_outcome:LayerComparison")},
 )

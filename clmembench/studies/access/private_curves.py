@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.curves import MIN_LOG_RATIO
-from clmembench.report.figures.device_looks import LINE_STYLES, Look, look
 from clmembench.report.figures.device_rows import Shown, value_and_interval
-from clmembench.report.figures.style import legend, log_y, plain, subplots, svg
+from clmembench.report.figures.style import LINE_STYLES, Look, legend, log_y, look, plain, subplots, svg
 from clmembench.studies.access.registers import arrays_in_registers
 
 if TYPE_CHECKING:

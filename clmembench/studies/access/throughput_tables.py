@@ -12,7 +12,7 @@ from clmembench.model.findings import undetermined_finding
 from clmembench.report.frame import Row
 from clmembench.report.table import Reasons, Table, columns
 from clmembench.report.views import interval, percent
-from clmembench.studies.access import concurrency
+from clmembench.studies.access import saturation
 from clmembench.studies.access.saturation import saturating_element, saturation_findings
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
 
@@ -86,11 +86,11 @@ def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
     findings = saturation_findings([row.value for row in rows], info)
     latency = memory_latency(curve, info)
     nothing = undetermined_finding("best_gb_s", "copy_grid has too few values")
-    need = concurrency.needed(latency, findings.get("best_gb_s", nothing), READ_SHARE_OF_COPY)
+    need = saturation.needed(latency, findings.get("best_gb_s", nothing), READ_SHARE_OF_COPY)
     return findings | {
         "latency_ns": latency,
         "needed_bytes": need,
-        "found_over_needed": concurrency.against(need, findings["saturating_bytes"]),
+        "found_over_needed": saturation.against(need, findings["saturating_bytes"]),
     }
 
 
@@ -99,7 +99,7 @@ def _saturating(run: Run, rows: Sequence[Row]) -> Table:
     findings = concurrent(run, rows)
     notes = (
         f"saturated: 95% of the best rate; bytes in flight are loads over all {run.header.device.compute_units} compute units",
-        concurrency.METHOD,
+        saturation.LITTLE_METHOD,
     )
     reasons = Reasons()
     cells = tuple(_finding_cells(name, finding, reasons) for name, finding in findings.items())
@@ -202,7 +202,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Table]:
         clocked = format_value(value.median / units / value.ghz) if value.ghz else "–"
         rate = (format_in(value.median, value.unit, 4), interval(value))
         cells.append((*name, format_bytes(size), *rate, clocked, str(p["unit_items"])))
-        need = concurrency.needed(_latency(curve, size, name[1]), _rate(row))
+        need = saturation.needed(_latency(curve, size, name[1]), _rate(row))
         given = format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if not cpu_cores else "set by the core"
         if need.value is not None:
             law.append((*name, format_bytes(size), *_finding_cells(need.name, need, Reasons())[1:], given))
@@ -217,7 +217,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Table]:
     if law:
         law_header = ("cache_read: set", "path", "size", "needed", "interval", "loaded at once")
         title = "Bytes in flight that these bandwidths require by Little's law, and bytes that work-items loaded at once."
-        sections.append(Table(title, columns(law_header, left=2), tuple(law), (concurrency.METHOD,)))
+        sections.append(Table(title, columns(law_header, left=2), tuple(law), (saturation.LITTLE_METHOD,)))
     return sections
 
 

@@ -105,14 +105,14 @@ def hierarchy_records(
     from clmembench.plan.budget import Deadline
     from clmembench.studies.hierarchy import plan as hierarchy
     from clmembench.studies.hierarchy.benchmarks.cache_sharing import SHARING_BENCHMARK
-    from clmembench.studies.hierarchy.sharing import sharing_plan as sharing
+    from clmembench.studies.hierarchy.plan import sharing_plan
 
     end = deadline or Deadline.after(selection.budget_s)
     plans = [hierarchy.hierarchy_plan(info, spaces)] + [hierarchy.classic_plan(info, spaces)] * classic
     for plan in plans:
         yield from runner.run_plan(plan, discovered()[CHASE_BENCHMARK], info.runtime, info, found, selection, known, end)
     if not spaces:
-        plan = sharing.sharing_plan(info)
+        plan = sharing_plan(info)
         yield from runner.run_plan(plan, discovered()[SHARING_BENCHMARK], info.runtime, info, found, selection, known, end)
     if not spaces or "global" in spaces:
         cpus = sorted(usable_cpus()) if info.kind == "cpu" else []

@@ -22,13 +22,19 @@ from clmembench.model import (
     Value,
 )
 from clmembench.plan.estimate import Amount, BenchmarkEstimate, RunEstimate
-from clmembench.studies.hierarchy.benchmarks.cache_sharing import SHARING_BENCHMARK
+from clmembench.studies.hierarchy.benchmarks.cache_sharing import PATH_CODES, SHARING_BENCHMARK
 from clmembench.studies.hierarchy.chase_latency import clock_of, usual
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings, classic_experiment
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
-from clmembench.studies.hierarchy.sharing.cache_sharing import sharing_findings, sharing_notes
+from clmembench.studies.hierarchy.sharing.cache_sharing import (
+    KIB,
+    pairs_to_try,
+    sharing_findings,
+    sharing_notes,
+    stored_fits,
+    void_reason,
+)
 from clmembench.studies.hierarchy.sharing.llc_placement import PlacedHierarchy, place_last_cache
-from clmembench.studies.hierarchy.sharing.sharing_plan import GPU_POINTS
 
 Result = TypeVar("Result")
 L2_MAP = "l2_map"
@@ -41,6 +47,10 @@ GPU_MAP_POINTS, MAP_POINT_S = 2, 3.0  # of a map of the last cache: points of a 
 SHARING_S = 10.0  # of a GPU's points of cache_sharing, most of which build a program
 ProbeKey = tuple[tuple[str, Value], ...]  # the parameters of a probe and of its record
 FEATURE_BY_SPACE: dict[Space, str] = {"global_cg": "ptx"}  # features of the device, by space
+CPU_REASON = "on CPUs every memory space is ordinary memory, behind one first data cache of a core"
+LOCAL_BYTES = tuple(n * KIB for n in (1, 4, 8, 16, 32, 46))  # drivers refuse to launch with all of 48 KiB
+FEATURE_BY_PATH = {"readonly": "ptx", "image1d_buffer": "images"}
+GPU_POINTS = 25  # most points on a GPU: fits, pairs of four paths both ways, and the map of compute units
 
 
 def probe_limits(info: DeviceInfo, spaces: Sequence[str] = ()) -> ProbeLimits:
@@ -171,3 +181,38 @@ def _record_key(record: Record) -> ProbeKey:
 
 def _probe_key(probe: Probe) -> ProbeKey:
     return tuple(sorted(probe.params().items()))
+
+
+def sharing_plan(info: DeviceInfo) -> Plan:
+    """The points on a device, chosen as records come in; on CPUs one that says why nothing is measured."""
+    first = {"question": "fit", "owner": "global"}
+    if info.has_cpu_cores:
+        yield [_point(first, CPU_REASON)]
+        return
+    known: list[Record] = list((yield [_point(first)]))
+    if not stored_fits(known):
+        return
+    rest = [path for path in PATH_CODES if path != "global" and FEATURE_BY_PATH.get(path, "") in ("", *info.features)]
+    fits: list[Mapping[str, Value]] = [{"question": "fit", "owner": path} for path in rest]
+    fits += [{**first, "local_bytes": local} for local in LOCAL_BYTES if local <= info.local_mem_bytes - KIB]
+    known += yield [_point(params) for params in fits]
+    pairs = pairs_to_try(known)
+    if pairs:
+        yield [
+            _point(
+                {
+                    "question": "paths",
+                    "owner": pair.owner,
+                    "other": pair.other,
+                    "array_bytes": pair.array_bytes,
+                    "other_bytes": pair.other_bytes,
+                }
+            )
+            for pair in pairs
+        ]
+    if "ptx" in info.features and not void_reason("constant_array", stored_fits(known)):
+        yield [_point({"question": "units"})]
+
+
+def _point(params: Mapping[str, Value], reason: str = "") -> Point:
+    return Point(SHARING_BENCHMARK, params, reason=reason)

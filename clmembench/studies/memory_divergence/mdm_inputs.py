@@ -1,4 +1,4 @@
-"""Inputs of the memory divergence model: hardware and interval profiles, as strictly validated TOML."""
+"""Inputs of the memory divergence model as strictly validated TOML: hardware, interval profiles, published errors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from clmembench.resources import mdm_hardware_paths
+from clmembench.resources import mdm_hardware_paths, mdm_published_errors_path
 from clmembench.sanitize import exists, parse_toml, read_regular
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
 
 MAX_FILE_BYTES = 1 << 20  # a profile of 10,000 intervals takes half of that
 MAX_INTERVALS = 10_000
@@ -218,3 +219,40 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedError:
+    """An average error of predicted IPC that was published; classes are MD (memory-divergent), NMD (not) and all."""
+
+    model: str
+    kind: Literal["MD", "NMD", "all"]
+    error_percent: float
+    source: str
+    read_from: Literal["text", "table", "figure"]
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBenchmark:
+    """A benchmark that the published errors are averages over."""
+
+    name: str
+    suite: str
+    kind: Literal["MD", "NMD"]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedErrors:
+    """The errors of these models that a paper published."""
+
+    error: tuple[PublishedError, ...]
+    benchmark: tuple[PublishedBenchmark, ...]
+
+
+@cache
+def published_errors() -> PublishedErrors:
+    """The errors that Wang et al. published. Raises InputError."""
+    found: PublishedErrors = load_toml(mdm_published_errors_path(), PublishedErrors, "list of published errors")
+    return found

@@ -109,14 +109,14 @@ def print_inputs(runs: Sequence[Run]) -> None:
     """Print the inputs that runs of one device provide. Ends the command if runs are of several devices, and with INCONCLUSIVE
     if an input is missing."""
     from clmembench.model.device_identity import is_same_model
-    from clmembench.studies.memory_divergence.views import mdm_toml, mdm_validation
+    from clmembench.studies.memory_divergence.views import mdm_outputs, mdm_validation
 
     _refuse_cores(runs[0])
     names = {run.header.device.name for run in runs}
     if not all(is_same_model(runs[0].header.device, run.header.device) for run in runs):
         exit_codes.stop(f"runs of several devices ({', '.join(sorted(names))}): name those of one", exit_codes.USAGE)
     inputs = mdm_validation.inputs_of(runs, stored_runs.sheet_of(runs[0]))
-    print(mdm_toml.inputs_toml(inputs), end="")
+    print(mdm_outputs.inputs_toml(inputs), end="")
     if inputs.missing:
         exit_codes.say(f"not known: {', '.join(inputs.missing)}: comments in the output say why")
         raise typer.Exit(exit_codes.INCONCLUSIVE)
@@ -135,7 +135,7 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     from clmembench.report import render, summary
     from clmembench.report.table import Document
     from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
-    from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_json, mdm_tables, mdm_validation
+    from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_outputs, mdm_tables, mdm_validation
 
     _refuse_cores(run)
     sheet = stored_runs.sheet_of(run)
@@ -152,7 +152,7 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     if figure is not None:
         _draw(found, run.header.device.name, figure)
     if form == "json":
-        print(render.json_text(mdm_json.validation_object(found, kernels)))
+        print(render.json_text(mdm_outputs.validation_object(found, kernels)))
         return
     document = Document(tuple(mdm_tables.validation_sections(found, kernels)), line(summary.device_line(run.header, sheet)))
     if form == "text":

@@ -10,7 +10,7 @@ from clmembench.analysis import stats
 from clmembench.results import jsonl
 from clmembench.studies.ab import ab_decision
 from clmembench.studies.ab.ab_decision import Outcome
-from clmembench.studies.ab.overhead_sentences import layer_sentences
+from clmembench.studies.ab.ab_outcome import layer_sentences
 from tests.commands import brief_points, cli
 from tests.runtimes.test_runtimes import cpu_of
 

@@ -12,8 +12,7 @@ from clmembench.benchmarks import discovered
 from clmembench.benchmarks.banks import ASSUMED_SUB_GROUP_SIZE
 from clmembench.model import Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
-from clmembench.studies.access.bank_mappings import BankMapping
-from clmembench.studies.access.banks import BankAccess, study_banks
+from clmembench.studies.access.banks import BankAccess, BankMapping, study_banks
 from clmembench.studies.access.conflict_fit import fit_conflict_line
 from tests import banked
 from tests.banked import FERMI, GTX560TI, GTX780, GTX980, HALVES, KEPLER_4, KEPLER_8, MAXWELL, TESLA, measured, straight, tabled

@@ -11,8 +11,8 @@ import pytest
 from clmembench.analysis.derive import derive
 from clmembench.model import BenchmarkInfo, Metric, Record, Value
 from clmembench.report.figures.device_rows import Shown
+from clmembench.report.figures.study_figures import drawn
 from clmembench.report.frame import rows
-from clmembench.report.page.study_figures import drawn
 from clmembench.studies.access.private_arrays import PUBLISHED, registers_sections
 from clmembench.studies.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from tests.builders import clock, header, record, run, series

@@ -11,8 +11,7 @@ from clmembench.analysis.derive import derive
 from clmembench.analysis.plateaus import CurvePoint, memory_latency
 from clmembench.benchmarks.datatypes import TYPE_BYTES
 from clmembench.model import BenchmarkInfo, Finding
-from clmembench.studies.access.concurrency import against, needed
-from clmembench.studies.access.saturation import saturating_element, saturation_findings
+from clmembench.studies.access.saturation import against, needed, saturating_element, saturation_findings
 from tests.builders import BANDWIDTH, device, header, record, run, series
 
 UNITS = 100

@@ -7,11 +7,10 @@ from clmembench.model import Answer
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.age_policies import AGE_POLICIES, ESTABLISHED_AGE_POLICIES, AgedSet, AgeRules
-from clmembench.studies.hierarchy.replacement.aged_traces import explaining_age_policies
 from clmembench.studies.hierarchy.replacement.cache_set import FifoSet, LruSet
-from clmembench.studies.hierarchy.replacement.hit_aged_lru import INSERTION_AGES, HitAgedLruSet
-from clmembench.studies.hierarchy.replacement.policy_forms import age_forms, is_age_based
+from clmembench.studies.hierarchy.replacement.policy_forms import INSERTION_AGES, HitAgedLruSet, age_forms, is_age_based
 from clmembench.studies.hierarchy.replacement.policy_probe import CONFIRMING_WALKS, probe_policy
+from clmembench.studies.hierarchy.replacement.policy_trace import explaining_age_policies
 from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.studies.hierarchy.replacement.set_miss_rates import steady_miss_rate
 from tests.aged_sets import HitAgedLines, OneSet, QuadAgeSet

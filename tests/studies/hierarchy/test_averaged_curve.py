@@ -11,8 +11,7 @@ from clmembench.model import Answer, Probe
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep, find_steps
 from clmembench.studies.hierarchy.curve.latency_curve import WorkingSets, measure_curve
-from clmembench.studies.hierarchy.curve.size_by_reversal import confirmed_size
-from clmembench.studies.hierarchy.geometry.level_geometry import without_contradiction
+from clmembench.studies.hierarchy.geometry.level_geometry import confirmed_size, without_contradiction
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession

@@ -13,8 +13,7 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.studies.hierarchy.benchmarks.cache_sharing import FIT_LAPS, PATH_CODES, SAME_WALKS, WALKS
 from clmembench.studies.hierarchy.benchmarks.sharing_memory import region_cells
-from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain
-from clmembench.studies.hierarchy.benchmarks.sharing_units import units_work
+from clmembench.studies.hierarchy.benchmarks.sharing_units import SLICE_BYTES, SLICE_NODES, constant_chain, units_work
 from clmembench.studies.hierarchy.sharing.sharing_records import eviction_of, fit_of
 from tests.builders import record
 

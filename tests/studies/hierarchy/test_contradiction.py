@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from clmembench.model import Answer, Probe
-from clmembench.studies.hierarchy.classic.contradiction import (
+from clmembench.studies.hierarchy.classic.methods import (
+    ClassicReadings,
     is_miss,
     overflow_traces,
     read_overflow_traces,
     resolve_contradictions,
 )
-from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
 from clmembench.studies.hierarchy.classic.wong import read_wong, wong_chases
 from clmembench.studies.hierarchy.views.classic_table import classic_section

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clmembench.studies.hierarchy.geometry.fully_associative import is_fully_associative
+from clmembench.studies.hierarchy.geometry.strides import is_fully_associative
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession

@@ -5,9 +5,9 @@ import pytest
 
 from clmembench.model import Answer, Pattern, Probe
 from clmembench.studies.hierarchy.curve.curve_steps import find_steps
+from clmembench.studies.hierarchy.geometry import gradual_knee
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import replay
-from clmembench.studies.hierarchy.probes import random_pages
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -213,18 +213,18 @@ def test_pages_in_random_frames_miss_by_the_binomial_law():
         drawn = random.integers(colours, size=(4000, pages))
         held = np.stack([np.bincount(row, minlength=colours) for row in drawn])
         share = np.where(held > ways, held, 0).sum() / drawn.size
-        assert random_pages.expected_miss_share(colours * ways * 4096, ways, 4096, pages * 4096) == pytest.approx(
+        assert gradual_knee.expected_miss_share(colours * ways * 4096, ways, 4096, pages * 4096) == pytest.approx(
             share, abs=0.01
         )
 
 
 def test_a_ramp_gives_bounds_around_the_true_size_and_none_where_it_is_another_law():
     points = [
-        (int(s * MIB), random_pages.expected_miss_share(MIB, 8, 4096, s * MIB)) for s in (0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)
+        (int(s * MIB), gradual_knee.expected_miss_share(MIB, 8, 4096, s * MIB)) for s in (0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2)
     ]
-    ramp = random_pages.fit_ramp(points, 4096, 256 * KIB, 4 * MIB)
+    ramp = gradual_knee.fit_ramp(points, 4096, 256 * KIB, 4 * MIB)
     assert ramp.low <= MIB <= ramp.high and ramp.high < 1.3 * ramp.low
-    assert random_pages.fit_ramp([(k * MIB, 0.5) for k in (1, 2, 4, 8, 16)], 4096, 256 * KIB, 4 * MIB) is None
+    assert gradual_knee.fit_ramp([(k * MIB, 0.5) for k in (1, 2, 4, 8, 16)], 4096, 256 * KIB, 4 * MIB) is None
 
 
 def test_a_probe_is_asked_once():

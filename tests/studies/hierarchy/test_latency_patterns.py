@@ -14,8 +14,14 @@ from clmembench.studies.hierarchy.patterns.latency_experiment import (
     pattern_laps,
     pattern_trace,
 )
-from clmembench.studies.hierarchy.patterns.latency_patterns import measure_patterns, median_of_variants, read_laps, read_trace
-from clmembench.studies.hierarchy.patterns.pattern_findings import PATTERN_NAMES, as_pattern_findings
+from clmembench.studies.hierarchy.patterns.latency_patterns import (
+    PATTERN_NAMES,
+    as_pattern_findings,
+    measure_patterns,
+    median_of_variants,
+    read_laps,
+    read_trace,
+)
 from clmembench.studies.hierarchy.probes.typical_latency import two_groups
 from tests.simulated import Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.studies.hierarchy.test_classic import asked

@@ -7,7 +7,7 @@ import pytest
 from clmembench.model import CacheLevel, Finding
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.geometry.level_geometry import LINE_METHOD
-from clmembench.studies.hierarchy.geometry.nearer_lines import with_sector_of_nearer, without_paired_lines
+from clmembench.studies.hierarchy.geometry.paired_lines import with_sector_of_nearer, without_paired_lines
 
 
 def level(line: Finding, sector: Finding | None = None) -> CacheLevel:

@@ -12,7 +12,7 @@ from clmembench.model.findings import measured_finding
 from clmembench.report import finding_tables, render
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.patterns.latency_experiment import HierarchyGeometry, known_geometry, pattern_trace
-from clmembench.studies.hierarchy.patterns.pattern_findings import PATTERN_NAMES
+from clmembench.studies.hierarchy.patterns.latency_patterns import PATTERN_NAMES
 from clmembench.studies.hierarchy.patterns.pattern_paths import NAME, PatternLimits, translation_pattern, with_patterns
 from clmembench.studies.hierarchy.views import hierarchy_json, tree
 from tests.published_gpus import MORE_GPUS

@@ -7,8 +7,8 @@ import pytest
 
 from clmembench.model import Trace
 from clmembench.studies.hierarchy.benchmarks.cache_sharing import PATH_CODES
+from clmembench.studies.hierarchy.plan import CPU_REASON, LOCAL_BYTES, sharing_plan
 from clmembench.studies.hierarchy.sharing.cache_sharing import pairs_to_try, sharing_findings, sharing_notes
-from clmembench.studies.hierarchy.sharing.sharing_plan import CPU_REASON, LOCAL_BYTES, sharing_plan
 from clmembench.studies.hierarchy.sharing.sharing_records import fit_of
 from tests.builders import device, record, walked
 from tests.shared_storage import KIB, SIZES, Unit, packed, units_record

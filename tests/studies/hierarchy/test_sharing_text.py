@@ -15,7 +15,7 @@ from clmembench.report import finding_tables, render
 from clmembench.report.frame import parts
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy import plan as hierarchy
-from clmembench.studies.hierarchy.sharing import sharing_plan as sharing
+from clmembench.studies.hierarchy.plan import CPU_REASON, sharing_plan
 from clmembench.studies.hierarchy.views import hierarchy_json
 from clmembench.studies.hierarchy.views.section import device_values, markdown
 from clmembench.studies.hierarchy.views.tree import columns, draw_tree
@@ -105,8 +105,8 @@ def test_on_a_cpu_no_worker_starts_and_the_reason_is_a_note():
     info = device(kind="cpu", runtime="fake")
     probe = ProbeResult(frozenset({"tsc"}), None, "", 1.0)
     benchmark = discovered()["cache_sharing"]
-    (record,) = runner.run_plan(sharing.sharing_plan(info), benchmark, "fake", info, probe, Selection())
-    assert (record.status, record.reason) == ("skipped", sharing.CPU_REASON)
+    (record,) = runner.run_plan(sharing_plan(info), benchmark, "fake", info, probe, Selection())
+    assert (record.status, record.reason) == ("skipped", CPU_REASON)
     found = hierarchy.infer_stored(run([record], header(info))).hierarchy
-    assert found.sharing == {} and f"shared storage: {sharing.CPU_REASON}" in found.notes
-    assert sharing.CPU_REASON[:40] in " ".join(draw_tree(found).split())
+    assert found.sharing == {} and f"shared storage: {CPU_REASON}" in found.notes
+    assert CPU_REASON[:40] in " ".join(draw_tree(found).split())

@@ -4,8 +4,7 @@ import pytest
 
 from clmembench.model import Answer
 from clmembench.model.findings import measured_finding
-from clmembench.studies.hierarchy.geometry.level_geometry import ODD_METHOD, USUAL_METHOD
-from clmembench.studies.hierarchy.geometry.size_at_other_offsets import with_size_elsewhere
+from clmembench.studies.hierarchy.geometry.level_geometry import ODD_METHOD, USUAL_METHOD, with_size_elsewhere
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from tests.simulated import KIB

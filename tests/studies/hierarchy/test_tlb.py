@@ -14,10 +14,9 @@ from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageMean, PageProbe, mean_of_orders
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
-from clmembench.studies.hierarchy.replacement.cyclic_misses import cyclic_misses
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
 from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
-from clmembench.studies.hierarchy.replacement.set_miss_rates import sampled_miss_rates
+from clmembench.studies.hierarchy.replacement.set_miss_rates import cyclic_misses, sampled_miss_rates
 from clmembench.studies.hierarchy.tlb import tlb
 from clmembench.studies.hierarchy.tlb.tlb import measure_tlbs, measure_translation
 from clmembench.studies.hierarchy.tlb.tlb_confirmation import APART_BYTES, shorter_page

@@ -10,9 +10,8 @@ from clmembench.studies.hierarchy.levels import infer_hierarchy as dissect
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
-from clmembench.studies.hierarchy.tlb.tlb_level import infer_tlb_level
+from clmembench.studies.hierarchy.tlb.tlb_level import infer_tlb_level, set_behind
 from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
-from clmembench.studies.hierarchy.tlb.tlb_walks import set_behind
 from tests.hierarchies import random_hierarchy
 from tests.simulated import KIB, MIB
 

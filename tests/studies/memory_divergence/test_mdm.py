@@ -21,8 +21,8 @@ from clmembench.studies.memory_divergence.mdm_inputs import (
     Range,
     load_hardware,
     load_profile,
+    published_errors,
 )
-from clmembench.studies.memory_divergence.mdm_published import published_errors
 from clmembench.studies.memory_divergence.model import advice
 from clmembench.studies.memory_divergence.model.equations import (
     MODELS,

@@ -19,7 +19,7 @@ from clmembench.studies.memory_divergence import held_out_plan as mdm_held_out
 from clmembench.studies.memory_divergence.mdm_inputs import load_hardware
 from clmembench.studies.memory_divergence.model.equations import MODELS
 from clmembench.studies.memory_divergence.views import mdm_held_out as report
-from clmembench.studies.memory_divergence.views import mdm_tables, mdm_toml
+from clmembench.studies.memory_divergence.views import mdm_outputs, mdm_tables
 from clmembench.studies.memory_divergence.views.mdm_validation import inputs_of
 from tests.commands import cli
 
@@ -136,4 +136,4 @@ def test_without_inputs_of_the_device_nothing_is_predicted():
 def test_the_shipped_inputs_are_those_of_the_committed_runs():
     runs = [jsonl.read(RUNS / f"h200-sxm-{name}.jsonl.gz") for name in ("topology", "access", "peers")]
     (shipped,) = [path for path in mdm_hardware_paths() if path.stem == "h200-sxm"]
-    assert mdm_toml.inputs_toml(inputs_of(runs, sheet_of(runs[0]))) == shipped.read_text(encoding="utf-8")
+    assert mdm_outputs.inputs_toml(inputs_of(runs, sheet_of(runs[0]))) == shipped.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from clmembench.analysis import stats
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.measure import runner
-from clmembench.measure.in_process import InProcessWorker
+from clmembench.measure.worker_process import InProcessWorker
 from clmembench.plan import sweep
 from clmembench.report import render
 from clmembench.results import jsonl

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.cli import app, exit_codes
+from clmembench.studies.traces.command import RecordingLanguage, recording_program
 from clmembench.studies.traces.trace_csv import COLUMNS, read
-from clmembench.studies.traces.trace_programs import RecordingLanguage, recording_program
 
 
 @pytest.mark.parametrize("language", list(RecordingLanguage))

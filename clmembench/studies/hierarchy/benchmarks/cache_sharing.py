@@ -18,8 +18,7 @@ from clmembench.studies.hierarchy.benchmarks.sharing_memory import (
     require_nodes,
     schedule_words,
 )
-from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, constant_room
-from clmembench.studies.hierarchy.benchmarks.sharing_units import prepare_units
+from clmembench.studies.hierarchy.benchmarks.sharing_units import SLICE_BYTES, constant_room, prepare_units
 
 PATH_CODES = {"global": 0, "readonly": 1, "image1d_buffer": 2, "constant": 3, "constant_array": 4}  # of cache_sharing.cl
 IDLE_CODE = 5

@@ -13,7 +13,7 @@ from clmembench.benchmarks.pchase import random_cycle
 from clmembench.model import Array, Buffer, Device, DeviceInfo, Kernel, Launch, Local, Skip
 from clmembench.resources import kernel_source
 from clmembench.studies.hierarchy.benchmarks.chase import COUNTER_CODES
-from clmembench.studies.hierarchy.benchmarks.sharing_slices import SLICE_BYTES, SLICE_NODES, constant_chain, constant_text
+from clmembench.studies.hierarchy.benchmarks.sharing_units import SLICE_BYTES, SLICE_NODES, constant_chain, constant_text
 
 KIB = 1 << 10
 CONSTANT_PATHS = ("constant", "constant_array")  # paths with little memory: sets are parts of one array

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from clmembench.analysis.distributions import undisturbed_values
+from clmembench.analysis.stats import undisturbed_values
 from clmembench.model import Answer, Experiment
 from clmembench.studies.hierarchy.curve.curve_steps import (
     LARGE_SET_BYTES,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from clmembench.analysis.distributions import noise_of_deviations
+from clmembench.analysis.stats import noise_of_deviations
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MIN_RELATIVE_LAP_NOISE
 
 # Thresholds of a step. Why this is not the detector of `analysis.plateaus`: see `analysis.distributions`.

@@ -18,7 +18,7 @@ from clmembench.model.findings import measured_finding
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.curve.set_count import hides_another_level, suits_bounds
-from clmembench.studies.hierarchy.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
+from clmembench.studies.hierarchy.replacement.set_miss_rates import CYCLIC_POLICIES, cyclic_misses, forms_of
 
 RAMP_METHOD = "the only number of sets, times ways and line, that explains how misses grow over working sets"
 # Thresholds and limits, each with its reason

@@ -1,15 +1,25 @@
-"""The geometry of one cache level as it was measured, and the findings that its parts confirm or contradict. Pure."""
+"""The geometry of one cache level, and the findings that confirm or contradict parts of it. Pure."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clmembench.model import Finding
+from clmembench.model import Experiment, Finding
 from clmembench.model.findings import inconsistent_finding, measured_finding, undetermined_finding
+from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
+from clmembench.studies.hierarchy.curve.reversed_laps import turn_round
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
-from clmembench.studies.hierarchy.probes.probing import MAX_DISTURBED_LINE_SHARE, CapacityBound
+from clmembench.studies.hierarchy.probes.page_frames import at_place
+from clmembench.studies.hierarchy.probes.probing import (
+    MAX_DISTURBED_LINE_SHARE,
+    CapacityBound,
+    ChaseLayout,
+    LevelProbe,
+    ProbeSession,
+)
 
 SIZE_METHOD = "largest working set without misses"
 LINE_METHOD = "places at odd strides"
@@ -27,6 +37,17 @@ USUAL_FACTORS, USUAL_DIFFERENCE = (1, 3), 0.004  # of sizes that most caches hav
 MAX_GONE_POWER_RATIO = 2.2  # times the size: where victims are drawn three quarters miss by then
 MAX_GONE_THIRD_RATIO = 1.25  # of three times a power of two, where pages in random frames often begin to miss: 3/4 of one
 MAX_GONE_SIZE_RATIO = 1.5  # three quarters miss by then, unless lines fall into sets by chance
+PLACES, PLACES_OF_FIRST = (1, 2), (1, 2, 3, 4)  # of the buffer, besides the first; unequal sets overflow early at half of them
+FITTING_SHARE, OVERFLOWING_SHARE = 0.985, 1.06  # of a size: working sets that surely fit it, and that surely do not
+SHARES_OF_FIRST = (0.99, 1.015)  # the same of a first cache: one way more in every fourth of eight ways is 3% of its size
+ORDERS = 3  # of a lap that should fit: a disturbance lengthens one
+BEGINS_ELSEWHERE = "misses begin at a usual size, but not at other places of the buffer: page frames decide where"
+UNEQUAL = "misses begin at other working sets at other places of the buffer, as in sets of unequal ways"
+AGREEING_METHOD = "largest working set without misses; laps that turn round hold as much"
+POWER_METHOD = "laps that turn round hold a power of two of bytes"
+MAX_DIFFERENCE = 0.01  # between the two, relative: laps that turn round hold all but half a percent
+MAX_STEEP_GONE_RATIO = 1.6  # times the size: by then three quarters miss, unless lines fall into sets by chance
+HELD_SHARE, MAX_HELD_DIFFERENCE = 0.996, 0.008  # of the capacity, that laps which turn round hold, and how far it may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +218,66 @@ def unit_finding(name: str, unit: UnitSize, method: str, evidence: tuple[str, ..
     if unit.nbytes is None:
         return undetermined_finding(name, unit.reason, method, evidence)
     return measured_finding(name, unit.nbytes, method, evidence)
+
+
+def with_size_elsewhere(probe: LevelProbe, unit: int, size: Finding, is_first: bool = False) -> Experiment[Finding]:
+    """A size that rests on where misses begin, and on no sets, only where they do so at other places too: in other frames, or
+    in sets of unequal ways, they would begin at another working set. Without an answer nothing speaks against it."""
+    method = ODD_METHOD if is_first else USUAL_METHOD
+    if size.method != method or not isinstance(size.value, int | float) or (is_first and probe.asked.shared):
+        return size
+    for number in PLACES_OF_FIRST if is_first else PLACES:
+        for share in SHARES_OF_FIRST if is_first else (FITTING_SHARE, OVERFLOWING_SHARE):
+            fits = yield from _fits(probe, unit, int(share * size.value) // unit, number)
+            if fits is not None and fits != (share < 1):
+                evidence = tuple(dict.fromkeys((*size.evidence, *probe.asked.cited())))
+                why, least = UNEQUAL if is_first else BEGINS_ELSEWHERE, min(size.low or 0, size.value)
+                return undetermined_finding("size_bytes", why, size.method, evidence, least)
+    return size
+
+
+def _fits(probe: LevelProbe, unit: int, count: int, number: int) -> Experiment[bool | None]:
+    """True if so many neighbouring places all hit at another place of the buffer, in one order at least; None: no answer."""
+    known = False
+    for seed in range(ORDERS):
+        answer = yield from probe.asked.one(at_place(probe.chase.lap(count, unit, seed), number))
+        if answer.value is not None and answer.value <= probe.contrast.limit(count):
+            return True
+        known = known or answer.value is not None
+    return False if known else None
+
+
+def confirmed_size(
+    asked: ProbeSession,
+    chase: ChaseLayout,
+    step: CurveStep,
+    node: int,
+    nearer: tuple[float, float],
+    most_bytes: int,
+    size: Finding,
+    node_is_unit: bool = True,
+) -> Experiment[Finding]:
+    """A size of which only the largest working set that fits is known, if laps that turn round hold as much, or a power of two.
+
+    Both are at most the capacity: fewer lines fit where they fall unevenly into sets; after a turn LRU, FIFO and tree-PLRU hold
+    all of it, NRU the share (w - 1) / w of w ways, and random victims leave hits in plain laps, which exclude them. That both
+    lack the same part of the capacity would be chance. What NRU holds is no power of two, unless there are two ways, of which
+    it holds all, or three or five, which no cache is known to have. `nearer`: bytes and latency of the level before;
+    `most_bytes`: the largest working set that does not reach the next level. `node_is_unit`: lines are known to be no shorter
+    than the distance of places; else laps may leave out every other line and hold twice the size, which what fits must exclude.
+    """
+    low = size.low or 0.0
+    if size.status != "undetermined" or not low:
+        return size
+    turned = yield from turn_round(asked, chase, step, node, nearer, most_bytes)
+    held = turned.recent_bytes() if turned is not None and turned.excludes_random() else None
+    if turned is None or held is None:
+        return size
+    evidence = tuple(dict.fromkeys((*size.evidence, *turned.evidence)))
+    steep = step.gone_bytes <= MAX_STEEP_GONE_RATIO * low
+    if steep and abs(held - low) <= MAX_DIFFERENCE * max(held, low):
+        return measured_finding("size_bytes", max(low, held), AGREEING_METHOD, evidence, min(low, held), max(low, held))
+    power = 2 ** round(math.log2(held / HELD_SHARE))
+    if low <= power and (node_is_unit or 2 * low > power) and abs(held / HELD_SHARE - power) <= MAX_HELD_DIFFERENCE * power:
+        return measured_finding("size_bytes", power, POWER_METHOD, evidence, min(power, held), max(power, held))
+    return size

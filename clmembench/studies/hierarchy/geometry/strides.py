@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from clmembench.model import Experiment, Pattern, Probe
 from clmembench.model.address_patterns import listed
-from clmembench.studies.hierarchy.geometry.fully_associative import is_fully_associative
 from clmembench.studies.hierarchy.geometry.tag_unit import MAX_COUNT_RELATIVE_DIFFERENCE
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, MAX_DISTURBED_LINE_SHARE, CapacityBound, LevelProbe
@@ -22,6 +23,11 @@ MAX_REACH_SHARE = 0.9  # of a TLB's reach or entries: what uses more may overflo
 MIN_SHARED_WAYS, MAX_COUNTED_WAYS = 4, 64  # of a set of which the kernel itself may have one
 ORDERS_OF_FEWER = 3  # of a lap that should fit: disturbances only add
 MAX_HIDDEN_PLACE_SHARE = 0.01  # of many places, which the noise hides one by one
+# Thresholds, each with its reason
+RANDOM_PLACEMENTS = 5  # random placements; two sets get equal shares of 128 lines in one placement of 14
+MIN_SPAN_RATIO = 4  # times the cache's size: address bits spread lines of a smaller span evenly over sets
+ORDERS = 3  # of a placement, of which disturbances may spoil some
+MAX_LINES = 512  # more are of no fully associative cache that is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,3 +277,24 @@ def geometric_counts(first: int, last: int, per_octave: int) -> Sequence[int]:
     """Whole numbers from `first` to at most `last`, `per_octave` an octave."""
     steps = int(per_octave * math.log2(max(1, last / first)) + 1e-9)
     return sorted({round(first * 2 ** (i / per_octave)) for i in range(steps + 1)})
+
+
+def is_fully_associative(probe: LevelProbe, unit: int, count: int, span_bytes: int) -> Experiment[bool]:
+    """True if `count` random lines of `unit` bytes within `span_bytes` hit, as consecutive ones do."""
+    if count > MAX_LINES or span_bytes < MIN_SPAN_RATIO * count * unit or not probe.contrast.sharp(count):
+        return False
+    for seed in range(RANDOM_PLACEMENTS):
+        drawn = np.random.default_rng([seed, count]).choice(span_bytes // unit, count, replace=False)
+        pattern = Pattern("random", count, segments=listed((drawn * unit).tolist()))
+        if not (yield from _fits(probe, pattern)):
+            return False
+    return True
+
+
+def _fits(probe: LevelProbe, pattern: Pattern) -> Experiment[bool]:
+    """True if a lap over the places of a pattern hits, in one of some orders."""
+    for seed in range(ORDERS):
+        answer = yield from probe.asked.one(Probe(replace(pattern, seed=seed), probe.chase.space))
+        if answer.value is not None and answer.value <= probe.contrast.limit(pattern.count):
+            return True
+    return False

@@ -22,13 +22,14 @@ from clmembench.studies.hierarchy.curve.own_latency import PREFETCHER_HELPS, why
 from clmembench.studies.hierarchy.curve.reversed_laps import MAX_NEXT_SHARE
 from clmembench.studies.hierarchy.curve.set_count import with_sets_between_bounds, with_sets_of_size
 from clmembench.studies.hierarchy.curve.set_ramp import with_sets_by_ramp
-from clmembench.studies.hierarchy.curve.size_by_reversal import confirmed_size
 from clmembench.studies.hierarchy.geometry.cache_bits import with_sets_by_bits
 from clmembench.studies.hierarchy.geometry.gradual_knee import soft_end
 from clmembench.studies.hierarchy.geometry.level_geometry import (
     UNKNOWN_CAPACITY,
     LevelGeometry,
+    confirmed_size,
     unit_finding,
+    with_size_elsewhere,
     without_contradiction,
 )
 from clmembench.studies.hierarchy.geometry.paired_lines import (
@@ -42,7 +43,6 @@ from clmembench.studies.hierarchy.geometry.paired_lines import (
     without_doubted_line,
     without_sets_of_pairs,
 )
-from clmembench.studies.hierarchy.geometry.size_at_other_offsets import with_size_elsewhere
 from clmembench.studies.hierarchy.geometry.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.studies.hierarchy.geometry.tag_unit import find_tag_unit
 from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides, findings_by_eviction

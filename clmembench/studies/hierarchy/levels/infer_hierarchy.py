@@ -22,8 +22,13 @@ from clmembench.studies.hierarchy.curve.unsettled_levels import (
     with_unknown_number,
     with_unsettled_merged,
 )
-from clmembench.studies.hierarchy.geometry.nearer_lines import number_of, with_sector_of_nearer, without_paired_lines
-from clmembench.studies.hierarchy.geometry.paired_lines import MIN_HALF_BYTES, Paired
+from clmembench.studies.hierarchy.geometry.paired_lines import (
+    MIN_HALF_BYTES,
+    Paired,
+    number_of,
+    with_sector_of_nearer,
+    without_paired_lines,
+)
 from clmembench.studies.hierarchy.geometry.strides import StrideLimits
 from clmembench.studies.hierarchy.levels import memory_spaces
 from clmembench.studies.hierarchy.levels.cache_level import USUAL_WAYS, LevelContext, infer_cache_level

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.model import Answer, Experiment, Probe, Space
+from clmembench.model import Answer, Experiment, Finding, Probe, Space
 from clmembench.studies.hierarchy.patterns.latency_experiment import (
     FAR_PAGE_SPACING_BYTES,
     HierarchyGeometry,
@@ -16,7 +16,6 @@ from clmembench.studies.hierarchy.patterns.latency_experiment import (
     pattern_laps,
     pattern_trace,
 )
-from clmembench.studies.hierarchy.patterns.pattern_findings import PATTERN_NAMES, PatternLatency, pattern_latency
 from clmembench.studies.hierarchy.probes.typical_latency import (
     MAX_INTERVAL_RELATIVE_HALF_WIDTH,
     MAX_TYPICAL_RELATIVE_DISTANCE,
@@ -36,6 +35,7 @@ MAX_TRACE_RELATIVE_DEFICIT, MAX_TRACE_EXCESS_CYCLES = (
 )  # how much shorter hits may be in a trace than in a lap, as a fraction, and how much longer
 MIN_CONTEXT_SWITCH_RATIO = 1.08  # an access to a far page that takes longer than most may be a change of page-table context
 NO_TLB_FOUND = "no TLB was found on this device, so that it is unknown what first accesses to far pages miss besides the caches"
+PATTERN_NAMES = ("P1", "P2", "P3", "P4", "P5", "P6")
 
 
 def measure_patterns(
@@ -275,3 +275,43 @@ def _latency_without_tlb(found: TypicalLatency) -> TypicalLatency:
 
 def _accesses_of_role(asked: PatternExperiment, role: str) -> tuple[int, ...]:
     return tuple(n for stage in asked.stages if stage.role == role for n in stage.counted)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternLatency:
+    """One pattern's latency in cycles and in ns, and the accesses of the trace (from 0) that met it."""
+
+    cycles: Finding
+    ns: Finding
+    accesses: tuple[int, ...] = ()
+
+
+def as_pattern_findings(found: Mapping[str, PatternLatency]) -> Mapping[str, Finding]:
+    """As a Hierarchy keeps them: P1 to P6 in cycles, and P1_ns to P6_ns."""
+    return {name: f.cycles for name, f in found.items()} | {f"{name}_ns": f.ns for name, f in found.items()}
+
+
+def pattern_latency(found: TypicalLatency, name: str, answer: Answer, method: str, ghz: float | None) -> PatternLatency:
+    """In cycles and in ns, from the records that the answer names."""
+    method = f"{method}; {found.said}" if found.said else method
+    ratio = ghz or (answer.value / answer.ns if answer.unit == "cycles" and answer.value and answer.ns else None)
+
+    def ends(scale: float) -> tuple[float | None, float | None]:
+        low, high = (scale * v if np.isfinite(v) else None for v in (found.low, found.high))
+        return low, high
+
+    def finding(unit: str) -> Finding:
+        own, label = answer.unit == unit, f"latency_{name}" + ("_ns" if unit == "ns" else "")
+        if not found.sure or (not own and ratio is None):
+            why = (
+                found.why
+                if not found.sure
+                else f"the core's clock is not known, so {answer.unit} cannot be converted to {unit}"
+            )
+            low, high = ends(1.0) if own else (None, None)
+            return Finding(label, None, low, high, unit, "undetermined", method, answer.evidence, why)
+        scale = 1.0 if own or ratio is None else (1 / ratio if unit == "ns" else ratio)
+        value, (low, high) = scale * found.value, ends(scale)
+        return Finding(label, value, low, high, unit, "ok", method, answer.evidence)
+
+    return PatternLatency(finding("cycles"), finding("ns"), found.accesses)

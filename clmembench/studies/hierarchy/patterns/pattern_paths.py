@@ -22,9 +22,9 @@ from clmembench.studies.hierarchy.patterns.latency_experiment import (
 from clmembench.studies.hierarchy.patterns.latency_patterns import (
     MAX_TRACE_EXCESS_CYCLES,
     MAX_TRACE_RELATIVE_DEFICIT,
+    as_pattern_findings,
     measure_patterns,
 )
-from clmembench.studies.hierarchy.patterns.pattern_findings import as_pattern_findings
 from clmembench.studies.hierarchy.probes.typical_latency import (
     MAX_CLOCK_STEP_SHARE,
     MAX_SAME_LATENCY_RELATIVE_DIFFERENCE,

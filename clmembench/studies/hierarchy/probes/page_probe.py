@@ -5,10 +5,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from clmembench.model import Experiment
-from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
+import numpy as np
+
+from clmembench.model import Experiment, Pattern, Probe
+from clmembench.model.address_patterns import listed
+from clmembench.studies.hierarchy.probes.probing import (
+    PAGE_ORDERS,
+    SIDE_BY_SIDE_BYTES,
+    CapacityBound,
+    ChaseLayout,
+    HitMissModel,
+    LevelProbe,
+    ProbeSession,
+)
 
 # Thresholds and limits, each with its reason
 MAX_SEEDS = 8  # orders of one lap whose mean is taken where the noise of one is too large
@@ -265,3 +276,23 @@ def count_pages_near(
         low, over = (low, count) if mean.rises(cost.hit, cost.slack) else (count, over)
     found = yield from count_pages(pages, stride_bytes, cost, low, over)
     return found or CapacityBound(low, None)
+
+
+def cost_of_pages(
+    pages: PageProbe, page_bytes: int, count: int, choose: Callable[[np.random.Generator], Sequence[int]], seed: int
+) -> Experiment[float | None]:
+    """Mean latency that an access to another of `count` pages adds, whose numbers `choose` says; None without an answer.
+    `seed`: of these, of where lines lie in pages, and of the order."""
+    chase, random = pages.chase, np.random.default_rng([seed, count])
+    lines = chase.lines_of_page(count, page_bytes)
+    first = random.integers(0, max(1, page_bytes // chase.control_bytes - lines), count) * chase.control_bytes
+    places = listed((np.sort(choose(random)) * page_bytes + first).tolist())
+    if lines == 1:
+        together = replace(chase, shift_bytes=0, block_bytes=SIDE_BY_SIDE_BYTES).lap(count, chase.control_bytes, seed)
+        orders = Probe(Pattern("random", count, segments=places, seed=seed), chase.space), together
+    else:
+        rounds, by_page = (
+            Probe(Pattern(order, count, 0, 0, chase.control_bytes, lines, places, seed), chase.space) for order in PAGE_ORDERS
+        )
+        orders = rounds, by_page
+    return (yield from chase.difference(pages.asked, orders, lines))[0]

@@ -17,7 +17,6 @@ from clmembench.studies.hierarchy.replacement.cache_set import (
     policy_forms,
 )
 from clmembench.studies.hierarchy.replacement.drawn_rates import MAX_ABSENT, drawn_miss_rates
-from clmembench.studies.hierarchy.replacement.hit_aged_lru import INSERTION_AGES, HitAgedLruSet
 from clmembench.studies.hierarchy.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
 
 # Thresholds and limits, each with its reason
@@ -32,6 +31,29 @@ VICTIM_RATIOS = (1.0, 2.0, 3.0, 5.0)  # how much more often one way is the victi
 MAX_UNEVEN_WAYS = 8  # the one cache known to draw unevenly has 4 (Fermi); with more than 8, no miss rate changes by 0.1%
 
 Lap = tuple[int, ...]
+INSERTION_AGES = {"LRU_M1": 1, "LRU_M2": 2, "LRU_M3": 3, "LRU_M4": 4}
+
+
+class HitAgedLruSet:
+    """A set of `ways` ways, empty at first."""
+
+    def __init__(self, ways: int, insertion_age: int) -> None:
+        self.ways, self.insertion_age = ways, insertion_age
+        self.hits = 0
+        self.used: dict[int, int] = {}  # line to hit count at age 0; the most recently used line is last
+
+    def access(self, line: int) -> bool:
+        hit = line in self.used
+        if hit:
+            self.hits += 1
+            del self.used[line]
+        elif len(self.used) == self.ways:
+            del self.used[min(self.used, key=self.used.__getitem__)]  # the first of the oldest
+        self.used[line] = self.hits - (0 if hit else self.insertion_age)
+        return hit
+
+    def state(self) -> Hashable:
+        return tuple((line, self.hits - then) for line, then in self.used.items())
 
 
 @dataclass(frozen=True, slots=True)

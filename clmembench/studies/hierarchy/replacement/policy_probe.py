@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.model import Experiment, Finding, Pattern
+from clmembench.model import Array, Experiment, Finding, Pattern
 from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, LevelProbe
 from clmembench.studies.hierarchy.replacement.lap_likelihood import LapFit
@@ -26,7 +26,6 @@ from clmembench.studies.hierarchy.replacement.policy_rates import (
 from clmembench.studies.hierarchy.replacement.policy_trace import TracedPolicy, policy_by_trace
 from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, SetOfLevel
 from clmembench.studies.hierarchy.replacement.set_walks import SetWalks
-from clmembench.studies.hierarchy.replacement.walk_choice import choose_laps
 
 # Thresholds and limits, each with its reason
 FIRST_WALKS, MORE_WALKS, MAX_WALKS = 6, 4, 18  # random walks that are asked first, each time that more are, and in all
@@ -45,6 +44,9 @@ NEARER_CACHE_ANSWERS = (
     "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
     "kernel"
 )
+ENOUGH_DISTANCE = 30.0  # of log-likelihood between two candidates: three times the margin, since costs are not known exactly
+MOST_OF_ONE_LAP = 8.0  # of that distance, that one lap counts for: it may be disturbed, so that others have to agree
+MIN_DISTANCE = 0.5  # of log-likelihood that a lap adds between two policies: with less it is not worth a probe
 
 
 def probe_policy(probe: LevelProbe, of_set: SetOfLevel) -> Experiment[dict[str, Finding]]:
@@ -202,3 +204,28 @@ def _combined_policy(found: Finding, traced: TracedPolicy) -> dict[str, Finding]
         return {"policy": named}
     chances = ", ".join(f"{v:.3f}" for v in traced.victims)
     return {"policy": named, "victim_probabilities": replace(named, name="victim_probabilities", value=chances)}
+
+
+def choose_laps(names: Sequence[str], latencies: Array, spread: Array, sigma: float, most: int) -> list[int]:
+    """Up to `most` laps in which candidates of different names differ most, by number; the best first.
+
+    `latencies` of shape (candidates, laps) are those expected, `spread` is how much they depend on what the set held before,
+    and `sigma` the standard deviation of one lap's besides."""
+    label = np.unique(np.asarray(names), return_inverse=True)[1]
+    first, second = np.nonzero(np.triu(label[:, None] != label[None, :]))
+    if first.size == 0 or latencies.shape[1] == 0:
+        return []
+    variance = sigma**2 + spread[first] ** 2 + spread[second] ** 2
+    apart = np.minimum(0.5 * (latencies[first] - latencies[second]) ** 2 / variance, MOST_OF_ONE_LAP)  # by pair and lap
+    reached = np.zeros(first.size)
+    chosen: list[int] = []
+    while len(chosen) < most:
+        gain = np.minimum(reached[:, None] + apart, ENOUGH_DISTANCE) - np.minimum(reached, ENOUGH_DISTANCE)[:, None]
+        gain[:, chosen] = 0.0
+        worth = np.log1p(gain).sum(axis=0)  # some for every pair rather than much for a few
+        best = int(np.argmax(worth))
+        if gain[:, best].max() < MIN_DISTANCE:
+            break
+        chosen.append(best)
+        reached += apart[:, best]
+    return chosen

@@ -1,4 +1,4 @@
-"""Which line a full set gives up, access by access: walks whose latencies a clock in the kernel records one by one. Pure."""
+"""Which line a full set gives up, from the latency of each access of a walk: known policies, preferred ways. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from clmembench.model import Answer, Experiment, Finding, Pattern, Probe
 from clmembench.studies.hierarchy.probes.probing import LevelProbe
-from clmembench.studies.hierarchy.replacement.aged_traces import explaining_age_policies
-from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, hits_of_accesses, policy_forms
+from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POLICIES, SetMaker, hits_of_accesses, policy_forms
+from clmembench.studies.hierarchy.replacement.drawn_rates import MAX_ABSENT, UnevenSets
 from clmembench.studies.hierarchy.replacement.policies import (
     MAX_SURPRISE_SIGMAS,
     MAX_WRONG_FLAG_SHARE,
@@ -20,10 +20,11 @@ from clmembench.studies.hierarchy.replacement.policies import (
     decide_policy,
     policy_finding,
 )
+from clmembench.studies.hierarchy.replacement.policy_forms import age_forms
 from clmembench.studies.hierarchy.replacement.policy_rates import MAX_NAMED, NONE_OF_SIX
-from clmembench.studies.hierarchy.replacement.preferred_way import MAX_PREFERRED_WAYS, fit_ratios
 from clmembench.studies.hierarchy.replacement.random_victims import SetObservation
 from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, SetOfLevel
+from clmembench.studies.hierarchy.replacement.victim_states import WRONG_FLAG_PROBABILITY
 
 # Thresholds and limits, each with its reason
 TRACED_LAPS = 12  # of a walk that are recorded access by access
@@ -45,6 +46,11 @@ ALIKE_REPEATS = "the same accesses miss in each repeat, as drawn victims would n
 AGED_METHOD = "hits and misses of {} accesses as an age-based policy decides them, from an empty set on"
 INSERTED_METHOD = "lines of {} accesses hit as long as they are among the last that missed"
 DRAWN_METHOD = "likelihood of {} accesses with one way drawn as often as each other, or 2, 3, 5 times as often; ahead by {:.0f}"
+PREFERRED_RATIOS = (1.0, 2.0, 3.0, 5.0)  # how much more often one way is the victim than each other: Fermi's is 3
+MAX_PREFERRED_WAYS = 8  # with more there are too many states, and one way that is drawn twice as often hardly matters
+# Thresholds, each with its reason
+MIN_TOLD_ACCESSES = 600  # beyond a set's first lap: there are hundreds of variants, and few accesses suit some by chance
+MIN_SEQUENCES = 3  # of accesses in different orders: for the same reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +213,65 @@ def _drawn_policy(ways: int, observations: Sequence[SetObservation], named: Find
     if ways <= MAX_WAYS_OF_PROBABILITIES and empty:
         victims = decide_policy(ways, observations, ids).victims
     return TracedPolicy(found, victims)
+
+
+@dataclass(frozen=True, slots=True)
+class RatioFit:
+    """The log-likelihood of which accesses hit, and by how many standard deviations it is off what is expected where the
+    model is true."""
+
+    loglik: float
+    surprise: float
+
+
+def fit_ratios(ways: int, observations: Sequence[SetObservation]) -> dict[float, RatioFit] | None:
+    """How each ratio of PREFERRED_RATIOS explains which accesses hit; None where that cannot be computed: more ways than
+    MAX_PREFERRED_WAYS, or other numbers of lines than one or two more than those.
+
+    A set may hold anything at first, and any way may be the preferred one: only which lines go later tells.
+    """
+    total, above, variance = (np.zeros(len(PREFERRED_RATIOS)) for _ in range(3))
+    for lines, flags in observations:
+        names, numbers = np.unique(np.asarray(lines), return_inverse=True)
+        absent = names.size - ways
+        if ways > MAX_PREFERRED_WAYS or not 0 < absent <= MAX_ABSENT:
+            return None
+        sets = UnevenSets(ways, names.size, absent, PREFERRED_RATIOS, known=False)
+        for line, hit in zip(numbers.tolist(), flags, strict=True):
+            if hit is None:
+                sets.access(line)
+                continue
+            of_hit, of_miss = (1 - WRONG_FLAG_PROBABILITY, WRONG_FLAG_PROBABILITY)[:: 1 if hit else -1]
+            missed = sets.access(line, of_hit, of_miss)
+            seen = np.clip(missed * of_miss + (1 - missed) * of_hit, 1e-12, 1 - 1e-12)
+            total += np.log(seen)
+            contrast = np.log(seen) - np.log(1 - seen)  # of what was seen against the other
+            above += (1 - seen) * contrast
+            variance += seen * (1 - seen) * contrast**2
+    surprises = above / np.sqrt(np.maximum(variance, 1.0))
+    fits = zip(PREFERRED_RATIOS, total.tolist(), surprises.tolist(), strict=True)
+    return {ratio: RatioFit(loglik, surprise) for ratio, loglik, surprise in fits}
+
+
+def explaining_age_policies(ways: int, observations: Sequence[SetObservation]) -> list[str]:
+    """The names of age-based policies that call at most 1% of the flags wrong, from an empty set on; none where the
+    observations are few."""
+    told = [(lines, flags) for lines, flags in observations if len(set(lines)) > ways]
+    beyond = sum(len(lines) - len(set(lines)) for lines, _ in told)
+    if len({tuple(lines) for lines, _ in told}) < MIN_SEQUENCES or beyond < MIN_TOLD_ACCESSES:
+        return []
+    most = int(MAX_WRONG_FLAG_SHARE * sum(len(lines) for lines, _ in told))
+    return [form.name for form in age_forms(established=False) if form.maker and _explains(form.maker, ways, told, most)]
+
+
+def _explains(maker: SetMaker, ways: int, observations: Sequence[SetObservation], most: int) -> bool:
+    """True if a policy calls at most so many flags wrong."""
+    wrong = 0
+    for lines, flags in observations:
+        one = maker(ways)
+        for line, hit in zip(lines, flags, strict=True):
+            said = one.access(line)
+            wrong += hit is not None and said != hit
+            if wrong > most:
+                return False
+    return True

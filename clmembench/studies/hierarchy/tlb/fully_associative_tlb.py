@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clmembench.model import Experiment
-from clmembench.studies.hierarchy.probes.listed_pages import cost_of_pages
-from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageProbe
+from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageProbe, cost_of_pages
 
 # Thresholds, each with its reason
 MIN_PLACEMENTS, MAX_PLACEMENTS = 6, 16  # random placements; two sets get equal shares of 60 pages in one placement of ten

@@ -25,7 +25,6 @@ from clmembench.studies.hierarchy.probes.probing import (
     ProbeSession,
 )
 from clmembench.studies.hierarchy.tlb.fully_associative_tlb import is_fully_associative_tlb
-from clmembench.studies.hierarchy.tlb.page_scan import Overflow, first_overflow, may_be_of_nearest_cache
 from clmembench.studies.hierarchy.tlb.page_size import next_page_size, page_size
 from clmembench.studies.hierarchy.tlb.tlb_bits import sets_by_bits
 from clmembench.studies.hierarchy.tlb.tlb_confirmation import (
@@ -46,7 +45,14 @@ from clmembench.studies.hierarchy.tlb.tlb_cost import (
     penalties_agree,
 )
 from clmembench.studies.hierarchy.tlb.tlb_first_pages import best_first_page, is_alike_from_other_pages, starting_at
-from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbEvidence, TlbGeometry, sets_agree
+from clmembench.studies.hierarchy.tlb.tlb_geometry import (
+    Overflow,
+    TlbEvidence,
+    TlbGeometry,
+    first_overflow,
+    may_be_of_nearest_cache,
+    sets_agree,
+)
 from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays, with_equal_sets, with_plain_bits
 from clmembench.studies.hierarchy.tlb.unequal_tlb import sets_page_by_page
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.model import Experiment
-from clmembench.studies.hierarchy.probes.listed_pages import cost_of_pages
-from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageProbe
+from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageProbe, cost_of_pages
 from clmembench.studies.hierarchy.probes.probing import CapacityBound
 from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
 

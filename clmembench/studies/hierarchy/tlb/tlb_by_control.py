@@ -22,7 +22,6 @@ from clmembench.studies.hierarchy.probes.probing import (
     LevelProbe,
     ProbeSession,
 )
-from clmembench.studies.hierarchy.tlb.page_scan import MAX_PAGES, MIN_SECOND_PENALTY_RATIO
 from clmembench.studies.hierarchy.tlb.page_size import MAX_FIRST_LEVEL_ENTRIES, SAME_PAGE_BYTES
 from clmembench.studies.hierarchy.tlb.tlb import KIB, PAGE_STRIDES_BYTES
 from clmembench.studies.hierarchy.tlb.tlb_confirmation import (
@@ -32,7 +31,7 @@ from clmembench.studies.hierarchy.tlb.tlb_confirmation import (
     page_is_confirmed,
     with_second_level,
 )
-from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbEvidence, TlbGeometry
+from clmembench.studies.hierarchy.tlb.tlb_geometry import MAX_PAGES, MIN_SECOND_PENALTY_RATIO, TlbEvidence, TlbGeometry
 
 BASE_LINES = 64  # lines, whose latency is what an access costs where nothing overflows
 

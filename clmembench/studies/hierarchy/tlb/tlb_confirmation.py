@@ -12,10 +12,9 @@ from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import RISE_SIGMAS, PageProbe
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, LevelProbe, ProbeSession
-from clmembench.studies.hierarchy.tlb.page_scan import MAX_PAGES
 from clmembench.studies.hierarchy.tlb.page_size import MIN_PAIR_ORDERS
 from clmembench.studies.hierarchy.tlb.tlb_first_pages import starting_at
-from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry
+from clmembench.studies.hierarchy.tlb.tlb_geometry import MAX_PAGES, TlbGeometry
 
 # Thresholds and limits, each with its reason
 MIN_PAGE_BYTES = 4096  # no device has smaller pages

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.page_probe import MAX_SEEDS_AT_KNEE, PageCost, PageMean, PageProbe
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, CapacityBound
-from clmembench.studies.hierarchy.tlb.page_scan import MAX_PAGES
+from clmembench.studies.hierarchy.tlb.tlb_geometry import MAX_PAGES
 from clmembench.studies.hierarchy.tlb.tlb_ramp import RampFit, RampPoint, fit_ramp_of_sets
 
 # Thresholds and limits, each with its reason

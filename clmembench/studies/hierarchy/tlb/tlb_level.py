@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from clmembench.model import Experiment, Finding, TlbLevel
 from clmembench.model.findings import UNKNOWN_CLOCK, measured_finding, undetermined_finding
+from clmembench.studies.hierarchy.probes.line_probe import MIN_PAGE_BYTES
 from clmembench.studies.hierarchy.probes.probing import LAP_NOISE_SIGMAS, ChaseLayout, LevelProbe, ProbeSession
-from clmembench.studies.hierarchy.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy, probe_possible_policies
 from clmembench.studies.hierarchy.replacement.policy_rates import DRAWN
-from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, SetLines, SetOfLevel
+from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, NearerSet, SetLines, SetOfLevel
+from clmembench.studies.hierarchy.replacement.set_miss_rates import CYCLIC_POLICIES, cyclic_misses, forms_of
 from clmembench.studies.hierarchy.tlb.tlb_cost import range_of_noise
 from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry, sets_agree
-from clmembench.studies.hierarchy.tlb.tlb_walks import set_behind
+from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
 
 PAIR_METHOD, PAIRS_STOOD = "pairs of accesses", "this run has no points that show that first lines of pairs miss"
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
@@ -36,6 +37,10 @@ PENALTY_SIGMAS = 3.0  # of its noise, which must be less than that
 MAX_GROWTH_DIFFERENCE = 0.15  # relative, of the misses of a lap over one page more than fits, besides one
 GROWTH_ORDERS = 6  # further ones, of laps over one page more than fits: on a Zen 4 core one in two has fewer misses
 HIDDEN_SHARE = 0.1  # of an undetermined penalty, by which its lower bound is lower still
+NEARER_RATIO = 1.5  # times the nearer set's ways: walks over so many pages miss it mostly
+MAX_PAGES = 160  # of a walk: the first cache holds a line of each
+MAX_CACHE_SHARE = 0.5  # of the first cache, that their lines may take
+SLIGHT = 1e-6  # what an access costs that the nearer TLB serves, which is nothing: 0 would say that there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,3 +272,27 @@ def _every_access_missed(tlb: TlbGeometry) -> bool:
         and high - low <= max(MAX_PENALTY_RELATIVE_DIFFERENCE * high, spread)
         and PENALTY_SIGMAS * tlb.noise < MAX_PENALTY_RELATIVE_DIFFERENCE * high
     )
+
+
+def set_behind(before: TlbLevel, sets: SetWays, page_bytes: int, chase: ChaseLayout) -> SetOfLevel | None:
+    """The set that is walked over, behind the set of the nearer level that all its pages pass; None where that one's sets or
+    policy are not known, or where too many pages would be needed."""
+    ways, count, policy = (before.findings[name].value for name in ("ways", "sets", "policy"))
+    if not isinstance(ways, int) or not isinstance(count, int) or policy is None or sets.large != sets.ways:
+        return None
+    nearer = NearerSet.of(ways, str(policy))
+    others = sets.sets // count - 1  # sets whose pages are of the same set of the nearer level
+    if nearer is None or sets.sets % count or others < 1 or sets.ways < 2 or chase.lap_lines:
+        return None  # with `lap_lines` the first cache asks no TLB for few lines
+    own = sets.ways + EXTRA_LINES
+    filler = max(0, int(NEARER_RATIO * ways) + EXTRA_LINES - own)
+    held = chase.near_lines[0] if chase.near_lines else MAX_PAGES
+    if filler > others * (sets.ways - 1) or own + filler > min(MAX_PAGES, MAX_CACHE_SHARE * held):
+        return None
+    numbers = [row * sets.sets for row in range(own)]
+    numbers += [row // others * sets.sets + (1 + row % others) * count for row in range(filler)]
+    apart = max(chase.control_bytes, chase.shift_bytes if chase.page_lines == 1 else 0)
+    slots = MIN_PAGE_BYTES // apart
+    places = [number * page_bytes + index % slots * apart for index, number in enumerate(numbers)]
+    lines = SetLines(own, own=tuple(places[:own]), filler=tuple(places[own:]))
+    return SetOfLevel(sets.ways, lines, apart, SLIGHT, nearer)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from clmembench.studies.hierarchy.replacement.cyclic_misses import CYCLIC_POLICIES, cyclic_misses, forms_of
+from clmembench.studies.hierarchy.replacement.set_miss_rates import CYCLIC_POLICIES, cyclic_misses, forms_of
 
 # Thresholds and limits, each with its reason
 MAX_WAYS, MAX_LARGE_WAYS = 32, 48  # of sets that are tried, and of a larger one

@@ -8,8 +8,7 @@ from clmembench.model import CacheLevel, Finding, Hierarchy
 from clmembench.report.finding_tables import Entry, property_label, value_text
 from clmembench.report.table import Column, Table
 from clmembench.studies.hierarchy.classic.chase_answers import PROPERTY_NAMES
-from clmembench.studies.hierarchy.classic.contradiction import FINE_GRAINED_TRACE
-from clmembench.studies.hierarchy.classic.methods import ClassicReadings
+from clmembench.studies.hierarchy.classic.methods import FINE_GRAINED_TRACE, ClassicReadings
 from clmembench.studies.hierarchy.classic.saavedra import SAAVEDRA
 from clmembench.studies.hierarchy.classic.wong import WONG
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from clmembench.model import Answer, Finding
 from clmembench.model.work import Array
-from clmembench.report.figures.device_looks import look
-from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.figures.style import MARKERS, colour, legend, look, plain, subplots, svg
 from clmembench.report.finding_tables import property_label, value_text
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.layout import PATTERNS

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots
-from clmembench.studies.memory_divergence.mdm_published import published_errors
+from clmembench.studies.memory_divergence.mdm_inputs import published_errors
 from clmembench.studies.memory_divergence.model.equations import MODELS, Model
 from clmembench.studies.memory_divergence.model.errors import Compared, model_errors
 from clmembench.studies.memory_divergence.model.predict import STALLS

@@ -1,13 +1,22 @@
-"""Shapes of what `model` prints under --json: predictions of the memory divergence model, and their errors against a run."""
+"""What `model` prints for programs: predictions and errors against a run as JSON, measured inputs as TOML."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
 
 from typing_extensions import TypedDict
 
 from clmembench.model import Value
-from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet
+from clmembench.sanitize import printable
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, InputQuantity, published_errors
 from clmembench.studies.memory_divergence.model.equations import Model
+from clmembench.studies.memory_divergence.model.errors import model_errors
+from clmembench.studies.memory_divergence.model.measured import MeasuredInputs
 from clmembench.studies.memory_divergence.model.predict import Prediction
+from clmembench.studies.memory_divergence.views.mdm_held_out import HeldOut
+from clmembench.studies.memory_divergence.views.mdm_validation import Validation
 
 Number = float | int | None
 
@@ -15,6 +24,7 @@ INTERVAL_FIELDS = (
     "divergent", "concurrent_misses", "latency_cycles", "noc_service_cycles", "dram_service_cycles", "noc_queue_cycles",
     "dram_queue_cycles", "memory_cycles", "mshr_cycles", "contention_free_cycles", "cycles",
 )  # fmt: skip
+TOML_DIGITS = 6
 
 
 class IntervalObject(TypedDict):
@@ -133,3 +143,92 @@ def _number(values: object, n: int) -> float:
 
     flat = np.atleast_1d(np.asarray(values, dtype=float))
     return float(flat[n] if flat.size > 1 else flat[0])
+
+
+def validation_object(found: Validation, kernels: Sequence[HeldOut] = ()) -> ValidationObject:
+    """The contents of all tables."""
+    published_percent: dict[tuple[str, str], float] = {
+        (one.model, one.kind): one.error_percent for one in published_errors().error
+    }
+    errors: list[ModelErrorObject] = [
+        {
+            "reading": reading,
+            "model": one.model,
+            "kind": one.kind,
+            "count": one.count,
+            "mean_error_percent": one.mean_error_percent,
+            "paper_percent": published_percent.get((one.model, one.kind)),
+            "mean_log_ratio": one.mean_log_ratio,
+            "bias": one.bias,
+            "worst_log_ratio": one.worst_log_ratio,
+            "covered": one.covered,
+        }
+        for reading, compared in found.compared.items()
+        for one in model_errors(compared)
+    ]
+    readings = list(found.compared)
+    points: list[ComparedObject] = [
+        {
+            "params": dict(several[0].params),
+            "divergent": several[0].divergent,
+            "ipc_sm": several[0].measured.value,
+            "ipc_sm_low": several[0].measured.low,
+            "ipc_sm_high": several[0].measured.high,
+            "predicted": {
+                reading: {model: prediction.ipc_sm for model, prediction in one.predicted.items()}
+                for reading, one in zip(readings, several, strict=True)
+            },
+        }
+        for several in zip(*found.compared.values(), strict=True)
+    ]
+    return {
+        "hardware": asdict(found.hardware),  # type: ignore[typeddict-item]
+        "state": found.state,
+        "sha256": found.sha256,
+        "clock_ratio": found.clock_ratio[1] if found.clock_ratio is not None else None,
+        "left": dict(found.left),
+        "errors": errors,
+        "points": points,
+        "held_out": [
+            {
+                "kernel": one.name,
+                "measured_us": one.measured_us,
+                "predicted_us": {
+                    reading: {model: time[0] for (of, model), time in one.predicted_us.items() if of == reading}
+                    for reading in readings
+                },
+            }
+            for one in kernels
+        ],
+    }
+
+
+def inputs_toml(inputs: MeasuredInputs) -> str:
+    """The text of a hardware file; a missing input is a comment with the reason."""
+    parts = [f"name = {_toml_text(inputs.name)}\norigin = {_toml_text(inputs.origin)}\n"]
+    for name in UNITS:
+        if name in inputs.found:
+            parts.append(f"[quantities.{name}]\n{_toml_quantity(inputs.found[name])}")
+        elif name in inputs.missing:
+            parts.append(f"# {name} is missing: {printable(inputs.missing[name])}\n")
+    return "\n".join(parts)
+
+
+def _toml_quantity(one: InputQuantity) -> str:
+    low, high = one.ends
+    value = _rounded(one.value)
+    lines = [f"value = {value}"]
+    if low != high:
+        lines += [f"low = {min(_rounded(low), value)}", f"high = {max(_rounded(high), value)}"]
+    if one.bound:
+        lines.append(f"bound = {_toml_text(one.bound)}")
+    return "\n".join([*lines, f"unit = {_toml_text(one.unit)}", f"source = {_toml_text(one.source)}\n"])
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.{TOML_DIGITS}g}")
+
+
+def _toml_text(text: str) -> str:
+    """A TOML basic string; all JSON escapes are valid in it."""
+    return json.dumps(printable(text), ensure_ascii=False)

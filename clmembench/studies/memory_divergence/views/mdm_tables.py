@@ -10,8 +10,7 @@ from clmembench.model import Run
 from clmembench.report.frame import Row, sheet_of
 from clmembench.report.table import Column, Entry, Table, columns
 from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet
-from clmembench.studies.memory_divergence.mdm_published import published_errors
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, published_errors
 from clmembench.studies.memory_divergence.model.equations import Model
 from clmembench.studies.memory_divergence.model.errors import Compared, ModelError, model_errors
 from clmembench.studies.memory_divergence.views.mdm_held_out import HeldOut

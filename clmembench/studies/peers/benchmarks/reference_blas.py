@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.dgemm.gemm_check import MAX_ELEMENT, SEEDS, element
+from clmembench.benchmarks.dgemm.dgemm import MAX_ELEMENT, SEEDS, element
 from clmembench.host.cpu_topology import usable_cpus
 from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 from clmembench.studies.peers.benchmarks import cuda_timing

@@ -1,16 +1,39 @@
-"""Values that a benchmark's figure leaves out, each with its reason: nothing vanishes from a report silently."""
+"""The figures of one benchmark in a report, and the values that they leave out, each with its reason."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from clmembench import studies
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures import device_rows
+from clmembench.report.figures.curves import figure
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.frame import Row
 from clmembench.sanitize import line
+from clmembench.studies import NO_FIGURE
 from clmembench.units import count, format_params
+
+Figure = Callable[[BenchmarkInfo, Sequence[Shown]], str]  # inline SVG, "" where there is nothing to draw
+
+
+def drawn(name: str, card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where it has none.
+    `shown` are all devices of the page in its order, which decides their looks."""
+    own = studies.figure(name)
+    if own == NO_FIGURE:
+        return ""
+    draw: Figure = own if callable(own) else figure
+    numbered = [replace(device, number=number) for number, device in enumerate(shown)]
+    return draw(card, comparable(card, numbered)[0])
+
+
+def left_out(name: str, card: BenchmarkInfo, shown: Sequence[Shown]) -> list[str]:
+    """Values that these figures leave out, each with its reason."""
+    same, why = comparable(card, shown)
+    return why + (without_value(same) if studies.figure(name) else reasons(card, same))
 
 
 def comparable(card: BenchmarkInfo, shown: Sequence[Shown]) -> tuple[list[Shown], list[str]]:
