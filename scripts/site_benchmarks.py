@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from site_links import ROOT
-from site_markdown import code, plain, table
+from scripts.site_links import ROOT
+from scripts.site_markdown import code, plain, table
 
 if TYPE_CHECKING:
     from clmembench.model import Axis, Benchmark, DeviceInfo
@@ -29,7 +29,8 @@ def benchmarks_page() -> str:
     """Every benchmark, by suite; those of studies, and those that measure other libraries, last."""
     devices = _devices()
     suites: dict[str, list[str]] = defaultdict(list)
-    studies, peers = [], []
+    studies: list[str] = []
+    peers: list[tuple[str, str, str, str]] = []
     for one in _benchmarks():
         if one.peer_of:
             peers.append((code(one.name), code(one.peer_of), plain(one.summary), plain(one.source)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from site_markdown import code, plain, table
+from scripts.site_markdown import code, plain, table
 
 VARIANTS = {("compare",): ("--live",)}  # commands that become another one by an option
 EXIT_CODES = {

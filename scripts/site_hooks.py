@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import site_reference
-from site_links import COPIES, ROOT, ROOT_PAGES, linked_files, rewritten
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts import site_reference
+from scripts.site_links import COPIES, ROOT, ROOT_PAGES, linked_files, rewritten
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -39,7 +42,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Links as they are on the site."""
     origins = {uri: source for source, uri in ROOT_PAGES.items()}
-    uri = page.file.src_uri
+    uri: str = page.file.src_uri
     return rewritten(markdown, origins.get(uri, f"docs/{uri}"), uri)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import site_benchmarks
-import site_commands
-import site_schemas
-import site_tables
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts import site_benchmarks, site_commands, site_schemas, site_tables
 
 PYTHON_API = """# Python API
 

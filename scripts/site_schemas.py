@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from site_markdown import code, plain, table
+from scripts.site_markdown import code, plain, table
 
 
 def page() -> str:
@@ -46,14 +46,15 @@ def _default(schema: dict[str, Any]) -> str:
 def _type(schema: dict[str, Any]) -> str:
     """A type in words, as Markdown."""
     if "$ref" in schema:
-        return schema["$ref"].rpartition("/")[2]
+        reference: str = schema["$ref"]
+        return reference.rpartition("/")[2]
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(_type(one) for one in schema["anyOf"]))
     if "enum" in schema:
         return " or ".join(code(json.dumps(value)) for value in schema["enum"])
     if "const" in schema:
         return code(json.dumps(schema["const"]))
-    kind = schema.get("type", "any value")
+    kind: str = schema.get("type", "any value")
     if kind == "array":
         items = schema.get("prefixItems")
         return f"list of ({', '.join(map(_type, items))})" if items else f"list of {_type(schema.get('items', {}))}"

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from site_markdown import table
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.site_markdown import table
 
 FOLDER = Path(__file__).parent.parent / "docs" / "tables"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import math
 from collections import Counter
@@ -21,20 +20,13 @@ from clmembench.gates.whole import judged_run
 from clmembench.model import Placement
 from clmembench.report import frame
 from clmembench.results import jsonl
+from scripts import calibrate
 from tests.builders import STREAM
 
 ROOT = Path(__file__).parents[2]
 DIGESTS = sorted((ROOT / "reports" / "calibration").glob("*.csv"))
 LARGE_DIGESTS = ("gpu-h200", "virtual_cpu-xeon-2-cores", "virtual_cpu-xeon-32-cores")
 TABLE = NoiseTable({"gpu": {"*": Noise(0.02, 6.0, 0.003, 0.05)}}, 8.0, 3.0)
-
-
-def calibrate():
-    """scripts/calibrate.py as a module."""
-    spec = importlib.util.spec_from_file_location("calibrate", ROOT / "scripts" / "calibrate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def value(medians, name="v", **changes):
@@ -134,9 +126,9 @@ def test_what_differs_between_models_is_no_noise():
     """Two hosts of one kind, each with a digest of its own, one ten times as fast: no two devices of one model."""
     rng = np.random.default_rng(6)
     runs = {(f"{host} a", run): simulated(rng, 6, truth=truth) for host, truth in (("x", 10.0), ("y", 100.0)) for run in (0, 1)}
-    assert {entry.device_sd for entry in calibrate().fit_noise(runs).values()} == {None}
+    assert {entry.device_sd for entry in calibrate.fit_noise(runs).values()} == {None}
     both = {**runs, **{("x b", run): simulated(rng, 6, truth=11.0) for run in (0, 1)}}
-    assert 0.05 < calibrate().fit_noise(both)["*"].device_sd < 0.09  # log(1.1) / sqrt(2)
+    assert 0.05 < calibrate.fit_noise(both)["*"].device_sd < 0.09  # log(1.1) / sqrt(2)
 
 
 def test_noise_is_looked_up_from_the_nearest_class_that_is_known():
@@ -166,9 +158,9 @@ def test_discoveries_are_called_together():
 
 
 def test_the_shipped_table_is_what_the_committed_calibration_gives():
-    script, said = calibrate(), io.StringIO()
+    said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        script.fit(DIGESTS)
+        calibrate.fit(DIGESTS)
     assert said.getvalue() == (ROOT / "clmembench" / "analysis" / "noise.toml").read_text()
 
 
@@ -185,16 +177,17 @@ def test_the_shipped_table_is_what_the_committed_calibration_gives():
 def test_false_alarms_between_committed_runs_are_few(path, step):
     """Runs of one device between which nothing was changed, judged with the noise that the other runs of its kind were fitted
     to."""
-    script = calibrate()
-    of_host = script.leave_pairs_out(script._kinds(DIGESTS)[path.stem.partition("-")[0]], script.read_digest(path), step)
+    of_host = calibrate.leave_pairs_out(
+        calibrate._kinds(DIGESTS)[path.stem.partition("-")[0]], calibrate.read_digest(path), step
+    )
     for processes in (1, 6):
-        called = Counter(change.verdict for change in script.null_changes(of_host, processes))
+        called = Counter(change.verdict for change in calibrate.null_changes(of_host, processes))
         wrong, total = called["slower"] + called["faster"], called.total()
         assert total >= 300 and wrong <= FALSE_DISCOVERY_RATE * total, (processes, called)
 
 
 def test_two_identical_gpus_have_the_same_bandwidth_within_one_percent():
-    runs = calibrate()._kinds([path for path in DIGESTS if path.stem.startswith("gpu-")])["gpu"]
+    runs = calibrate._kinds([path for path in DIGESTS if path.stem.startswith("gpu-")])["gpu"]
     devices = sorted({device for device, _ in runs})
     assert len(devices) > 1
     sides = [Side(runs[device, 0], "gpu", device) for device in devices[:2]]

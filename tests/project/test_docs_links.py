@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-import sys
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -13,13 +12,9 @@ from types import SimpleNamespace
 import pytest
 from markdown_it import MarkdownIt
 
+from scripts import site_hooks, site_links, site_reference
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import site_hooks  # noqa: E402
-import site_links  # noqa: E402
-import site_reference  # noqa: E402
-
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 PARSER = MarkdownIt("commonmark").enable("table")
 

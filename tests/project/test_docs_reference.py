@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
 
+from clmembench.benchmarks import discovered
+from clmembench.cli import exit_codes
+from clmembench.report.schemas import schemas
+from scripts import site_commands, site_markdown, site_reference, site_tables
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import site_commands  # noqa: E402
-import site_markdown  # noqa: E402
-import site_reference  # noqa: E402
-import site_tables  # noqa: E402
-
-from clmembench.benchmarks import discovered  # noqa: E402
-from clmembench.cli import exit_codes  # noqa: E402
-from clmembench.report.schemas import schemas  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
@@ -12,12 +11,10 @@ from pathlib import Path
 import pytest
 
 import clmembench
+from scripts import try_release
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-SPEC = importlib.util.spec_from_file_location("try_release", ROOT / "scripts" / "try_release.py")
-try_release = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(try_release)
 
 in_a_clone = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="compares with the files that git knows")
 
