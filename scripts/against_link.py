@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 NBYTES = 256 << 20
@@ -34,11 +35,13 @@ def main(rounds: int, device: str, launch_c: str) -> None:
         "cupy": cupy_small,
     }
     every: list[Results] = []
+    measures: dict[str, Callable[[], Results]]
     for number in range(rounds):
         found: Results = {}
-        for name, values in {**peers, "ours": lambda first=number == 0: measure_clmembench(device, first)}.items():
+        measures = {**peers, "ours": partial(measure_clmembench, device, number == 0)}
+        for name, measure in measures.items():
             try:
-                found |= {f"{name} {k}": v for k, v in values().items()}
+                found |= {f"{name} {k}": v for k, v in measure().items()}
             except Exception as error:  # a missing peer costs only its own figures
                 print(f"{name}: {type(error).__name__}: {str(error)[:300]}", flush=True)
         every.append(found)
@@ -137,7 +140,7 @@ def torch_copies() -> Results:
             end.synchronize()
             rates.append(COPIES * NBYTES / begin.elapsed_time(end) / 1e6)
         found[way] = statistics.median(rates[1:])
-        found[f"{way} by the host"] = COPIES * NBYTES / host_ns(lambda way=way: copies(way, streams[0], COPIES))
+        found[f"{way} by the host"] = COPIES * NBYTES / host_ns(partial(copies, way, streams[0], COPIES))
 
     def both() -> None:
         for _ in range(COPIES):
@@ -150,15 +153,20 @@ def torch_copies() -> Results:
         with torch.cuda.stream(streams[1]):
             torch.cuda._sleep(times)
 
+    def hidden_percent(one: Callable[[], None], other: Callable[[], None]) -> float:
+        def at_once() -> None:
+            one()
+            other()
+
+        alone = host_ns(one), host_ns(other)
+        return 100 * (sum(alone) - host_ns(at_once)) / min(alone)
+
     for way in ways:
-        alone = host_ns(lambda way=way: copies(way, streams[0], 1))
-        times = int(1.1 * 10**7 * alone / host_ns(lambda: kernel(10**7)))
-        other = host_ns(lambda times=times: kernel(times))
-        at_once = host_ns(lambda way=way, times=times: (copies(way, streams[0], 1), kernel(times))[-1])
-        found[f"{way} hidden"] = 100 * (alone + other - at_once) / min(alone, other)
-    alone, other = (host_ns(lambda way=way: copies(way, streams[0], 1)) for way in ways)
-    at_once = host_ns(lambda: (copies("to_device", streams[0], 1), copies("from_device", streams[1], 1))[-1])
-    found["to_device hidden copy_back"] = 100 * (alone + other - at_once) / min(alone, other)
+        copy = partial(copies, way, streams[0], 1)
+        times = int(1.1 * 10**7 * host_ns(copy) / host_ns(partial(kernel, 10**7)))
+        found[f"{way} hidden"] = hidden_percent(copy, partial(kernel, times))
+    copy_back = partial(copies, "from_device", streams[1], 1)
+    found["to_device hidden copy_back"] = hidden_percent(partial(copies, "to_device", streams[0], 1), copy_back)
     return found
 
 
@@ -182,8 +190,8 @@ def cupy_small() -> Results:
 
     found: Results = {}
     for n in SMALL_COPY_BYTES:
-        found[f"to_device {n}"] = us(lambda n=n: runtime.memcpy(there.ptr, here.ptr, n, runtime.memcpyHostToDevice))
-        found[f"from_device {n}"] = us(lambda n=n: runtime.memcpy(here.ptr, there.ptr, n, runtime.memcpyDeviceToHost))
+        found[f"to_device {n}"] = us(partial(runtime.memcpy, there.ptr, here.ptr, n, runtime.memcpyHostToDevice))
+        found[f"from_device {n}"] = us(partial(runtime.memcpy, here.ptr, there.ptr, n, runtime.memcpyDeviceToHost))
     found["launch and wait"] = us(lambda: (kernel((1,), (64,), (out,)), stream.synchronize()))
     return found
 

@@ -18,15 +18,16 @@ from pathlib import Path
 
 from clmembench.analysis import derive
 from clmembench.benchmarks import BANDWIDTH, headline_bytes
-from clmembench.measure.worker_process import Job, WorkerProcess, probed
+from clmembench.measure.job import Job
+from clmembench.measure.worker_process import WorkerProcess, probed
 from clmembench.model import Point, Value
 from clmembench.plan.selection import FULL_BUDGET
 from clmembench.runtimes import runtime
 
 PEERS = ("copy", "triad", "dot")  # in the order of openmp_stream.c
-PORTABLE_CONFIGURATION = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}
-TUNED_CONFIGURATION = {"order": "item", "nontemporal": 1, "width": 8, "work_group": 256}
-BLOCKED_CONFIGURATION = {"order": "blocked", "nontemporal": 0, "width": 8, "work_group": 256}
+PORTABLE_CONFIGURATION: Mapping[str, Value] = {"order": "item", "nontemporal": 0, "width": 1, "work_group": 256}
+TUNED_CONFIGURATION: Mapping[str, Value] = {"order": "item", "nontemporal": 1, "width": 8, "work_group": 256}
+BLOCKED_CONFIGURATION: Mapping[str, Value] = {"order": "blocked", "nontemporal": 0, "width": 8, "work_group": 256}
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,8 @@ def coverage() -> None:
                 ends = [(near, [300.0 / 100.0 * f for f in far]) for near, far in zip(first, second, strict=True)]
                 apart = stats.pool_differences(ends, seed=trial, rounds=400)
                 hits["difference"] += apart.low <= 200.0 <= apart.high
-                medians = [[statistics.median(p) for p in run] for run in (first, second)]
-                ratio = stats.ratio(*medians, prior=max(spread, 0.005), between_runs=0.0)
+                a, b = ([statistics.median(p) for p in run] for run in (first, second))
+                ratio = stats.ratio(a, b, prior=max(spread, 0.005), between_runs=0.0)
                 hits["ratio"] += ratio.low <= 1.0 <= ratio.high
             shares = " | ".join(f"{hits[what] / TRIALS:.1%}" for what in ("median", "difference", "ratio"))
             print(f"| {spread:.0%} | {processes} | {shares} |", flush=True)

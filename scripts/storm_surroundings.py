@@ -141,8 +141,9 @@ def _bad_cache(trial: Trial) -> None:
         _cache_lost(trial, file)
         return
     place = trial.rng.choice([file, file / "below", Path("/proc/cache"), Path("/dev/null")])
+    before: tuple[str, ...] = ()
     if trial.rng.random() < 0.5:
-        variables, before = {"POCL_CACHE_DIR": str(place)}, ()
+        variables = {"POCL_CACHE_DIR": str(place)}
     else:
         variables, before = {"XDG_CACHE_HOME": str(place)}, ("env", "-u", "POCL_CACHE_DIR")
     command = _harmed(trial, _begun(trial), NO_DEVICE, environment=variables, before=before)

@@ -69,12 +69,12 @@ def try_wheel(wheel: Path, python: str, folder: Path) -> Iterator[str]:
     }
     variables["XDG_DATA_HOME"] = str(folder / "data")
     for command in COMMANDS:
-        call = [environment / "bin/clmembench", *command.split()]
+        call: list[str | Path] = [environment / "bin/clmembench", *command.split()]
         done = subprocess.run(call, cwd=work, env=variables, capture_output=True, text=True)
         print(f"  {done.returncode}  clmembench {command}: {next(iter(done.stdout.splitlines()), '')[:90]}", flush=True)
         if done.returncode:
             yield f"{python}: clmembench {command} ends with {done.returncode}: {done.stderr.strip()[-300:]}"
-    where = [environment / "bin/python", "-c", "import clmembench; print(clmembench.__file__)"]
+    where: list[str | Path] = [environment / "bin/python", "-c", "import clmembench; print(clmembench.__file__)"]
     loaded = subprocess.run(where, cwd=work, env=variables, capture_output=True, text=True).stdout
     if not loaded.startswith(str(environment)):
         yield f"{python}: clmembench is loaded from {loaded.strip()}"

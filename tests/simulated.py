@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from clmembench.model import Answer, Pattern, Probe
+from clmembench.model import Answer, Pattern, Probe, Space
 from clmembench.model.address_patterns import (
     MIN_PAGE_BYTES,
     crowd_counts,
@@ -73,7 +73,7 @@ class Machine:
     TLB. `facts`: what else is true, and what of it is assumed."""
 
     name: str
-    paths: Mapping[str, Path]
+    paths: Mapping[Space, Path]
     noise: Noise = Noise()
     seed: int = 0
     ghz: float = 1.5
