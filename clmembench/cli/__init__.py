@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import sys
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -15,7 +16,7 @@ from clmembench import __version__, sanitize
 from clmembench.cli import devices, exit_codes
 from clmembench.cli.command import Command, Group
 from clmembench.cli.commands import compare, doctor, history, import_results, new, report, run, show, tune
-from clmembench.studies import StudyError, studies
+from clmembench.studies import Study, StudyError, studies
 
 app = typer.Typer(
     name="clmembench",
@@ -73,7 +74,8 @@ def _register() -> None:
     classes: dict[str, type[Command]] = {}
     for study in studies():
         try:
-            of_studies += [(study.group, word, study.load(name)) for word, name in study.commands.items()]
+            for word, name in study.commands.items():
+                of_studies.append((study.group, word, _guarded(study, word, study.load(name))))
             classes |= {word: study.load(name) for word, name in study.replaces.items()}
         except StudyError as error:
             exit_codes.say(f"warning: {error}: its commands are left out")
@@ -87,6 +89,24 @@ def _register() -> None:
         else:
             app.command(word, cls=classes.get(word, Command), rich_help_panel=heading)(command)
     app.info.cls = Group
+
+
+def _guarded(study: Study, word: str, command: Any) -> Any:
+    """A study's command, or group of commands, that raises StudyError for a fault of the study."""
+    if isinstance(command, typer.Typer):
+        for registered in command.registered_commands:
+            registered.callback = _guarded(study, f"{word} {registered.name or ''}".strip(), registered.callback)
+        return command
+
+    @wraps(command)
+    def guarded(*args: Any, **options: Any) -> Any:
+        from clmembench.benchmarks.plugins.foreign_code import ExternalError
+
+        ends = (typer.Exit, typer.Abort, typer.BadParameter, SystemExit, _OutputError)
+        with study.errors(f"command {word}", ExternalError, *ends):
+            return command(*args, **options)
+
+    return guarded
 
 
 _register()

@@ -13,7 +13,7 @@ from clmembench import units
 from clmembench.cli import devices, exit_codes, stored_runs, waiting
 from clmembench.cli.running import session
 from clmembench.sanitize import line
-from clmembench.studies import studies
+from clmembench.studies import SelectionError, studies
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
@@ -89,6 +89,8 @@ def measure_or_read(
     try:
         measured = command.measurement(info)
         waits = waiting.parse(options.wait, options.wait_quiet)
+    except SelectionError:  # the study's own
+        raise
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     session.check_output(options.output, options.overwrite)

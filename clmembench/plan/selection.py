@@ -11,7 +11,7 @@ from clmembench.benchmarks import discovered
 from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements
 from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Tuned, Value
 from clmembench.plan.budget import Budget
-from clmembench.studies import studies
+from clmembench.studies import SelectionError, studies
 
 MAX_SUGGESTIONS = 3
 MIN_SIMILARITY = 0.6  # difflib's default: allows a wrong, missing or swapped letter in a word of four
@@ -180,22 +180,30 @@ def suites() -> dict[str, tuple[str, ...]]:
     }
 
 
+def benchmark_named(name: str) -> Benchmark:
+    """The benchmark of that name. Raises SelectionError where there is none."""
+    known = discovered()
+    if name not in known:
+        raise SelectionError(f"no benchmark {name!r}: {or_all(name, known, '`clmembench suites` lists all')}")
+    return known[name]
+
+
 def selected_benchmarks(selection: Selection) -> list[Benchmark]:
-    """The benchmarks of a selection. Raises ValueError that lists the available names when nothing matches."""
+    """The benchmarks of a selection. Raises SelectionError that lists the available names when nothing matches."""
     known, all_suites = discovered(), suites()
     if selection.suite not in all_suites:
         remedy = or_all(selection.suite, all_suites, f"Suites: {', '.join(all_suites)}")
         if selection.suite in all_suites["all"]:
             remedy = f"it is a benchmark: write -b {selection.suite}"
-        raise ValueError(f"no suite {selection.suite!r}: {remedy}")
+        raise SelectionError(f"no suite {selection.suite!r}: {remedy}")
     for glob in selection.globs:
         if not any(fnmatchcase(name, glob) for name in known):
             remedy = or_all(glob, all_suites["all"], "`clmembench suites` lists all")
             if glob in all_suites:
                 remedy = f"it is a suite: write -s {glob}"
-            raise ValueError(f"no benchmark matches {glob!r}: {remedy}")
+            raise SelectionError(f"no benchmark matches {glob!r}: {remedy}")
         if all(b.adaptive for b in known.values() if fnmatchcase(b.name, glob)):
-            raise ValueError(
+            raise SelectionError(
                 f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(all_suites['all'])}"
             )
     chosen = [
@@ -204,14 +212,14 @@ def selected_benchmarks(selection: Selection) -> list[Benchmark]:
         if not selection.globs or any(fnmatchcase(name, glob) for glob in selection.globs)
     ]
     if not chosen:
-        raise ValueError(f"suite {selection.suite} has none of {', '.join(selection.globs)}: leave out --suite")
+        raise SelectionError(f"suite {selection.suite} has none of {', '.join(selection.globs)}: leave out --suite")
     axes = {name for benchmark in chosen for name in benchmark.axes}
     for name in selection.axes:
         if name not in axes and name not in PLACE_AXES:
             there = [*sorted(axes), *PLACE_AXES]
             elsewhere = axis_of_others(name, (benchmark.name for benchmark in chosen))
             remedy = elsewhere or or_all(name, there, f"Axes: {', '.join(there)}")
-            raise ValueError(f"no axis {name!r} here: {remedy}")
+            raise SelectionError(f"no axis {name!r} here: {remedy}")
     return chosen
 
 

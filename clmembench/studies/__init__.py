@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.metadata
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +16,11 @@ NO_FIGURE = "none"
 
 
 class StudyError(ValueError):
-    """A study of another package failed; the message names both."""
+    """A study failed; the message names it and its package."""
+
+
+class SelectionError(ValueError):
+    """A suite, benchmark or axis that does not exist; the message says which there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,24 +77,29 @@ class Study:
     def load(self, reference: str) -> Any:
         """The object of a reference. Raises ImportError, AttributeError or ValueError if there is none, and StudyError if
         another package's module cannot be imported."""
-        try:
+        with self.errors(reference):
             return pkgutil.resolve_name(f"{self.package}.{reference}")
-        except (Exception, SystemExit) as error:
-            if not self.origin:
-                raise
-            raise StudyError(f"{self.origin}: study {self.name}: {reference}: {type(error).__name__}: {error}") from error
 
     def call(self, reference: str, *args: Any) -> Any:
         """The result of the function of a reference, as a list if it is a generator. Raises StudyError if a function of another
         package raises anything."""
         function = self.load(reference)
-        try:
+        with self.errors(reference):
             found = function(*args)
             return list(found) if isinstance(found, Iterator) else found
+
+    @contextmanager
+    def errors(self, where: str, *passed: type[BaseException]) -> Iterator[None]:
+        """Raise StudyError, which says `where`, for what the block raises: anything but the types `passed` in a study of
+        another package; in one of this package SelectionError alone, since all else is an error of the program."""
+        try:
+            yield
         except (Exception, SystemExit) as error:
-            if not self.origin:
+            unknown_name = isinstance(error, SelectionError)
+            if isinstance(error, (StudyError, *passed)) or not (self.origin or unknown_name):
                 raise
-            raise StudyError(f"{self.origin}: study {self.name}: {reference}: {type(error).__name__}: {error}") from error
+            why = str(error) if unknown_name else f"{type(error).__name__}: {error}"
+            raise StudyError(f"{self.origin or 'clmembench'}: study {self.name}: {where}: {why}") from error
 
 
 @cache
@@ -146,7 +156,7 @@ def _package_of(entry: importlib.metadata.EntryPoint) -> str:
 
 def tables(benchmark: str) -> Callable[..., Any] | None:
     """The function (Run, rows) -> list of Sections that a study has for a benchmark; None where no study has one."""
-    return next((study.load(study.tables[benchmark]) for study in studies() if benchmark in study.tables), None)
+    return next((partial(study.call, study.tables[benchmark]) for study in studies() if benchmark in study.tables), None)
 
 
 def figure(benchmark: str) -> Callable[..., str] | str:
@@ -154,5 +164,5 @@ def figure(benchmark: str) -> Callable[..., str] | str:
     for study in studies():
         if benchmark in study.figures:
             name = study.figures[benchmark]
-            return NO_FIGURE if name == NO_FIGURE else study.load(name)
+            return NO_FIGURE if name == NO_FIGURE else partial(study.call, name)
     return ""

@@ -5,12 +5,18 @@ import sys
 from inspect import signature
 
 import pytest
+import typer
 
-from clmembench import studies
+from clmembench import cli, studies
 from clmembench.benchmarks import discovered
+from clmembench.cli import devices
+from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
+from clmembench.cli.running import run_request
+from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks
 from clmembench.report.figures import study_figures
 from clmembench.studies import NO_FIGURE, Study
 from clmembench.studies.access import throughput_curves, throughput_tables
+from tests.builders import device
 
 ONE = dict.fromkeys(("after_summary", "findings", "headlines", "markdown", "page"), 1)
 FUNCTIONS = {**ONE, "summary": 2, "device_page": 2, "part": 3}
@@ -47,7 +53,8 @@ def test_what_a_study_declares_for_a_benchmark_is_used(monkeypatch):
         figures={"stream": "throughput_curves:caches"},
     )  # fmt: skip
     monkeypatch.setattr(studies, "studies", lambda: (own,))
-    assert studies.tables("stream") is throughput_tables.types
+    monkeypatch.setattr(throughput_tables, "types", lambda run, rows: [*rows, "table"])
+    assert studies.tables("stream")(None, ["row"]) == ["row", "table"]
     seen = []
     monkeypatch.setattr(throughput_curves, "caches", lambda card, shown: seen.append(list(shown)) or "drawn")
     assert study_figures.drawn("stream", discovered()["stream"], []) == "drawn" and seen == [[]]
@@ -120,3 +127,68 @@ def test_a_package_whose_study_is_none_is_left_out_with_the_reason(installed, te
     assert studies.studies() == OWN
     (problem,) = studies.problems_of_packages()
     assert says in problem
+
+
+# ---- names that do not exist --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("origin", "package"), [("", "clmembench"), ("own 1.0", "own 1.0")])
+@pytest.mark.parametrize(
+    ("selection", "says"),
+    [
+        (Selection("memry"), "no suite 'memry': did you mean memory?"),
+        (Selection("all", ("strem",)), "no benchmark matches 'strem': did you mean"),
+        (Selection("all", ("stream",), {"opp": ("add",)}), "no axis 'opp' here: did you mean op?"),
+    ],
+    ids=("suite", "benchmark", "axis"),
+)
+def test_a_command_that_selects_what_does_not_exist_names_package_and_study_and_the_remedy(selection, says, origin, package):
+    own = Study("own", "Own", "own_study", origin=origin)
+    with pytest.raises(studies.StudyError) as found:
+        cli._guarded(own, "own", lambda: selected_benchmarks(selection))()
+    assert str(found.value).startswith(f"{package}: study own: command own: {says}")
+
+
+def test_a_command_of_another_package_that_fails_names_it_and_ends_as_it_wants():
+    own = Study("own", "Own", "own_study", origin="own 1.0")
+
+    def ended(by):
+        def command():
+            raise by
+
+        return cli._guarded(own, "own", command)
+
+    with pytest.raises(studies.StudyError, match=r"^own 1.0: study own: command own: KeyError: 'x'$"):
+        ended(KeyError("x"))()
+    for end in (typer.Exit(4), typer.Abort(), SystemExit(3), KeyboardInterrupt()):
+        with pytest.raises(type(end)):
+            ended(end)()
+    with pytest.raises(KeyError):  # an error of this program
+        cli._guarded(OWN[0], "own", lambda: {}["x"])()
+
+
+def test_what_a_measurement_selects_is_no_option_of_the_users(monkeypatch):
+    monkeypatch.setattr(devices, "listed", lambda named: ())
+    monkeypatch.setattr(devices, "select", lambda listed, named: device())
+    command = StudyCommand(lambda info: selected_benchmarks(Selection("memry")), bool, "", print)
+    with pytest.raises(studies.SelectionError):
+        measure_or_read(command, None, None, "text", MeasureOptions())
+
+
+def part_of_unknown_suite(selection, known, deadline) -> Measurement:
+    def records(info, found):
+        yield from selected_benchmarks(Selection("memry"))
+
+    return Measurement(selection, (), records)
+
+
+def test_a_part_of_a_run_that_names_what_does_not_exist_is_an_error_of_its_study(monkeypatch):
+    gpu = device()
+    own = Study("own", "Own", "tests.project", measures=("chse",), part="test_studies:part_of_unknown_suite")
+    monkeypatch.setattr(run_request, "studies", lambda: (own,))
+    monkeypatch.setattr("clmembench.measure.runner.run_selection", lambda *_: iter(()))
+    planned = run_request.PlannedRun(gpu, Selection(EVERYTHING), ())
+    with pytest.raises(studies.StudyError, match=r"^clmembench: study own: measures: no benchmark 'chse': did you mean chase"):
+        planned.cards()
+    with pytest.raises(studies.StudyError, match=r"^clmembench: study own: .*: no suite 'memry': did you mean memory"):
+        list(planned.records(gpu, None, ()))

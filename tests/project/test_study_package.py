@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -70,6 +71,17 @@ def test_the_command_measures_and_reads_and_a_run_without_evidence_is_named(site
     assert "| strided_read: stride | useful bandwidth |" in shown and "| 32 | " in shown
     other = process("strides", str(ROOT / "reports/h200-sxm-energy.jsonl.gz"), cwd=folder, PYTHONPATH=f"{site}:{ROOT}")
     assert (other.returncode, "has no strided reads" in other.stderr) == (2, True)
+
+
+def test_a_suite_that_does_not_exist_ends_it_in_one_line_that_names_the_package(site, tmp_path):
+    shutil.copytree(site, tmp_path / "site")
+    command = tmp_path / "site" / "strides" / "command.py"
+    text = command.read_text(encoding="utf-8")
+    command.write_text(text.replace('selection("memory"', 'selection("memry"'), encoding="utf-8")
+    done = process("strides", "-d", "0", "-o", "r.jsonl", cwd=tmp_path, PYTHONPATH=f"{tmp_path / 'site'}:{ROOT}")
+    *_, last = done.stderr.splitlines()
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert last.startswith("clmembench: strides 0.1: study strides: command strides: no suite 'memry': did you mean memory?")
 
 
 def test_its_table_and_figure_are_those_of_show_and_report(site, measured):

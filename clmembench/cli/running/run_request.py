@@ -16,7 +16,7 @@ from clmembench.studies import studies
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
     from clmembench.model import Benchmark, BenchmarkInfo, DeviceInfo, Record, Run
-    from clmembench.plan.estimate import RunEstimate
+    from clmembench.plan.estimate import BenchmarkEstimate, RunEstimate
     from clmembench.plan.selection import Selection
     from clmembench.studies import Study
 
@@ -118,25 +118,35 @@ class PlannedRun:
         from clmembench.plan import interleave
 
         names = [*(benchmark.name for benchmark in self.chosen), *interleave.peer_names(self.selection, self.info)]
-        return session.cards([*names, *(name for study in self._studies() for name in study.measures)])
+        cards = dict(session.cards(names))
+        for study in self._studies():
+            with study.errors("measures"):
+                cards |= session.cards(study.measures)
+        return cards
 
     def estimate(self, info: DeviceInfo) -> RunEstimate:
         """How many points it has and how long they take, all parts together, on a device with these features."""
         from clmembench.plan import estimate
 
-        parts = [study.call(study.part, self.selection, (), None) for study in self._studies()]
-        own = [one for part in parts if part.estimate is not None for one in part.estimate(info).benchmarks]
+        own: list[BenchmarkEstimate] = []
+        for study in self._studies():
+            part = study.call(study.part, self.selection, (), None)
+            with study.errors(study.part):
+                own += part.estimate(info).benchmarks if part.estimate is not None else ()
         return estimate.RunEstimate((*estimate.estimate_run(info, self.selection).benchmarks, *own))
 
     def records(self, info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
         """Every record of it, as it is measured on the device with the features that were found."""
         from clmembench.measure.runner import run_selection
+        from clmembench.measure.worker_process import WorkerError
         from clmembench.plan.budget import Deadline
 
         deadline = Deadline.after(self.selection.budget_s)
         yield from run_selection(info.runtime, info, found, self.selection, known)
         for study in self._studies():
-            yield from study.call(study.part, self.selection, known, deadline).records(info, found)
+            part = study.call(study.part, self.selection, known, deadline)
+            with study.errors(study.part, WorkerError):
+                yield from part.records(info, found)
 
 
 @contextmanager

@@ -48,11 +48,10 @@ def end(written: Written, holds: str = "") -> None:
 
 
 def cards(names: Iterable[str]) -> Mapping[str, BenchmarkInfo]:
-    """The benchmarks of a run as its header keeps them, by name."""
-    from clmembench.benchmarks import discovered
-    from clmembench.plan import sweep
+    """The benchmarks of a run as its header keeps them, by name. Raises SelectionError for a name that is none."""
+    from clmembench.plan import selection, sweep
 
-    return {name: sweep.benchmark_card(discovered()[name]) for name in names}
+    return {name: sweep.benchmark_card(selection.benchmark_named(name)) for name in names}
 
 
 READING_OPTIONS = (
