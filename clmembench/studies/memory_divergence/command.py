@@ -65,14 +65,12 @@ def predict(
 
 def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: ModelOptions, form: str) -> None:
     from clmembench.report import render
-    from clmembench.studies.memory_divergence.model.equations import OURS
     from clmembench.studies.memory_divergence.model.predict import predictions
     from clmembench.studies.memory_divergence.views import mdm_prediction
-    from clmembench.studies.memory_divergence.views.mdm_outputs import prediction_object
 
     predicted = predictions(sheet, profile, reading)
     if form == "json":
-        print(render.json_text([prediction_object(one, one.model in OURS) for one in predicted]))
+        print(render.json_text(predicted))
         return
     document = mdm_prediction.document(sheet, profile, predicted, reading)
     if form == "md":

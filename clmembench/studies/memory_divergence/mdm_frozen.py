@@ -66,7 +66,7 @@ def _point(sheet: HardwareSheet, params: Mapping[str, Value]) -> FrozenPoint:
     divergent = False
     for reading, options in READINGS.items():
         made = predictions(sheet, profile, options)
-        divergent = divergent or any(bool(terms.divergent.any()) for one in made for terms in one.terms)
+        divergent = divergent or any(terms.divergent for one in made for terms in one.intervals)
         by_reading[reading] = {
             one.model: FrozenPrediction(one.ipc_sm, one.ipc_sm_low, one.ipc_sm_high, one.stack) for one in made
         }

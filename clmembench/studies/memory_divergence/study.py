@@ -11,7 +11,7 @@ STUDY = Study(
     tables={"memory_divergence": "views.mdm_tables:sections"},
     figures={"memory_divergence": NO_FIGURE},
     json={
-        "model-predict": JsonOutput(("model predict",), "views.mdm_outputs:PredictionObject", is_list=True),
+        "model-predict": JsonOutput(("model predict",), "model.predict:Prediction", is_list=True),
         "model-validate": JsonOutput(("model validate",), "views.mdm_outputs:ValidationObject"),
     },
 )

@@ -65,9 +65,9 @@ def cycles_of(model, i, c, r, wr, m, w, chip=CHIP, options=None):
 @pytest.mark.parametrize(("given_inputs", "expected"), VECTORS)
 def test_mdm_gives_the_vectors_of_table_1(given_inputs, expected):
     (found,) = predictions(TABLE_1, profile_of(*given_inputs), models=("MDM",))
-    t = found.terms[0]
-    terms = (t.concurrent_misses, t.noc_queue_cycles, t.dram_queue_cycles, t.memory_cycles, t.mshr_cycles)
-    assert [float(one[0]) for one in terms] == pytest.approx(expected[:5], abs=5e-5)
+    (t,) = found.intervals
+    terms = [t.concurrent_misses, t.noc_queue_cycles, t.dram_queue_cycles, t.memory_cycles, t.mshr_cycles]
+    assert terms == pytest.approx(expected[:5], abs=5e-5)
     assert found.cycles == pytest.approx(expected[5], abs=5e-5) and found.ipc_sm == pytest.approx(expected[6], abs=5e-7)
     assert found.ipc == pytest.approx(28 * found.ipc_sm)
     assert found.cycles_low == found.cycles == found.cycles_high
@@ -106,8 +106,8 @@ def test_options_read_the_equations_as_the_scripts_do():
     def terms(model="MDM", **changed):
         return predictions(TABLE_1, profile_of(*one), ModelOptions(**changed), (model,))[0]
 
-    assert float(terms().terms[0].latency_cycles[0]) == pytest.approx(120 + 110)
-    assert float(terms(latency="mixed").terms[0].latency_cycles[0]) == pytest.approx(170)
+    assert terms().intervals[0].latency_cycles == pytest.approx(120 + 110)
+    assert terms(latency="mixed").intervals[0].latency_cycles == pytest.approx(170)
     assert terms(request="sector").stack["noc"] == pytest.approx(terms().stack["noc"] / 4)
     # M/D/1: 28 x 128 requests of 0.37 cycles are more than DRAM serves in 800, so half of all wait; with few it is a queue
     many = profile_of(50, 800, 3, 0, 1, 43)

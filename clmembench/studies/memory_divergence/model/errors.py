@@ -53,36 +53,41 @@ class Compared:
 class ModelError:
     """Errors of one model over the configurations of one class: mean |error| of IPC in %, mean |ln ratio|, the bias
     exp(mean ln ratio) (above 1: it predicts too much), the largest |ln ratio|, and the share of configurations that the
-    inputs' intervals explain."""
+    inputs' intervals explain. `reading` is that of the equations; `paper_percent` is the published |error|, null where there is
+    none."""
 
+    reading: str
     model: Model
     kind: str
     count: int
     mean_error_percent: float
+    paper_percent: float | None
     mean_log_ratio: float
     bias: float
     worst_log_ratio: float
     covered: float
 
 
-def model_errors(compared: Sequence[Compared], models: Sequence[Model] = MODELS) -> list[ModelError]:
-    """One row for each model and class that has configurations."""
+def model_errors(compared: Sequence[Compared], reading: str, published: Mapping[tuple[str, str], float]) -> list[ModelError]:
+    """The errors of each model and class that has configurations; `published` has the paper's by model and class."""
     rows = []
-    for model in models:
+    for model in MODELS:
         for kind in KINDS:
             mine = [one for one in compared if kind == "all" or one.divergent == (kind == "MD")]
             if mine:
-                rows.append(_error(model, kind, mine))
+                rows.append(_error(reading, model, kind, mine, published.get((model, kind))))
     return rows
 
 
-def _error(model: Model, kind: str, mine: Sequence[Compared]) -> ModelError:
+def _error(reading: str, model: Model, kind: str, mine: Sequence[Compared], published: float | None) -> ModelError:
     logs = [one.log_ratio(model) for one in mine]
     return ModelError(
+        reading,
         model,
         kind,
         len(mine),
         100 * statistics.fmean(abs(one.relative_error(model)) for one in mine),
+        published,
         statistics.fmean(map(abs, logs)),
         math.exp(statistics.fmean(logs)),
         max(map(abs, logs)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile, range_of
 from clmembench.studies.memory_divergence.model.equations import (
     MODELS,
+    OURS,
     Hardware,
     Interval,
     Model,
@@ -28,12 +29,33 @@ MAX_BREAKS = 64  # steps of ceil() that are tried within the interval of the MSH
 
 
 @dataclass(frozen=True, slots=True)
+class IntervalTerms:
+    """Every intermediate of the equations for one interval of the profile, in cycles unless noted otherwise."""
+
+    divergent: bool
+    concurrent_misses: float
+    latency_cycles: float
+    noc_service_cycles: float
+    dram_service_cycles: float
+    noc_queue_cycles: float
+    dram_queue_cycles: float
+    memory_cycles: float
+    mshr_cycles: float
+    contention_free_cycles: float
+    cycles: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """The performance of a kernel on a compute unit by one model: instructions a cycle of all resident sub-groups, and cycles
-    of one round of them, each with the range from the inputs' intervals. `stack` has cycles by cause; `terms` the intermediates
-    of each interval (empty for the bound). `dominant` names the largest entry of `stack`."""
+    of one round of them, each with the range from the inputs' intervals; `ipc` is that of the device.
+
+    `ours` marks models that are not the paper's; `capped` that the IPC is limited to the issue width, which the cycles alone
+    would exceed; `stack` has cycles by cause, of which `dominant` is the largest; `intervals` is empty for the bound, which has
+    no intermediates except its stack."""
 
     model: Model
+    ours: bool
     ipc_sm: float
     ipc_sm_low: float
     ipc_sm_high: float
@@ -41,10 +63,10 @@ class Prediction:
     cycles: float
     cycles_low: float
     cycles_high: float
-    capped: bool  # true if the IPC is limited to the issue width, which the cycles alone would exceed
-    stack: dict[str, float]
+    capped: bool
     dominant: str
-    terms: tuple[Terms, ...] = ()
+    stack: dict[str, float]
+    intervals: Sequence[IntervalTerms]
 
 
 def ipc_of(hardware: Hardware, intervals: Interval, repeats: Numbers, cycles: Any) -> Any:
@@ -139,14 +161,14 @@ Ends = dict[int, tuple[Hardware, Interval]]  # hardware and intervals at each en
 
 def _prediction(model: Model, inputs: Inputs, ends: Ends) -> Prediction:
     (hardware, intervals), repeats = ends[0], inputs.repeats()
-    terms: tuple[Terms, ...] = ()
+    terms: list[IntervalTerms] = []
     if model == "bound":
         stack = bound_stack(inputs, 0)
         cycles = max(stack.values())
         low, high = max(bound_stack(inputs, -1).values()), max(bound_stack(inputs, 1).values())
     else:
         found = interval_terms(model, hardware, intervals, inputs.options)
-        terms = (found,)
+        terms = _by_interval(found, len(repeats))
         stack = {"contention_free": float(np.sum(intervals.contention_free_cycles * repeats))}
         stack |= {name: float(np.sum(getattr(found, _FIELDS[name]) * repeats)) for name in STALLS}
         cycles = float(np.sum(found.cycles * repeats))
@@ -158,7 +180,14 @@ def _prediction(model: Model, inputs: Inputs, ends: Ends) -> Prediction:
     capped = bool(uncapped > hardware.issue_width)
     dominant = max(stack, key=lambda name: stack[name])
     device = ipc * float(np.max(hardware.compute_units))
-    return Prediction(model, ipc, ipc_low, ipc_high, device, cycles, low, high, capped, stack, dominant, terms)
+    rates_and_cycles = (ipc, ipc_low, ipc_high, device, cycles, low, high)
+    return Prediction(model, model in OURS, *rates_and_cycles, capped, dominant, stack, terms)
+
+
+def _by_interval(terms: Terms, intervals: int) -> list[IntervalTerms]:
+    """The terms of each interval; what all intervals share is a single number in `terms`."""
+    each = (np.broadcast_to(getattr(terms, field.name), intervals) for field in fields(IntervalTerms))
+    return [IntervalTerms(bool(divergent), *map(float, more)) for divergent, *more in zip(*each, strict=True)]
 
 
 _FIELDS = {"mshr": "mshr_cycles", "noc": "noc_queue_cycles", "dram": "dram_queue_cycles"}

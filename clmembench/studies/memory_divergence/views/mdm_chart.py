@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots
 from clmembench.studies.memory_divergence.mdm_inputs import published_errors
 from clmembench.studies.memory_divergence.model.equations import MODELS, Model
-from clmembench.studies.memory_divergence.model.errors import Compared, model_errors
+from clmembench.studies.memory_divergence.model.errors import Compared, ModelError
 from clmembench.studies.memory_divergence.model.predict import STALLS
-from clmembench.studies.memory_divergence.views.mdm_validation import Validation
+from clmembench.studies.memory_divergence.views.mdm_validation import Validation, errors_by_reading
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def mdm_chart(found: Validation, label: str, form: str) -> bytes:
         raise ValueError("no configuration has a measured time: nothing to draw")
     figure, axes = subplots(2 + len(PLOTTED), height=3.6)
     _stacks(axes[0], compared)
-    _errors(axes[1], compared)
+    _errors(axes[1], [one for one in errors_by_reading(found) if one.reading == "block"])
     for axis, model in zip(axes[2:], PLOTTED, strict=True):
         _scatter(axis, model, compared)
     figure.suptitle(plain(label), fontsize=11)
@@ -58,11 +58,11 @@ def _stacks(axis: Axes, compared: Sequence[Compared]) -> None:
     axis.set_title("Latency stack (the paper's figure 1)", fontsize=9)
 
 
-def _errors(axis: Axes, compared: Sequence[Compared]) -> None:
+def _errors(axis: Axes, errors: Sequence[ModelError]) -> None:
     """Mean |error| of IPC of each model and class, with the paper's (figure 3)."""
     published = published_errors().error
     for number, kind in enumerate(("MD", "NMD")):
-        rows = [row for row in model_errors(compared) if row.kind == kind]
+        rows = [row for row in errors if row.kind == kind]
         places = [MODELS.index(row.model) + 0.4 * number - 0.2 for row in rows]
         heights = [max(row.mean_error_percent, MIN_ERROR_PERCENT) for row in rows]
         axis.bar(places, heights, width=0.38, color=colour(3 + number), label=f"{kind}, measured here")

@@ -1,88 +1,28 @@
-"""What `model` prints for programs: predictions and errors against a run as JSON, measured inputs as TOML."""
+"""What `model` prints for programs: a validation as JSON, measured inputs as TOML."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
-
-from typing_extensions import TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from clmembench.model import Value
+from clmembench.report.json_outputs import Number
 from clmembench.sanitize import printable
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, InputQuantity, published_errors
-from clmembench.studies.memory_divergence.model.equations import Model
-from clmembench.studies.memory_divergence.model.errors import model_errors
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, InputQuantity
+from clmembench.studies.memory_divergence.model.errors import ModelError
 from clmembench.studies.memory_divergence.model.measured import MeasuredInputs
-from clmembench.studies.memory_divergence.model.predict import Prediction
 from clmembench.studies.memory_divergence.views.mdm_held_out import HeldOut
-from clmembench.studies.memory_divergence.views.mdm_validation import Validation
+from clmembench.studies.memory_divergence.views.mdm_validation import Validation, errors_by_reading
 
-Number = float | int | None
-
-INTERVAL_FIELDS = (
-    "divergent", "concurrent_misses", "latency_cycles", "noc_service_cycles", "dram_service_cycles", "noc_queue_cycles",
-    "dram_queue_cycles", "memory_cycles", "mshr_cycles", "contention_free_cycles", "cycles",
-)  # fmt: skip
 TOML_DIGITS = 6
 
 
-class IntervalObject(TypedDict):
-    """Every intermediate of the equations for one interval of the profile, in cycles unless noted otherwise."""
-
-    divergent: bool
-    concurrent_misses: float
-    latency_cycles: float
-    noc_service_cycles: float
-    dram_service_cycles: float
-    noc_queue_cycles: float
-    dram_queue_cycles: float
-    memory_cycles: float
-    mshr_cycles: float
-    contention_free_cycles: float
-    cycles: float
-
-
-class PredictionObject(TypedDict):
-    """The prediction of one model: IPC of a compute unit and of the device, and cycles of the profile, with their ranges.
-
-    `ours` marks models that are not the paper's; `stack` has cycles by cause, of which `dominant` is the largest; `intervals`
-    is empty for the bound, which has no intermediates except its stack."""
-
-    model: Model
-    ours: bool
-    ipc_sm: float
-    ipc_sm_low: float
-    ipc_sm_high: float
-    ipc: float
-    cycles: float
-    cycles_low: float
-    cycles_high: float
-    capped: bool
-    dominant: str
-    stack: dict[str, float]
-    intervals: list[IntervalObject]
-
-
-class ModelErrorObject(TypedDict):
-    """Errors of a model over a class of configurations; `paper_percent` is the published one, null where there is none."""
-
-    reading: str
-    model: Model
-    kind: str
-    count: int
-    mean_error_percent: float
-    paper_percent: Number
-    mean_log_ratio: float
-    bias: float
-    worst_log_ratio: float
-    covered: float
-
-
-class ComparedObject(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ComparedObject:
     """A configuration: measured IPC of a compute unit with its interval, and every model's prediction by reading."""
 
-    params: dict[str, Value]
+    params: Mapping[str, Value]
     divergent: bool
     ipc_sm: float
     ipc_sm_low: float
@@ -90,7 +30,8 @@ class ComparedObject(TypedDict):
     predicted: dict[str, dict[str, float]]
 
 
-class HeldOutObject(TypedDict):
+@dataclass(frozen=True, slots=True)
+class HeldOutObject:
     """A held-out kernel: measured time of a pass, and predicted ones by reading and model."""
 
     kernel: str
@@ -98,7 +39,8 @@ class HeldOutObject(TypedDict):
     predicted_us: dict[str, dict[str, float]]
 
 
-class ValidationObject(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ValidationObject:
     """The model compared with a run: inputs, the state and hash of the frozen predictions, errors, every configuration, and
     held-out kernels."""
 
@@ -106,101 +48,43 @@ class ValidationObject(TypedDict):
     state: str
     sha256: str
     clock_ratio: Number
-    left: dict[str, int]
-    errors: list[ModelErrorObject]
+    left: Mapping[str, int]
+    errors: list[ModelError]
     points: list[ComparedObject]
     held_out: list[HeldOutObject]
 
 
-def prediction_object(found: Prediction, ours: bool) -> PredictionObject:
-    """One prediction as `model predict --json` gives it."""
-    terms = found.terms[0] if found.terms else None
-    intervals: list[IntervalObject] = []
-    if terms is not None:
-        for n in range(len(terms.cycles)):  # type: ignore[arg-type]  # of a profile it is an array
-            fields = {name: _number(getattr(terms, name), n) for name in INTERVAL_FIELDS}
-            intervals.append({**fields, "divergent": bool(fields["divergent"])})  # type: ignore[typeddict-item]
-    return {
-        "model": found.model,
-        "ours": ours,
-        "ipc_sm": found.ipc_sm,
-        "ipc_sm_low": found.ipc_sm_low,
-        "ipc_sm_high": found.ipc_sm_high,
-        "ipc": found.ipc,
-        "cycles": found.cycles,
-        "cycles_low": found.cycles_low,
-        "cycles_high": found.cycles_high,
-        "capped": found.capped,
-        "dominant": found.dominant,
-        "stack": dict(found.stack),
-        "intervals": intervals,
-    }
-
-
-def _number(values: object, n: int) -> float:
-    """The n-th of several values, or the value that all share."""
-    import numpy as np
-
-    flat = np.atleast_1d(np.asarray(values, dtype=float))
-    return float(flat[n] if flat.size > 1 else flat[0])
-
-
 def validation_object(found: Validation, kernels: Sequence[HeldOut] = ()) -> ValidationObject:
     """The contents of all tables."""
-    published_percent: dict[tuple[str, str], float] = {
-        (one.model, one.kind): one.error_percent for one in published_errors().error
-    }
-    errors: list[ModelErrorObject] = [
-        {
-            "reading": reading,
-            "model": one.model,
-            "kind": one.kind,
-            "count": one.count,
-            "mean_error_percent": one.mean_error_percent,
-            "paper_percent": published_percent.get((one.model, one.kind)),
-            "mean_log_ratio": one.mean_log_ratio,
-            "bias": one.bias,
-            "worst_log_ratio": one.worst_log_ratio,
-            "covered": one.covered,
-        }
-        for reading, compared in found.compared.items()
-        for one in model_errors(compared)
-    ]
-    readings = list(found.compared)
-    points: list[ComparedObject] = [
-        {
-            "params": dict(several[0].params),
-            "divergent": several[0].divergent,
-            "ipc_sm": several[0].measured.value,
-            "ipc_sm_low": several[0].measured.low,
-            "ipc_sm_high": several[0].measured.high,
-            "predicted": {
+    points = [
+        ComparedObject(
+            params=several[0].params,
+            divergent=several[0].divergent,
+            ipc_sm=several[0].measured.value,
+            ipc_sm_low=several[0].measured.low,
+            ipc_sm_high=several[0].measured.high,
+            predicted={
                 reading: {model: prediction.ipc_sm for model, prediction in one.predicted.items()}
-                for reading, one in zip(readings, several, strict=True)
+                for reading, one in zip(found.compared, several, strict=True)
             },
-        }
+        )
         for several in zip(*found.compared.values(), strict=True)
     ]
-    return {
-        "hardware": asdict(found.hardware),  # type: ignore[typeddict-item]
-        "state": found.state,
-        "sha256": found.sha256,
-        "clock_ratio": found.clock_ratio[1] if found.clock_ratio is not None else None,
-        "left": dict(found.left),
-        "errors": errors,
-        "points": points,
-        "held_out": [
-            {
-                "kernel": one.name,
-                "measured_us": one.measured_us,
-                "predicted_us": {
-                    reading: {model: time[0] for (of, model), time in one.predicted_us.items() if of == reading}
-                    for reading in readings
-                },
-            }
-            for one in kernels
-        ],
-    }
+    held_out = [
+        HeldOutObject(
+            kernel=one.name,
+            measured_us=one.measured_us,
+            predicted_us={
+                reading: {model: time[0] for (of, model), time in one.predicted_us.items() if of == reading}
+                for reading in found.compared
+            },
+        )
+        for one in kernels
+    ]
+    clock_ratio = found.clock_ratio[1] if found.clock_ratio is not None else None
+    return ValidationObject(
+        found.hardware, found.state, found.sha256, clock_ratio, found.left, errors_by_reading(found), points, held_out
+    )
 
 
 def inputs_toml(inputs: MeasuredInputs) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clmembench.report.table import Column, Document, Table, columns
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile
 from clmembench.studies.memory_divergence.model import advice
-from clmembench.studies.memory_divergence.model.equations import OURS, ModelOptions, Terms
+from clmembench.studies.memory_divergence.model.equations import ModelOptions
 from clmembench.studies.memory_divergence.model.predict import Prediction
 from clmembench.units import count, format_value
 
@@ -48,7 +48,7 @@ def _models(found: Sequence[Prediction]) -> Table:
     rows = []
     for one in found:
         names = {**TERM_NAMES, **BOUND_NAMES} if one.model == "bound" else TERM_NAMES
-        ours = " (ours)" if one.model in OURS else ""
+        ours = " (ours)" if one.ours else ""
         capped = " (issue width)" if one.capped else ""
         rows.append(
             (
@@ -88,22 +88,18 @@ def _stack(mdm: Prediction) -> Table:
 
 
 def _terms(mdm: Prediction) -> Table:
-    from clmembench.studies.memory_divergence.views.mdm_outputs import prediction_object
-
-    terms: Terms = mdm.terms[0]
-    intervals = prediction_object(mdm, ours=False)["intervals"]
+    intervals = mdm.intervals
     rows = tuple(
         (
-            str(n + 1), "yes" if one["divergent"] else "no", format_value(one["concurrent_misses"]),
-            format_value(one["contention_free_cycles"]), format_value(one["noc_queue_cycles"]),
-            format_value(one["dram_queue_cycles"]), format_value(one["memory_cycles"]), format_value(one["mshr_cycles"]),
+            str(n + 1), "yes" if one.divergent else "no", format_value(one.concurrent_misses),
+            format_value(one.contention_free_cycles), format_value(one.noc_queue_cycles),
+            format_value(one.dram_queue_cycles), format_value(one.memory_cycles), format_value(one.mshr_cycles),
         )
         for n, one in enumerate(intervals[:MAX_INTERVALS])
     )  # fmt: skip
     header = ("interval", "divergent", "M", "C", "S NoC", "S DRAM", "S mem", "S MSHR")
     more = len(intervals) - MAX_INTERVALS
     notes = (f"{count(more, 'more interval')}: --json has them",) if more > 0 else ()
-    assert len(intervals) == len(terms.cycles)  # type: ignore[arg-type]
     return Table("MDM's terms by interval, in cycles (M: misses in flight).", columns(header, left=2), rows, notes)
 
 

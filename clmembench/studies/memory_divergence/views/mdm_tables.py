@@ -10,11 +10,17 @@ from clmembench.model import Run
 from clmembench.report.frame import Row, sheet_of
 from clmembench.report.table import Column, Entry, Table, columns
 from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, published_errors
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet
 from clmembench.studies.memory_divergence.model.equations import Model
-from clmembench.studies.memory_divergence.model.errors import Compared, ModelError, model_errors
+from clmembench.studies.memory_divergence.model.errors import Compared
 from clmembench.studies.memory_divergence.views.mdm_held_out import HeldOut
-from clmembench.studies.memory_divergence.views.mdm_validation import MAX_CLOCK_RATIO, Validation, text_beside, validation
+from clmembench.studies.memory_divergence.views.mdm_validation import (
+    MAX_CLOCK_RATIO,
+    Validation,
+    errors_by_reading,
+    text_beside,
+    validation,
+)
 from clmembench.units import format_params, format_value
 
 AXES = ("lines", "fmas", "loads", "sub_groups", "footprint_bytes", "stores")
@@ -85,16 +91,15 @@ def held_out_section(kernels: Sequence[HeldOut], hardware: HardwareSheet) -> Tab
 
 def _errors(found: Validation) -> Table:
     rows = []
-    for reading, compared in found.compared.items():
-        for one in model_errors(compared):
-            paper = _published(one) if reading == "block" else ""
-            rows.append(
-                (
-                    f"{one.model}{READING_NAMES[reading]}", one.kind, one.count, f"{one.mean_error_percent:.0f}%", paper,
-                    format_value(one.mean_log_ratio), f"{one.bias:.2f}x", f"{math.exp(one.worst_log_ratio):.1f}x",
-                    f"{one.covered:.0%}",
-                )
-            )  # fmt: skip
+    for one in errors_by_reading(found):
+        paper = f"{one.paper_percent:g}%" if one.paper_percent is not None and one.reading == "block" else ""
+        rows.append(
+            (
+                f"{one.model}{READING_NAMES[one.reading]}", one.kind, one.count, f"{one.mean_error_percent:.0f}%", paper,
+                format_value(one.mean_log_ratio), f"{one.bias:.2f}x", f"{math.exp(one.worst_log_ratio):.1f}x",
+                f"{one.covered:.0%}",
+            )
+        )  # fmt: skip
     header = (
         "model", Column("class"), Column("n", is_number=True), Column("|error| of IPC", is_number=True),
         Column("in the paper", is_number=True), Column("|ln ratio|", is_number=True), Column("bias", is_number=True),
@@ -117,11 +122,6 @@ def _errors(found: Validation) -> Table:
         )
     notes += [f"{count} points have no value: {reason}" for reason, count in found.left.items()]
     return Table("Errors of predicted IPC.", columns(header), tuple(rows), tuple(notes))
-
-
-def _published(one: ModelError) -> str:
-    published = [e.error_percent for e in published_errors().error if (e.model, e.kind) == (one.model, one.kind)]
-    return f"{published[0]:g}%" if published else ""
 
 
 def _bias(compared: Sequence[Compared]) -> Table:

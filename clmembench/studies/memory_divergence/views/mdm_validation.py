@@ -20,8 +20,8 @@ from clmembench.specs.sheets import SpecSheet
 from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.memory_divergence import mdm_frozen
 from clmembench.studies.memory_divergence import plan as mdm
-from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, InputQuantity
-from clmembench.studies.memory_divergence.model.errors import Compared
+from clmembench.studies.memory_divergence.mdm_inputs import UNITS, HardwareSheet, InputQuantity, published_errors
+from clmembench.studies.memory_divergence.model.errors import Compared, ModelError, model_errors
 from clmembench.studies.memory_divergence.model.measured import MeasuredInputs, measured_inputs
 from clmembench.studies.memory_divergence.model.measured_memory import Evidence
 
@@ -44,6 +44,12 @@ class Validation:
     state: State
     left: Mapping[str, int]
     clock_ratio: tuple[float, float, float] | None
+
+
+def errors_by_reading(found: Validation) -> list[ModelError]:
+    """The errors of every model and class, and the paper's, for each reading of the equations."""
+    published: dict[tuple[str, str], float] = {(one.model, one.kind): one.error_percent for one in published_errors().error}
+    return [one for reading, compared in found.compared.items() for one in model_errors(compared, reading, published)]
 
 
 def inputs_of(runs: Sequence[Run], sheet: SpecSheet | None) -> MeasuredInputs:
