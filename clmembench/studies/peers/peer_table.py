@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import PeerRatio, by_best
-from clmembench.model import PORTABLE_KERNEL_VALUES, Placement, Run, Value
+from clmembench.model import PORTABLE_KERNEL_VALUES, Fact, Placement, Run, Status, Value
 from clmembench.model.metrics import sign
 from clmembench.report.frame import Row
+from clmembench.report.json_outputs import Number
 from clmembench.report.sections.peer_values import CLOCK_NOTES, is_peer, label, methods, peer_cells, peer_ratios_of_run
 from clmembench.report.table import Table, columns
 from clmembench.report.views import interval, percent
@@ -48,6 +49,63 @@ class PeerLine:
     @property
     def limit(self) -> Peak | None:
         return self.ours.peak
+
+
+@dataclass(frozen=True, slots=True)
+class ValueObject:
+    """A value of a benchmark of ours or of a peer."""
+
+    benchmark: str
+    status: Status | Literal["undetermined"]
+    reason: str
+    metric: str
+    unit: str
+    median: Number
+    ci_low: Number
+    ci_high: Number
+    interval: str | None
+    process_medians: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerObject(ValueObject):
+    """A peer on the same problem."""
+
+    facts: Mapping[str, Value]
+    verified: bool
+    ratio: Number
+    ratio_low: Number
+    ratio_high: Number
+    peer_reason: str
+    other_processes_cpu: float
+
+
+@dataclass(frozen=True, slots=True)
+class PeerLineObject(ValueObject):
+    """A problem: our value, the theoretical limit and every peer's."""
+
+    what: Mapping[str, Value]
+    choice: str
+    params: Mapping[str, Value]
+    tuning: Mapping[str, Value]
+    clock: str
+    limit: Number
+    limit_source: str | None
+    fraction_of_limit: Number
+    peers: list[PeerObject]
+
+
+@dataclass(frozen=True, slots=True)
+class PeersObject:
+    """Ours and the host's libraries and programs on the same problems."""
+
+    started: str
+    device: str
+    platform: str
+    driver: str
+    host: Fact
+    versions: dict[str, str]
+    lines: list[PeerLineObject]
 
 
 def has_peer_lines(run: Run) -> bool:
@@ -151,53 +209,53 @@ def peer_section(run: Run, lines: Sequence[PeerLine]) -> Table:
     )
 
 
-def peer_object(run: Run, lines: Sequence[PeerLine]) -> dict[str, Any]:
-    """{"started", "device", "driver", "host", "versions", "lines": [...]}: each line with every peer and how it was timed."""
+def peer_object(run: Run, lines: Sequence[PeerLine]) -> PeersObject:
+    """Each line with every peer and how it was timed."""
     header, device = run.header, run.header.device
-    return {
-        "started": header.started,
-        "device": device.name,
-        "platform": device.platform,
-        "driver": device.driver,
-        "host": header.host.get("cpu"),
-        "versions": {"clmembench": header.tool_version, **header.packages},
-        "lines": [_line_object(line) for line in lines],
-    }
+    return PeersObject(
+        started=header.started,
+        device=device.name,
+        platform=device.platform,
+        driver=device.driver,
+        host=header.host.get("cpu"),
+        versions={"clmembench": header.tool_version, **header.packages},
+        lines=[_line_object(line) for line in lines],
+    )
 
 
-def _line_object(line: PeerLine) -> dict[str, Any]:
+def _line_object(line: PeerLine) -> PeerLineObject:
     value = line.ours.value
-    return {
-        "benchmark": line.benchmark,
-        "what": dict(line.what),
-        "choice": line.choice,
-        **_value(value, line.ours.status, line.ours.reason),
-        "params": dict(value.params),
-        "tuning": dict(value.tuning),
-        "clock": value.clock,
-        "limit": line.limit.value if line.limit else None,
-        "limit_source": line.limit.source if line.limit else None,
-        "fraction_of_limit": line.ours.fraction,
-        "peers": [
-            {
-                "benchmark": pair.peer.benchmark,
-                **_value(pair.peer, pair.peer.status, pair.peer.reason),
-                "facts": dict(pair.peer.facts),
-                "verified": pair.peer.checked,
-                "ratio": pair.ratio.value if pair.ratio else None,
-                "ratio_low": pair.ratio.low if pair.ratio else None,
-                "ratio_high": pair.ratio.high if pair.ratio else None,
-                "peer_reason": pair.reason,
-                "other_processes_cpu": pair.busy,
-            }
+    return PeerLineObject(
+        **_fields_of_value(value, line.ours.status, line.ours.reason),
+        what=line.what,
+        choice=line.choice,
+        params=value.params,
+        tuning=value.tuning,
+        clock=value.clock,
+        limit=line.limit.value if line.limit else None,
+        limit_source=line.limit.source if line.limit else None,
+        fraction_of_limit=line.ours.fraction,
+        peers=[
+            PeerObject(
+                **_fields_of_value(pair.peer, pair.peer.status, pair.peer.reason),
+                facts=pair.peer.facts,
+                verified=pair.peer.checked,
+                ratio=pair.ratio.value if pair.ratio else None,
+                ratio_low=pair.ratio.low if pair.ratio else None,
+                ratio_high=pair.ratio.high if pair.ratio else None,
+                peer_reason=pair.reason,
+                other_processes_cpu=pair.busy,
+            )
             for pair in line.peers
         ],
-    }
+    )
 
 
-def _value(value: Derived, status: str, reason: str) -> dict[str, Any]:
+def _fields_of_value(value: Derived, status: str, reason: str) -> dict[str, Any]:
+    """The fields of a ValueObject."""
     good = status == "ok"
     return {
+        "benchmark": value.benchmark,
         "status": status,
         "reason": reason,
         "metric": value.metric,
@@ -206,5 +264,5 @@ def _value(value: Derived, status: str, reason: str) -> dict[str, Any]:
         "ci_low": value.ci_low if good else None,
         "ci_high": value.ci_high if good else None,
         "interval": interval(value) if good else None,
-        "process_medians": list(value.medians),
+        "process_medians": value.medians,
     }

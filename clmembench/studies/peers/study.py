@@ -8,5 +8,5 @@ STUDY = Study(
     package=__package__,
     group="Read and compare",
     commands={"peers": "command:peers"},
-    json={"peers": JsonOutput(("peers",), "json_types:PeersObject")},
+    json={"peers": JsonOutput(("peers",), "peer_table:PeersObject")},
 )
