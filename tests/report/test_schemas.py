@@ -99,7 +99,7 @@ def test_a_live_comparison_and_the_classic_methods_are_valid(made):
         assert problems(made["compare-live"], json.loads(json_text(compared))) == []
     line = Finding("line_bytes", 128, 128, 128, "B", "ok", "strides", ("chase:1:0",))
     readings = ClassicReadings("global", (), (), {"line_bytes": line}, {}, None)
-    told = hierarchy_object(Hierarchy((), (), None, (), (), {}, ()), [readings])
+    told = json.loads(json_text(hierarchy_object(Hierarchy((), (), None, (), (), {}, ()), [readings])))
     assert problems(made["hierarchy"], told) == [] and told["classic"][0]["saavedra"]["line_bytes"]["value"] == 128
 
 

@@ -20,7 +20,7 @@ STUDY = Study(
     json={
         "hierarchy": JsonOutput(
             ("topology", "infer"),
-            "views.json_types:HierarchyObject",
+            "views.hierarchy_json:HierarchyObject",
             further=dict.fromkeys(("CacheLevelObject", "TlbLevelObject"), "FindingObject"),
         )
     },

@@ -64,8 +64,8 @@ def infer(
     hierarchy = traces.infer_from_traces(recorded, states, known)
     advice = deciding.deciding_traces(states, recorded) if explain else ()
     if as_json:
-        whole = hierarchy_json.hierarchy_object(hierarchy)
-        print(render.json_text({**whole, "deciding_traces": [one.as_json() for one in advice]} if explain else whole))
+        whole = hierarchy_json.hierarchy_fields(hierarchy)
+        print(render.json_text({**whole, "deciding_traces": advice} if explain else whole))
         return
     print(tree.draw_tree(hierarchy))
     if explain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -54,29 +55,21 @@ class LevelState:
 
 @dataclass(frozen=True, slots=True)
 class DecidingTrace:
-    """A chase that would decide properties of a level; no array if none would. `order`: "" sequential, "w" random."""
+    """A chase that would decide properties of a level; no array if none would."""
 
     level: str
     properties: tuple[str, ...]
     reason: str
-    array_bytes: int = 0
-    stride_bytes: int = 0
-    accesses: int = 0
-    order: str = ""
+    array_bytes: int | None = None
+    stride_bytes: int | None = None
+    accesses: int | None = None
+    order: Literal["sequential", "random"] = "sequential"
 
     @property
     def argument(self) -> str:
         """As the programs of `infer --record` take it."""
         text = f"{self.array_bytes}:{self.stride_bytes}:{self.accesses}"
-        return f"{text}:{self.order}" if self.order else text
-
-    def as_json(self) -> dict[str, object]:
-        """The trace as plain data."""
-        return {
-            "level": self.level, "properties": list(self.properties), "array_bytes": self.array_bytes or None,
-            "stride_bytes": self.stride_bytes or None, "accesses": self.accesses or None,
-            "order": "random" if self.order else "sequential", "reason": self.reason,
-        }  # fmt: skip
+        return f"{text}:w" if self.order == "random" else text
 
 
 def advice_text(traces: Sequence[DecidingTrace]) -> str:
@@ -151,7 +144,7 @@ def _of_random_victims(state: LevelState, names: tuple[str, ...]) -> list[Decidi
         return []
     stride = one.mapping.sets * one.mapping.grain_bytes
     reason = f"{one.ways + 1} lines of one set at random show how often each way is replaced"
-    return [DecidingTrace(state.name, names, reason, (one.ways + 1) * stride, stride, RANDOM_VICTIM_ACCESSES, "w")]
+    return [DecidingTrace(state.name, names, reason, (one.ways + 1) * stride, stride, RANDOM_VICTIM_ACCESSES, "random")]
 
 
 def _of_capacity(state: LevelState, names: tuple[str, ...], given: TraceSelection, unit: int) -> DecidingTrace:
@@ -170,7 +163,7 @@ def _of_capacity(state: LevelState, names: tuple[str, ...], given: TraceSelectio
         return DecidingTrace(state.name, names, reason, array, unit, _lap(array, unit))
     stride = 1 << max(over - 1, 1).bit_length()
     reason = f"lines {stride} B apart are in one set of plain bits: the number of them that it holds is its ways"
-    return DecidingTrace(state.name, names, reason, 16 * stride, stride, WALK_ACCESSES, "w")
+    return DecidingTrace(state.name, names, reason, 16 * stride, stride, WALK_ACCESSES, "random")
 
 
 def _lap(array: int, stride: int) -> int:
@@ -196,7 +189,7 @@ def _most_telling(state: LevelState, names: tuple[str, ...]) -> DecidingTrace | 
         drawn = np.random.default_rng(1).integers(0, places, accesses) if order else np.arange(accesses) % places
         groups = len({predicted_misses(h, drawn * stride).tobytes() for h in near})
         reason = f"the {len(near)} remaining hypotheses make {groups} different predictions of which accesses miss"
-        one = DecidingTrace(state.name, names, reason, array, stride, accesses, order)
+        one = DecidingTrace(state.name, names, reason, array, stride, accesses, "random" if order else "sequential")
         if groups > 1 and (best is None or (groups, -accesses) > best[:2]):
             best = groups, -accesses, one
     return None if best is None else best[2]

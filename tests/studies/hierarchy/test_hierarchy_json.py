@@ -20,7 +20,7 @@ def size(value=16384.0, low=16384, high=math.inf):
 def test_a_level_has_every_property_and_what_is_beyond():
     bits = Finding("set_bits", "7-11", None, None, "", "ok", "mapping", ("chase:3",))
     hierarchy = Hierarchy(levels=(CacheLevel("L1", "global", {"set_bits": bits, "size_bytes": size(np.int64(16384))}),))
-    (level,) = json.loads(render.json_text(hierarchy_json.hierarchy_object(hierarchy)))["levels"]
+    (level,) = json.loads(render.json_text(hierarchy_json.hierarchy_fields(hierarchy)))["levels"]
     assert (level.pop("name"), level.pop("space")) == ("L1", "global")
     assert list(level) == [*hierarchy_json.CACHE, "set_bits"]
     assert all(set(finding) == PARTS for finding in level.values())
@@ -34,7 +34,7 @@ def test_a_level_has_every_property_and_what_is_beyond():
 
 
 def test_every_part_is_there_where_nothing_was_found():
-    assert json.loads(render.json_text(hierarchy_json.hierarchy_object(Hierarchy()))) == {
+    assert json.loads(render.json_text(hierarchy_json.hierarchy_fields(Hierarchy()))) == {
         "levels": [], "tlb": [], "local": {}, "constant": [], "image": [], "patterns": {}, "patterns_past": {}, "sharing": {},
         "notes": [],
     }  # fmt: skip
@@ -46,7 +46,7 @@ def test_tlb_local_patterns_and_notes():
         tlb=(TlbLevel("L1 TLB", {}),), local=CacheLevel("local", "local", {"latency_cycles": cycles}),
         patterns={"P1": cycles}, notes=("no images",), sharing={"local_with_first_cache": SHARED},
     )  # fmt: skip
-    whole = json.loads(render.json_text(hierarchy_json.hierarchy_object(hierarchy)))
+    whole = json.loads(render.json_text(hierarchy_json.hierarchy_fields(hierarchy)))
     assert list(whole["tlb"][0]) == ["name", *hierarchy_json.TLB]
     assert whole["local"]["latency_cycles"]["value"] == whole["patterns"]["P1"]["value"] == 28.5
     assert "memory itself" in whole["local"]["size_bytes"]["reason"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -165,7 +166,7 @@ def test_a_run_stored_before_says_nothing_of_the_path_past_its_first_cache():
 
 def test_text_json_and_table_have_both_paths_and_where_translation_sits():
     told = found(maxwell(), MAXWELL)
-    whole = hierarchy_json.hierarchy_object(told)
+    whole = json.loads(render.json_text(hierarchy_json.hierarchy_fields(told)))
     assert whole["tlb"][0][NAME]["value"] == "behind L1"
     assert whole["patterns"]["P2"]["value"] is None and whole["patterns_past"]["P2"]["value"] == pytest.approx(225, rel=0.02)
     text = tree.draw_tree(told)

@@ -77,7 +77,7 @@ def test_every_finding_is_in_csv_the_table_and_json():
     assert all(f"sharing,,{name}," in csv for name in SHARING)
     table = finding_tables.finding_table(found).rows
     assert table[0][0] == "Shared storage" and len(table) == 1 + len(SHARING)
-    told = json.loads(render.json_text(hierarchy_json.hierarchy_object(found)))["sharing"]
+    told = json.loads(render.json_text(hierarchy_json.hierarchy_fields(found)))["sharing"]
     assert told["global_with_readonly"]["value"] == "shared" and told["global_with_constant_array"]["reason"] == VOID
 
 

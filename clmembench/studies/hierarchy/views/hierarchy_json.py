@@ -4,95 +4,157 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
+
+# pydantic refuses the TypedDict of typing before Python 3.12
+from typing_extensions import TypedDict
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
+from clmembench.report.json_outputs import FindingStatus, Number
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 
-if TYPE_CHECKING:
-    from clmembench.studies.hierarchy.views.json_types import FindingObject
 
-CACHE = {
-    "size_bytes": "B",
-    "line_bytes": "B",
-    "sector_bytes": "B",
-    "ways": "",
-    "sets": "",
-    "policy": "",
-    "latency_cycles": "cycles",
-    "latency_ns": "ns",
-}
-TLB = {
-    "entries": "",
-    "page_bytes": "B",
-    "reach_bytes": "B",
-    "ways": "",
-    "sets": "",
-    "policy": "",
-    "penalty_cycles": "cycles",
-    "penalty_ns": "ns",
-}
+@dataclass(frozen=True, slots=True)
+class FindingObject:
+    """An inferred property; only an ok one is a result."""
+
+    value: float | int | str | None
+    low: Number
+    high: Number
+    unit: str
+    status: FindingStatus
+    method: str
+    evidence: Sequence[str]
+    reason: str
 
 
-def hierarchy_object(hierarchy: Hierarchy, classic: Sequence[ClassicReadings] | None = None) -> dict[str, Any]:
-    """One object: levels, tlb, local (empty where there is none), constant, image, patterns, patterns_past (those of loads that
-    bypass the first cache, empty if none does), sharing and notes; of a device also classic, the readings of the classic
-    methods in each memory space where they were measured: saavedra, wong, trace and resolved.
+class CacheLevelObject(TypedDict):
+    """A level of a memory hierarchy: its name, its space, and properties, each a finding; it may have further ones."""
 
-    A level has its name and space as plain strings, and each property as {value, low, high, unit, status, method, evidence,
-    reason}. A property that a level lacks is `undetermined` with a reason, so that every key is always present; further
-    properties, such as set_bits, follow."""
+    name: str
+    space: str
+    size_bytes: FindingObject
+    line_bytes: FindingObject
+    sector_bytes: FindingObject
+    ways: FindingObject
+    sets: FindingObject
+    policy: FindingObject
+    latency_cycles: FindingObject
+    latency_ns: FindingObject
+
+
+class TlbLevelObject(TypedDict):
+    """A level of address translation; it may have further properties."""
+
+    name: str
+    entries: FindingObject
+    page_bytes: FindingObject
+    reach_bytes: FindingObject
+    ways: FindingObject
+    sets: FindingObject
+    policy: FindingObject
+    penalty_cycles: FindingObject
+    penalty_ns: FindingObject
+
+
+class NoLevel(TypedDict):
+    """Stands for local memory if there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicObject:
+    """Readings of the classic methods in one memory space."""
+
+    space: str
+    saavedra: dict[str, FindingObject]
+    wong: dict[str, FindingObject]
+    trace: dict[str, FindingObject]
+    resolved: dict[str, FindingObject]
+
+
+@dataclass(frozen=True, slots=True)
+class HierarchyObject:
+    """A memory hierarchy; of a device also `classic`, the readings of the classic methods where they were measured."""
+
+    levels: list[CacheLevelObject]
+    tlb: list[TlbLevelObject]
+    local: CacheLevelObject | NoLevel
+    constant: list[CacheLevelObject]
+    image: list[CacheLevelObject]
+    patterns: dict[str, FindingObject]
+    patterns_past: dict[str, FindingObject]
+    sharing: dict[str, FindingObject]
+    notes: Sequence[str]
+    classic: list[ClassicObject] = field(default_factory=list)
+
+
+UNITS = {"bytes": "B", "cycles": "cycles", "ns": "ns"}  # by the end of a property's name
+CACHE, TLB = (
+    {name: UNITS.get(name.rpartition("_")[2], "") for name in kind.__annotations__ if name not in ("name", "space")}
+    for kind in (CacheLevelObject, TlbLevelObject)
+)
+
+
+def hierarchy_object(hierarchy: Hierarchy, classic: Sequence[ClassicReadings]) -> HierarchyObject:
+    """The hierarchy of a device."""
+    return HierarchyObject(**hierarchy_fields(hierarchy), classic=[_classic(readings) for readings in classic])
+
+
+def hierarchy_fields(hierarchy: Hierarchy) -> dict[str, Any]:
+    """The fields of a HierarchyObject that are not of a device alone.
+
+    A level has its name and space as plain strings, and each property as a finding. A property that a level lacks is
+    `undetermined` with a reason, so that every key is always present; further properties, such as set_bits, follow."""
     return {
         "levels": [_level(level) for level in hierarchy.levels],
         "tlb": [_tlb(level) for level in hierarchy.tlb],
         "local": {} if hierarchy.local is None else _level(hierarchy.local),
         "constant": [_level(level) for level in hierarchy.constant],
         "image": [_level(level) for level in hierarchy.image],
-        "patterns": {name: finding_object(finding) for name, finding in hierarchy.patterns.items()},
-        "patterns_past": {name: finding_object(finding) for name, finding in hierarchy.patterns_past.items()},
-        "sharing": {name: finding_object(finding) for name, finding in hierarchy.sharing.items()},
-        "notes": list(hierarchy.notes),
-    } | ({} if classic is None else {"classic": [_classic(readings) for readings in classic]})
+        "patterns": _objects(hierarchy.patterns),
+        "patterns_past": _objects(hierarchy.patterns_past),
+        "sharing": _objects(hierarchy.sharing),
+        "notes": hierarchy.notes,
+    }
 
 
-def finding_object(finding: Finding) -> FindingObject:
+def _objects(findings: Mapping[str, Finding]) -> dict[str, FindingObject]:
+    return {name: _finding(finding) for name, finding in findings.items()}
+
+
+def _finding(finding: Finding) -> FindingObject:
     """The parts of a finding as JSON has them; a number that is not finite is null."""
-    return {
-        "value": finding.value if isinstance(finding.value, str) else _number(finding.value),
-        "low": _number(finding.low),
-        "high": _number(finding.high),
-        "unit": finding.unit,
-        "status": finding.status,
-        "method": finding.method,
-        "evidence": list(finding.evidence),
-        "reason": finding.reason,
-    }
+    return FindingObject(
+        value=finding.value if isinstance(finding.value, str) else _number(finding.value),
+        low=_number(finding.low),
+        high=_number(finding.high),
+        unit=finding.unit,
+        status=finding.status,
+        method=finding.method,
+        evidence=finding.evidence,
+        reason=finding.reason,
+    )
 
 
-def _classic(readings: ClassicReadings) -> dict[str, Any]:
-    methods = {
-        "saavedra": readings.by_strides,
-        "wong": readings.by_sizes,
-        "trace": readings.fine or {},
-        "resolved": readings.resolved(),
-    }
-    found = {method: {name: finding_object(f) for name, f in findings.items()} for method, findings in methods.items()}
-    return {"space": readings.space, **found}
+def _classic(readings: ClassicReadings) -> ClassicObject:
+    methods = (readings.by_strides, readings.by_sizes, readings.fine or {}, readings.resolved())
+    return ClassicObject(readings.space, *map(_objects, methods))
 
 
 def _level(level: CacheLevel) -> dict[str, Any]:
     memory = "size_bytes" not in level.findings
-    return {"name": level.name, "space": level.space, **_findings(level.findings, CACHE, memory)}
+    return {"name": level.name, "space": level.space, **_properties(level.findings, CACHE, memory)}
 
 
 def _tlb(level: TlbLevel) -> dict[str, Any]:
-    return {"name": level.name, **_findings(level.findings, TLB, memory=False)}
+    return {"name": level.name, **_properties(level.findings, TLB, memory=False)}
 
 
-def _findings(findings: Mapping[str, Finding], units: Mapping[str, str], memory: bool) -> dict[str, Any]:
+def _properties(findings: Mapping[str, Finding], units: Mapping[str, str], memory: bool) -> dict[str, FindingObject]:
     reason = "memory itself has only a latency" if memory else "no measurement determined it"
     absent = {name: Finding(name, None, None, None, unit, "undetermined", "", reason=reason) for name, unit in units.items()}
-    return {name: finding_object(finding) for name, finding in {**absent, **findings}.items()}
+    return _objects({**absent, **findings})
 
 
 def _number(value: float | None) -> float | None:
