@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clmembench.model import CacheLevel, Finding, Hierarchy
-from clmembench.report.scorecard_cells import Cell
+from clmembench.report.scorecard_cells import ScorecardCell
 from clmembench.report.table import Column, Table, columns
 from clmembench.sanitize import line, printable
 from clmembench.units import format_bytes, format_in, format_interval, format_value
@@ -198,12 +198,12 @@ def _sizes(low: float, high: float) -> str:
     return f"{first} to {format_bytes(high, digits)}"
 
 
-def finding_cell(finding: Finding | None, hint: str) -> Cell:
+def finding_cell(finding: Finding | None, hint: str) -> ScorecardCell:
     """A finding as a cell; `hint` says what measures it where there is none. Only a number is a value."""
     if finding is None:
-        return Cell("–", detail=hint)
+        return ScorecardCell("–", detail=hint)
     if finding.status != "ok":
-        return Cell(value_text(finding), detail=printable(finding.reason), status=finding.status)
+        return ScorecardCell(value_text(finding), detail=printable(finding.reason), status=finding.status)
     text, whole = value_text(finding, interval=False), value_text(finding)
     number = float(finding.value) if isinstance(finding.value, int | float) else None
-    return Cell(text, detail=whole, status="ok", value=number, low=finding.low, high=finding.high)
+    return ScorecardCell(text, detail=whole, status="ok", value=number, low=finding.low, high=finding.high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from clmembench.analysis import decision
@@ -11,8 +11,10 @@ from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo
 
 OLDER = "older version"  # status of a cell
-BEST = "the best of those measured, and each that compare calls the same"
-OPEN = "compare does not decide whether it is worse than the best"
+MARKS = {
+    "*": "the best of those measured, and each that compare calls the same",
+    "?": "compare does not decide whether it is worse than the best",
+}
 OTHER_SIZE, OTHER_UNITS, NOT_GOOD = "at another size", "another share of the same CPU", "no interval"
 
 
@@ -21,7 +23,7 @@ class UnknownDevice(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ScorecardCell:
     """One quantity of one device: the text of its value, or why there is none; `extra` stands below it (cycles, the
     fraction of the peak), `detail` has the interval and the point that it was read at. Only an ok cell has a value."""
 
@@ -56,9 +58,18 @@ class Line:
     group: str
     name: str
     better: str
-    cells: tuple[Cell, ...]
+    cells: tuple[ScorecardCell, ...]
     note: str = ""
     benchmark: str = ""  # "" where it was inferred from several
+
+
+@dataclass(frozen=True, slots=True)
+class LineCell:
+    """The cell of one device in a line of a scorecard."""
+
+    line: Line
+    device: int
+    cell: ScorecardCell
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +143,7 @@ class Scorecard:
     baseline: str = ""
     devices: tuple[DeviceInfo, ...] = ()  # of the measured columns, which come first
     pairs: DevicePairs = DevicePairs({})  # of those
+
+    def cells(self) -> Iterator[LineCell]:
+        """Every cell, line by line."""
+        return (LineCell(line, device, cell) for line in self.lines for device, cell in enumerate(line.cells))

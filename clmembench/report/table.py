@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Generic, TypeVar
 
 MAX_CELL = 40  # letters of a cell that widen its column in text, so that one long reason does not
@@ -47,12 +48,14 @@ class Remark(str):
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column: its name, whether it holds numbers (aligned to the right), the unit of all its values ("" where cells have
-    their own or none), and how many letters of a cell widen it in text."""
+    their own or none), how many letters of a cell widen it in text, and whether a page shows it as headings over the rows that
+    share its text, as the first column may be."""
 
     name: str
     is_number: bool = False
     unit: str = ""
     max_cell: int = MAX_CELL
+    is_group: bool = False
 
     @property
     def heading(self) -> str:
@@ -74,6 +77,13 @@ class Table:
     def header(self) -> tuple[str, ...]:
         """Text above each column."""
         return tuple(column.heading for column in self.columns)
+
+    @property
+    def groups(self) -> list[tuple[str, list[tuple[Entry, ...]]]]:
+        """Rows by the text of a first column that groups them, without it; all under "" where none does."""
+        if not self.columns[0].is_group:
+            return [("", list(self.rows))]
+        return [(str(name), [row[1:] for row in rows]) for name, rows in groupby(self.rows, lambda row: row[0])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,10 @@ def many(tmp_path):
 def test_runs_are_grouped_by_device_and_their_spread_is_told(many):
     groups = fleet.grouped(digests.digests(many, False, 1))
     assert [(g.label, len(g.runs)) for g in groups] == [("Synthetic GPU", 30), ("Other GPU", 4)]
-    (line,) = fleet.points(groups, "stream")
-    ours, other = line["cells"]
-    assert re.fullmatch(r"99\d\.\d GB/s \(99\d\.\d to 999\.\d in 29\), 1 suspect", ours["text"])
-    assert "(999.5 to 999.5 in 4)" in other["text"]
-    assert "least: run RUN00000000000000000000007" in ours["more"]
+    ((_, _, ours, other),) = fleet.points(groups, "stream").rows
+    assert re.fullmatch(r"99\d\.\d GB/s \(99\d\.\d to 999\.\d in 29\), 1 suspect", ours.text)
+    assert "(999.5 to 999.5 in 4)" in other.text
+    assert "least: run RUN00000000000000000000007" in ours.detail
 
 
 def test_a_slow_run_stands_apart_and_others_do_not(many):

@@ -176,7 +176,7 @@ def test_the_verdict_of_forty_devices_has_all_of_them_and_names_the_best(forty):
     page = render_html([jsonl.read(path) for path in fleet.representative_runs(groups)], groups=groups)
     assert_harmless(page)
     verdict = page[page.index('<section id="verdict"') : page.index('<section id="aspects"')]
-    assert len(re.findall(r'<th scope="col">Device \d\d', verdict)) == 40
+    assert len(re.findall(r'<th scope="col" class="number">Device \d\d', verdict)) == 40
     assert re.search(r'<td class="top">Device 39 *: 1,760 GB/s; Device 38 *: ', verdict), (
         "the best is named in a column of its own"
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.model.metrics import score
 from clmembench.report.figures.style import colour, plain, subplots, svg
-from clmembench.report.scorecard_cells import Cell, Line, Scorecard
+from clmembench.report.scorecard_cells import Line, Scorecard, ScorecardCell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +17,7 @@ ROW_INCHES, TITLE_INCHES = 0.17, 0.55
 MAX_LINEAR_RATIO = 20.0  # largest value over the smallest, from which on a panel is logarithmic
 PANELS_A_FIGURE = 8  # more would make a figure that no screen shows whole
 
-_Row = tuple[str, Cell]
+_Row = tuple[str, ScorecardCell]
 
 
 def panel_figures(found: Scorecard) -> list[str]:

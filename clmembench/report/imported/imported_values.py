@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import DeviceInfo
 from clmembench.report.imported.joins import BYTES, JOINS, Join, join_of, why_not_joined
-from clmembench.report.scorecard_cells import Cell, Line
+from clmembench.report.scorecard_cells import Line, ScorecardCell
 from clmembench.report.table import Column, Table
 from clmembench.results.imported import ImportedRun, ImportedValue
 from clmembench.sanitize import printable
@@ -84,10 +84,10 @@ def value_text(value: ImportedValue) -> str:
     return format_in(value.value, value.unit)
 
 
-def imported_cells(run: ImportedRun) -> dict[str, Cell]:
+def imported_cells(run: ImportedRun) -> dict[str, ScorecardCell]:
     """The values of a run by headline: of several that of the largest arrays, as with ours, or else the first by the joins.
     They have a text and no value."""
-    found: dict[str, Cell] = {}
+    found: dict[str, ScorecardCell] = {}
     for one in sorted(joined_values(run), key=lambda one: -_array_bytes(one.value)):
         for headline in one.join.headlines:
             found.setdefault(headline, _cell(run, one))
@@ -99,13 +99,13 @@ def _array_bytes(value: ImportedValue) -> float:
     return size if isinstance(size, int | float) else 0
 
 
-def _cell(run: ImportedRun, one: JoinedValue) -> Cell:
+def _cell(run: ImportedRun, one: JoinedValue) -> ScorecardCell:
     value, size = one.value, _array_bytes(one.value)
     quote = f"“{value.quote}”" if value.quote else ""
     detail = _joined(_source(run, value), format_params(value.params), one.join.caveat, remarks(value), quote)
     extra = "derived" if _derivation(value) else f"arrays of {format_bytes(size)}" if size else ""
     status = "imported" if run.sheet is None else "published"
-    return Cell(printable(value_text(value)), extra, printable(f"{run.origin}: {detail}"), status)
+    return ScorecardCell(printable(value_text(value)), extra, printable(f"{run.origin}: {detail}"), status)
 
 
 def import_table(run: ImportedRun) -> Table:
@@ -200,7 +200,9 @@ def known_lines(devices: Sequence[DeviceInfo], sheets: Sequence[SpecSheet | None
     has are left out."""
     for name, (number, text) in CLAIMS.items():
         claims = [number(info) for info in devices]
-        cells = [_claim(text(claim) if claim > 0 else "") for claim in claims] + [Cell("–")] * (len(sheets) - len(devices))
+        cells = [_claim(text(claim) if claim > 0 else "") for claim in claims] + [ScorecardCell("–")] * (
+            len(sheets) - len(devices)
+        )
         if any(claim > 0 for claim in claims):
             yield Line("claimed by the driver", name, "", tuple(cells))
     for name, figure in FIGURES.items():
@@ -209,15 +211,15 @@ def known_lines(devices: Sequence[DeviceInfo], sheets: Sequence[SpecSheet | None
             yield Line("theoretical, by spec sheet", name, "", tuple(cells))
 
 
-def _claim(text: str) -> Cell:
-    return Cell(text, status="claimed") if text else Cell("–", detail="the driver says nothing of it")
+def _claim(text: str) -> ScorecardCell:
+    return ScorecardCell(text, status="claimed") if text else ScorecardCell("–", detail="the driver says nothing of it")
 
 
-def _figure(sheet: SpecSheet | None, name: str) -> Cell:
+def _figure(sheet: SpecSheet | None, name: str) -> ScorecardCell:
     known = sheet.figures.get(name) if sheet else None
     if known is None:
-        return Cell("–")
+        return ScorecardCell("–")
     core = "core" if sheet and sheet.kind == "cpu" else "compute unit"
     scope = f" a {core if known.scope == 'core' else known.scope}" if known.scope != "device" else ""
     text = printable(f"{format_in(known.value, known.unit)}{scope}")
-    return Cell(text, detail=printable(known.source), status="theoretical")
+    return ScorecardCell(text, detail=printable(known.source), status="theoretical")

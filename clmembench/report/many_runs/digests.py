@@ -24,7 +24,7 @@ from clmembench.model import BenchmarkInfo, DeviceInfo
 from clmembench.report.device_runs import device_label
 from clmembench.report.frame import LabelledRun, judged_rows, sheet_of
 from clmembench.report.scorecard.headline_cells import headline_cell
-from clmembench.report.scorecard_cells import Cell
+from clmembench.report.scorecard_cells import ScorecardCell
 from clmembench.report.views import point_labels
 from clmembench.results import jsonl
 
@@ -54,7 +54,7 @@ class Digest:
     count: int
     values: tuple[tuple[Key, str, str, float | None], ...]
     notes: tuple[str, ...]
-    headlines: Mapping[str, Cell]
+    headlines: Mapping[str, ScorecardCell]
 
 
 def digest(path: Path, strict: bool = False) -> Digest:
@@ -76,7 +76,7 @@ def digest(path: Path, strict: bool = False) -> Digest:
     return Digest(str(path), device_label(header), *about, header.device, versions, len(values), values, run.notes, headlines)
 
 
-def _headlines(part: LabelledRun) -> dict[str, Cell]:
+def _headlines(part: LabelledRun) -> dict[str, ScorecardCell]:
     """The cells of the headlines that a run has points of."""
     cells = {
         headline.name: headline_cell(part, benchmark.name, headline)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import device_groups
 from clmembench.report.many_runs.digests import Digest, Key
-from clmembench.report.table import Column, Table
+from clmembench.report.table import Cell, Column, Table, View
+from clmembench.report.views import METRIC, PARAMETERS
 from clmembench.sanitize import printable
 from clmembench.units import count, format_in, format_value
 
@@ -30,10 +30,6 @@ MIN_RUNS_FOR_OUTLIERS, MIN_OUTLIER_DISTANCE, MIN_OUTLIER_DEVIATIONS = (
 MAX_LISTED_OUTLIERS = 50  # runs that stand apart
 SIGMA_PER_MAD = 1.4826  # times the median absolute deviation, of normal numbers
 
-GROUP_COLUMNS = tuple(
-    Column(name, is_number=name in ("runs", "compute units"))
-    for name in ("device", "runs", "platform and driver", "compute units", "host CPUs", "from, to", "suites", "clmembench")
-)
 APART_COLUMNS = tuple(Column(name, is_number=name == "points") for name in ("run", "file", "device", "points", "the farthest"))
 
 
@@ -65,6 +61,15 @@ class DeviceGroup:
             self.bad.setdefault(key, Counter()).update(bad)
         self.units |= other.units
         self.runs += other.runs
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPoint:
+    """A point and metric of a benchmark on one device, whose place among the devices of the report it has."""
+
+    group: DeviceGroup
+    place: int
+    key: Key
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,46 +138,67 @@ def versions(groups: Sequence[DeviceGroup]) -> dict[str, list[int]]:
     return {name: sorted(versions) for name, versions in found.items()}
 
 
+GROUPS: View[DeviceGroup] = View(
+    names=((Column("device"), lambda group: group.label),),
+    values=(
+        (Column("runs", is_number=True), lambda group: str(len(group.runs))),
+        (Column("platform and driver"), lambda group: printable(f"{_device(group).platform} {_device(group).driver}")),
+        (Column("compute units", is_number=True), lambda group: str(_device(group).compute_units)),
+        (Column("host CPUs"), lambda group: _listed(run.host_cpu for run in group.runs)),
+        (Column("from, to"), lambda group: _first_and_last_day(group.runs)),
+        (Column("suites"), lambda group: _listed(run.suite for run in group.runs)),
+        (Column("clmembench"), lambda group: _listed(run.tool_version for run in group.runs)),
+    ),
+)
+POINTS: View[GroupPoint] = View(
+    names=((PARAMETERS, lambda point: point.key[1]), (METRIC, lambda point: point.key[2])),
+    values=((Column("value", is_number=True), lambda point: _cell(point.group, point.key)),),
+    across=lambda point: point.place,
+)
+
+
+def _device(group: DeviceGroup) -> DeviceInfo:
+    return group.runs[0].device
+
+
+def _listed(texts: Iterable[str]) -> str:
+    return printable(", ".join(sorted(set(texts))))
+
+
+def _first_and_last_day(runs: Sequence[Digest]) -> str:
+    started = sorted(run.started for run in runs)
+    return f"{started[0][:10]} to {started[-1][:10]}"
+
+
 def group_table(groups: Sequence[DeviceGroup]) -> Table:
     """One line for each device: its runs, its driver and host, and what measured it."""
-    return Table("", GROUP_COLUMNS, tuple(map(_about, groups)))
+    return GROUPS.table(groups)
 
 
-def _about(group: DeviceGroup) -> tuple[str, ...]:
-    device, runs = group.runs[0].device, group.runs
-    started = sorted(run.started for run in runs)
-    return (
-        group.label,
-        str(len(runs)),
-        printable(f"{device.platform} {device.driver}"),
-        str(device.compute_units),
-        printable(", ".join(sorted({run.host_cpu for run in runs}))),
-        f"{started[0][:10]} to {started[-1][:10]}",
-        printable(", ".join(sorted({run.suite for run in runs}))),
-        printable(", ".join(sorted({run.tool_version for run in runs}))),
+def points(groups: Sequence[DeviceGroup], benchmark: str) -> Table:
+    """One line for each point and metric of a benchmark, a column a group: the median run, and where most runs lie."""
+    entries = (
+        GroupPoint(group, place, key)
+        for place, group in enumerate(groups)
+        for key in dict.fromkeys((*group.values, *group.bad))
+        if key[0] == benchmark
     )
+    return POINTS.table(entries, [group.label for group in groups])
 
 
-def points(groups: Sequence[DeviceGroup], benchmark: str) -> list[dict[str, Any]]:
-    """One line for each point and metric of a benchmark, one cell a group: the median run, and where most runs lie."""
-    keys = dict.fromkeys(key for group in groups for key in (*group.values, *group.bad) if key[0] == benchmark)
-    return [{"params": key[1], "metric": key[2], "cells": [_cell(group, key) for group in groups]} for key in keys]
-
-
-def _cell(group: DeviceGroup, key: Key) -> dict[str, Any]:
+def _cell(group: DeviceGroup, key: Key) -> Cell:
+    """The median of a group's runs and where most of them lie, the runs at both ends on demand; how many gave no value."""
     good, bad = group.values.get(key, []), group.bad.get(key, Counter())
     left = ", ".join(f"{count} {status}" for status, count in sorted(bad.items()))
     if not good:
-        return {"text": left, "note": "", "more": "", "bad": any(status != "skipped" for status in bad)}
+        return Cell(left, kind="bad" if any(status != "skipped" for status in bad) else "")
     values, unit = sorted(value for _, value in good), group.units[key]
-    least, most = (min if end else max for end in (True, False))
-    ends = [group.runs[end(good, key=lambda pair: pair[1])[0]].run_id for end in (least, most)]
+    least, most = (group.runs[end(good, key=lambda pair: pair[1])[0]].run_id for end in (min, max))
     low, high = spread(values)
     text = format_in(statistics.median(values), unit, 4)
     if len(values) > 1:
         text += f" ({format_value(low, 4)} to {format_value(high, 4)} in {len(values)})"
-    more = printable(f"least: run {ends[0]}, most: run {ends[1]}")
-    return {"text": text + (f", {left}" if left else ""), "note": "", "more": more, "bad": False}
+    return Cell(text + (f", {left}" if left else ""), detail=printable(f"least: run {least}, most: run {most}"))
 
 
 def spread(values: Sequence[float]) -> tuple[float, float]:

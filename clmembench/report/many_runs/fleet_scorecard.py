@@ -11,7 +11,7 @@ from clmembench.benchmarks import discovered
 from clmembench.report.many_runs.fleet import DeviceGroup, spread
 from clmembench.report.scorecard.device_pairs import device_pairs
 from clmembench.report.scorecard.scorecard import assembled, headline_lines
-from clmembench.report.scorecard_cells import Cell, Line, Scorecard
+from clmembench.report.scorecard_cells import Line, Scorecard, ScorecardCell
 from clmembench.results.imported import ImportedRun
 from clmembench.specs import sheets as specs
 from clmembench.units import count, format_in, format_interval
@@ -38,7 +38,7 @@ def _side(group: DeviceGroup) -> Side:
     return decision.side_of((), group.runs[0].device, {})
 
 
-def _cell(group: DeviceGroup, benchmark: str, headline: str, version: int, unit: str) -> Cell:
+def _cell(group: DeviceGroup, benchmark: str, headline: str, version: int, unit: str) -> ScorecardCell:
     """The median over the device's runs by its latest version of the benchmark, where most of them lie as its interval; the
     latest run's cell where none has a value or one alone."""
     latest = sorted((run for run in group.runs if run.versions.get(benchmark) == version), key=lambda run: run.started)
@@ -46,14 +46,14 @@ def _cell(group: DeviceGroup, benchmark: str, headline: str, version: int, unit:
     good = [cell for cell in cells if cell.value is not None]
     values = sorted(cell.value for cell in good if cell.value is not None)
     if len(values) < 2:
-        return next(reversed(good or cells), Cell("–"))
+        return next(reversed(good or cells), ScorecardCell("–"))
     low, high = spread(values)
     median = statistics.median(values)
     points = {cell.point for cell in good}
     detail = f"median of {count(len(values), 'run')}; most of them: {format_interval(low, high, unit)}"
     point = points.pop() if len(points) == 1 else ""
     sizes = {cell.size for cell in good}
-    return Cell(
+    return ScorecardCell(
         format_in(median, unit), detail=detail, status="ok", value=median, low=low, high=high, point=point,
         size=sizes.pop() if len(sizes) == 1 else ", ".join(sorted(sizes)),
         noisy=_over_runs(good),
@@ -62,7 +62,7 @@ def _cell(group: DeviceGroup, benchmark: str, headline: str, version: int, unit:
     )  # fmt: skip
 
 
-def _over_runs(cells: Sequence[Cell]) -> NoisyValue | None:
+def _over_runs(cells: Sequence[ScorecardCell]) -> NoisyValue | None:
     """The values of several runs as one that varies as much as they do."""
     known = [cell.noisy for cell in cells if cell.noisy is not None]
     if not known:

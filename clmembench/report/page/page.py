@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clmembench import __version__
-from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import render
 from clmembench.report.device_runs import Findings
@@ -14,30 +13,23 @@ from clmembench.report.figures import device_rows, study_figures
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.history_chart import conditions_chart
 from clmembench.report.frame import LabelledRun, parts
-from clmembench.report.imported.imported_values import (
-    FP32_PEAK,
-    FP64_PEAK,
-    benchmark_tables,
-    import_table,
-    peak_text,
-    published_points,
-    sheet_table,
-)
+from clmembench.report.imported.imported_values import benchmark_tables, import_table, published_points, sheet_table
 from clmembench.report.many_runs import fleet
 from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
 from clmembench.report.page import page_parts
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.page.page_parts import ASPECTS, SUITES, anchors, contents, point_values, verdict_values
+from clmembench.report.page.page_parts import ASPECTS, SUITES, anchors, contents, verdict_values
 from clmembench.report.run_warnings import warnings
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import sentences as verdict_sentences
 from clmembench.report.sections import energy_tables, peer_values
 from clmembench.report.summary import sections
 from clmembench.report.table import Table
+from clmembench.report.views import facts_table, points_over_devices
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.studies import studies
-from clmembench.units import count, format_bytes
+from clmembench.units import count
 
 MAX_TITLE_DEVICES = 3  # devices that a title names; of more it says how many
 MAX_OPEN_ROWS = 40  # rows of the tables of a benchmark without a figure that are not folded
@@ -73,9 +65,9 @@ def render_html(
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
         "roofline": _roofline(all_parts),
         "suites": _by_suite(benchmarks),
-        "facts": {"labels": [part.label for part in all_parts], "rows": _facts(all_parts)},
+        "facts": facts_table(all_parts),
         "devices": [_device(number, part) for number, part in enumerate(all_parts, 1)],
-        "points": [benchmark for benchmark in benchmarks if benchmark["points"]["rows"]],
+        "points": [benchmark for benchmark in benchmarks if benchmark["points"].rows],
         "published": [import_table(run) for run in others],
         "sheets": sheet_table(others),
         "fleet": _fleet_values(groups) if groups else None,
@@ -204,7 +196,7 @@ def _benchmark(
         "devices": [device for device in devices if device["tables"]],
         "open": len(all_parts) == 1 or (not figures and rows <= MAX_OPEN_ROWS),
         "published": beside.get(name),
-        "points": point_values(name, shown, groups),
+        "points": _points(name, shown, groups),
     }
 
 
@@ -227,28 +219,8 @@ def _alternative(name: str, card: BenchmarkInfo, shown: Sequence[device_rows.Sho
     return f"{name}: {device_rows.metric_label(card)} on {devices}; {IN_TABLES}"
 
 
-def _facts(all_parts: Sequence[LabelledRun]) -> list[dict[str, Any]]:
-    def line(name: str, of: Any) -> dict[str, Any]:
-        return {"name": name, "cells": [printable(str(of(part))) for part in all_parts]}
-
-    headers = [part.run.header for part in all_parts]
-    named = (
-        [line("host name", lambda p: p.run.header.host.get("name") or "–")] if any(h.host.get("name") for h in headers) else []
-    )
-    if any(h.tags for h in headers):
-        named.append(line("tags", lambda p: ", ".join(f"{k}={v}" for k, v in p.run.header.tags.items()) or "–"))
-    return [
-        line("kind", lambda p: p.run.header.device.kind),
-        line("platform and driver", lambda p: f"{p.run.header.device.platform} {p.run.header.device.driver}"),
-        line("compute units", lambda p: p.run.header.device.compute_units),
-        line("memory", lambda p: format_bytes(p.run.header.device.global_mem_bytes)),
-        line("host CPU", lambda p: p.run.header.host.get("cpu") or "not known"),
-        line("virtual machine", lambda p: "yes" if p.run.header.host.get("virtual") else "no"),
-        line("spec sheet", lambda p: p.sheet.name if p.sheet else "none matches"),
-        line("theoretical bandwidth", lambda p: peak_text(p.sheet, MEMORY_PEAK)),
-        line("theoretical peak, FP64 vector", lambda p: peak_text(p.sheet, FP64_PEAK)),
-        line("theoretical peak, FP32 vector", lambda p: peak_text(p.sheet, FP32_PEAK)),
-        line("run", lambda p: f"{p.run.header.run_id}, {p.run.header.started}, suite {p.run.header.suite}"),
-        line("clmembench", lambda p: p.run.header.tool_version),
-        *named,
-    ]
+def _points(name: str, shown: Sequence[device_rows.Shown], groups: Sequence[fleet.DeviceGroup]) -> Table:
+    """A benchmark's points over the devices, or over `groups` where a report is of many runs."""
+    if groups:
+        return fleet.points(groups, name)
+    return points_over_devices([device.rows for device in shown], [device.label for device in shown])

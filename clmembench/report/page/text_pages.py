@@ -12,10 +12,11 @@ from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import import_table
 from clmembench.report.many_runs import fleet
 from clmembench.report.page.page_parts import SECTIONS
-from clmembench.report.scorecard.scorecard import verdict, verdict_section
+from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import sentences
-from clmembench.report.table import Column, Document, Table, one_table
-from clmembench.report.views import point_table
+from clmembench.report.scorecard_cells import Scorecard
+from clmembench.report.table import Document, Table, one_table
+from clmembench.report.views import point_table, scorecard_keys, scorecard_table
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import markdown
 from clmembench.studies import studies
@@ -37,11 +38,17 @@ def render_markdown(
     compared = verdict(all_parts, baseline, others)
     told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts, others))
     several = len(compared.labels) > 1 and compared.lines
-    first = [f"{render.markdown(one_table(verdict_section(compared)))}\n{told}\n"] if several else []
+    first = [f"{render.markdown(one_table(_scorecard(compared)))}\n{told}\n"] if several else []
     first += [render_fleet_markdown(groups)] if groups else []
     measured = first + [_measured(part) for part in all_parts]
     elsewhere = Document(tuple(map(import_table, others)), SECTIONS["published"])
     return "\n".join([*measured, *([render.markdown(elsewhere)] if others else [])])
+
+
+def _scorecard(found: Scorecard) -> Table:
+    """Devices side by side, the keys of their marks before the other notes."""
+    table = scorecard_table(found)
+    return replace(table, notes=(*scorecard_keys(found), *table.notes))
 
 
 def _measured(part: LabelledRun) -> str:
@@ -61,10 +68,8 @@ def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
     if apart.table.rows:
         more = [f"And {apart.more} more.", ""] if apart.more else []
         lines += ["", "### Outlier runs", "", render.markdown(one_table(apart.table)), "", *more]
-    columns = (Column("parameters"), Column("metric"), *(Column(group.label, is_number=True) for group in groups))
     for name in fleet.versions(groups):
-        rows = [(row["params"], row["metric"], *(c["text"] for c in row["cells"])) for row in fleet.points(groups, name)]
-        lines += ["", f"### {markdown(name)}", "", render.markdown(one_table(Table("", columns, tuple(rows))))]
+        lines += ["", f"### {markdown(name)}", "", render.markdown(one_table(fleet.points(groups, name)))]
     return "\n".join([*lines, ""])
 
 
@@ -81,7 +86,7 @@ def render_latex(
     all_parts = parts(runs, labels, findings)
     compared = verdict(all_parts, baseline, others)
     tables: list[Table] = [fleet.group_table(groups)] if groups else []
-    tables += [verdict_section(compared)] if compared.lines else []
+    tables += [_scorecard(compared)] if compared.lines else []
     for part in all_parts:
         document = summary.summary_document(part.run, part.rows, part.sheet)
         tables += [replace(one, title=f"{part.label}: {one.title}") for one in document.sections]

@@ -11,7 +11,7 @@ from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.model import Headline
 from clmembench.model.metrics import score
 from clmembench.report.frame import LabelledRun, Row
-from clmembench.report.scorecard_cells import Cell, Line
+from clmembench.report.scorecard_cells import Line, ScorecardCell
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.views import interval, percent
 from clmembench.sanitize import printable
@@ -21,7 +21,7 @@ PEAK_NAMES = {"fp64_matrix_gflop_s": "matrix peak"}  # others are that of the ro
 MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (McCalpin)
 
 
-def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Cell:
+def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> ScorecardCell:
     """The cell of one device: the best good point at the extremes of the headline's axes; where no point there is good, the
     status of the first."""
     here = [
@@ -33,7 +33,7 @@ def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Cell
         and all(row.value.params.get(name) == value for name, value in headline.params.items())
     ]
     if not here:
-        return Cell("–")
+        return ScorecardCell("–")
     card = part.run.header.benchmarks[benchmark]
     if card.growing in headline.extremes:
         return _plateau_cell(part, headline.extremes[card.growing])
@@ -44,19 +44,19 @@ def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Cell
     good = [row for row in here if row.status == "ok" and row.value.median]
     if not good:
         first = next((row for row in here if row.status != "skipped"), here[0])
-        return Cell(first.status, detail=printable(first.reason), status=first.status)
+        return ScorecardCell(first.status, detail=printable(first.reason), status=first.status)
     row = max(good, key=_score)
     rivals = [r for r in here if r.value.gate == CORES_GATE and possible_gain(r.value) * _score(r) > _score(row)]
     if rivals:
         why = f"{count(len(rivals), 'point')} that may be better lacked CPUs: {rivals[0].reason}"
-        return Cell("suspect", detail=printable(why), status="suspect")
+        return ScorecardCell("suspect", detail=printable(why), status="suspect")
     why = _why_in_a_cache(part, row, headline.beyond_caches)
     if why:
-        return Cell("undetermined", detail=why, status="undetermined")
+        return ScorecardCell("undetermined", detail=why, status="undetermined")
     return _measured(part, row, headline)
 
 
-def common_size(line: Line, first: LabelledRun, second: LabelledRun) -> tuple[Cell, Cell] | None:
+def common_size(line: Line, first: LabelledRun, second: LabelledRun) -> tuple[ScorecardCell, ScorecardCell] | None:
     """The cells of two devices at the largest size that both have a good value at, of a headline that is read at the extreme of
     one axis; None where there is no such size."""
     headline = next(h for h in discovered()[line.benchmark].headlines if h.name == line.name)
@@ -90,20 +90,20 @@ def _why_in_a_cache(part: LabelledRun, row: Row, axis: str) -> str:
     return f"{largest}, and a cache may hold part of it: measure {format_bytes(needed)}"
 
 
-def _plateau_cell(part: LabelledRun, extreme: str) -> Cell:
+def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
     """The first plateau of the run's latency curve, or memory where the curve has settled there."""
     curve, info = latency_curve(part.run), part.run.header.device
     found = plateaus.find_plateaus(curve) if curve else []
     finding = plateaus.memory_latency(curve, info)
     if extreme == "largest" and finding.status != "ok":
-        return Cell("undetermined", detail=finding.reason, status="undetermined")
+        return ScorecardCell("undetermined", detail=finding.reason, status="undetermined")
     if not found or (extreme == "smallest" and found[0].first_bytes > MAX_L1_START_BYTES):
         why = f"no plateau begins at or below {format_bytes(MAX_L1_START_BYTES)}"
-        return Cell("undetermined", detail=why, status="undetermined")
+        return ScorecardCell("undetermined", detail=why, status="undetermined")
     plateau = found[-1] if extreme == "largest" else found[0]
     ends = f"{format_bytes(plateau.first_bytes)} to {format_bytes(plateau.last_bytes)}"
     kind = noise.kind_of(info, part.run.header.host)
-    return Cell(
+    return ScorecardCell(
         text=format_in(plateau.ns, "ns"),
         extra=f"{format_value(plateau.cycles)} cycles" if plateau.cycles else "",
         detail=f"{format_interval(plateau.low, plateau.high, 'ns')} over working sets of {ends}",
@@ -115,7 +115,7 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> Cell:
     )
 
 
-def _measured(part: LabelledRun, row: Row, headline: Headline) -> Cell:
+def _measured(part: LabelledRun, row: Row, headline: Headline) -> ScorecardCell:
     """The cell of a good row, with the remark that a cache may hold much of its array where the driver claims such a cache."""
     value, info = row.value, part.run.header.device
     cache_bytes = info.cache_bytes
@@ -131,7 +131,7 @@ def _measured(part: LabelledRun, row: Row, headline: Headline) -> Cell:
     few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
     spread = f"range over {value.processes} processes" if few else "95% interval"
     detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
-    return Cell(
+    return ScorecardCell(
         text=format_in(value.median, value.unit),
         extra=", ".join(extra),
         detail=f"{detail}; {point}" if point else detail,

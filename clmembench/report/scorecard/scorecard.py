@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clmembench.analysis.decision import DEFAULT_MARGIN, spread_of
+from clmembench.analysis.decision import spread_of
 from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
@@ -17,8 +17,7 @@ from clmembench.report.frame import LabelledRun, Paths, parts, results_files
 from clmembench.report.imported.imported_values import imported_cells, known_lines
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
-from clmembench.report.scorecard_cells import BEST, OLDER, OPEN, Cell, Decision, DevicePairs, Line, Scorecard, UnknownDevice
-from clmembench.report.table import Column, Table
+from clmembench.report.scorecard_cells import OLDER, Decision, DevicePairs, Line, Scorecard, ScorecardCell, UnknownDevice
 from clmembench.results import jsonl
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
@@ -29,7 +28,6 @@ from clmembench.units import count, format_value
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = {"*": BEST, "?": OPEN}
 MAX_NAMED_DEVICES = 12  # devices that a note names; of more it says how many
 
 
@@ -70,38 +68,10 @@ def assembled(
     if baseline:
         lines = [_with_ratios(line, labels.index(baseline), pairs) for line in lines]
     columns = sorted(((run, imported_cells(run)) for run in others), key=lambda one: -len(one[1]))  # a screen shows the first
-    lines = [replace(one, cells=(*one.cells, *(of.get(one.name, Cell("–")) for _, of in columns))) for one in lines]
+    lines = [replace(one, cells=(*one.cells, *(of.get(one.name, ScorecardCell("–")) for _, of in columns))) for one in lines]
     lines += known_lines([info for _, info, _ in devices], [*(of for _, _, of in devices), *(run.sheet for run, _ in columns)])
     names = (*labels, *(printable(f"{run.device}, {run.origin}") for run, _ in columns))
     return Scorecard(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
-
-
-def verdict_section(found: Scorecard) -> Table:
-    """The verdict as a table: the best of each line is marked by a star."""
-    rows: list[tuple[str, ...]] = []
-    notes: list[str] = []
-    for line in found.lines:
-        mark = ""
-        if line.note:
-            notes.append(f"[{len(notes) + 1}] {line.note}")
-            mark = f" [{len(notes)}]"
-        rows.append((line.group, line.name + mark, *(_cell_text(cell) for cell in line.cells)))
-    columns = (Column("group"), Column("quantity"), *(Column(label, is_number=True) for label in found.labels))
-    marks = tuple(
-        f"{mark} {said}" for mark, said in MARKS.items() if any(c.mark == mark for line in found.lines for c in line.cells)
-    )
-    against = (ratio_key(found.baseline),) if found.baseline else ()
-    return Table("Devices compared", columns, tuple(rows), (*marks, *against, *notes))
-
-
-def ratio_key(baseline: str) -> str:
-    """What the ratios to a baseline are, for the table's foot."""
-    return f"in brackets: how many times as good as {baseline}, where compare decides that; same: within {DEFAULT_MARGIN:.0%}"
-
-
-def _cell_text(cell: Cell) -> str:
-    value = ", ".join(filter(None, (cell.text, cell.extra, f"by an {OLDER}" if cell.status == OLDER else "")))
-    return f"{value}{f' ({cell.ratio})' if cell.ratio else ''}{' ' * cell.is_open}{cell.mark}"
 
 
 def _benchmark_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
@@ -115,7 +85,7 @@ def _benchmark_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
 
 
 def headline_lines(
-    benchmark: Benchmark, headline: Headline, labels: Sequence[str], cells: Sequence[Cell], versions: Sequence[int]
+    benchmark: Benchmark, headline: Headline, labels: Sequence[str], cells: Sequence[ScorecardCell], versions: Sequence[int]
 ) -> Iterator[Line]:
     """The line of a headline, from each device's cell and its version of the benchmark; none where no device has a value."""
     better = next(m.better for m in benchmark.metrics if m.name == headline.metric)
@@ -123,18 +93,18 @@ def headline_lines(
     if all(cell.status == "missing" for cell in cells):
         return
     hint = f"not measured: suite {benchmark.suite}, benchmark {benchmark.name}"
-    cells = [cell if cell.status != "missing" else Cell("–", detail=hint) for cell in cells]
+    cells = [cell if cell.status != "missing" else ScorecardCell("–", detail=hint) for cell in cells]
     note = "; ".join(filter(None, (_difference(labels, cells), headline.note, *_meanings(labels, cells))))
     yield Line(headline.group, headline.name, better, tuple(cells), note, benchmark.name)
 
 
-def _meanings(labels: Sequence[str], cells: Sequence[Cell]) -> Iterator[str]:
+def _meanings(labels: Sequence[str], cells: Sequence[ScorecardCell]) -> Iterator[str]:
     """What else the value is on some devices."""
     for meaning in dict.fromkeys(cell.meaning for cell in cells if cell.meaning):
         yield f"{meaning}: {', '.join(label for label, cell in zip(labels, cells, strict=True) if cell.meaning == meaning)}"
 
 
-def _of_latest_version(cells: Sequence[Cell], measured: Sequence[int], benchmark: str) -> list[Cell]:
+def _of_latest_version(cells: Sequence[ScorecardCell], measured: Sequence[int], benchmark: str) -> list[ScorecardCell]:
     """The cells; those of an older version of the benchmark than other devices were measured by keep their text and detail, and
     have no value: versions are not comparable."""
     versions = [version if cell.status == "ok" else 0 for cell, version in zip(cells, measured, strict=True)]
@@ -146,7 +116,7 @@ def _of_latest_version(cells: Sequence[Cell], measured: Sequence[int], benchmark
     ]
 
 
-def _difference(labels: Sequence[str], cells: Sequence[Cell]) -> str:
+def _difference(labels: Sequence[str], cells: Sequence[ScorecardCell]) -> str:
     """At which points the devices were read, where these differ."""
     devices: dict[str, list[str]] = {}
     for label, cell in zip(labels, cells, strict=True):
@@ -215,26 +185,25 @@ def headlines(paths: Paths) -> pd.DataFrame:
     found = verdict(measured)
     sides = [side_of(part) for part in measured]
 
-    def spread(place: int, cell: Cell) -> dict[str, float]:
+    def spread(place: int, cell: ScorecardCell) -> dict[str, float]:
         known = spread_of(cell.noisy, sides[place], calibrated()) if cell.noisy is not None else (math.nan, math.nan)
         return dict(zip(("log_sd", "log_freedom"), known, strict=True))
 
     rows = [
         {
-            "device": label,
-            "group": line.group,
-            "quantity": line.name,
-            "value": cell.value,
-            "low": cell.low,
-            "high": cell.high,
-            **spread(place, cell),
-            "better": line.better,
-            "status": cell.status,
-            "text": cell.text,
-            "point": cell.point,
-            "is_best": cell.is_best,
+            "device": found.labels[one.device],
+            "group": one.line.group,
+            "quantity": one.line.name,
+            "value": one.cell.value,
+            "low": one.cell.low,
+            "high": one.cell.high,
+            **spread(one.device, one.cell),
+            "better": one.line.better,
+            "status": one.cell.status,
+            "text": one.cell.text,
+            "point": one.cell.point,
+            "is_best": one.cell.is_best,
         }
-        for line in found.lines
-        for place, (label, cell) in enumerate(zip(found.labels, line.cells, strict=True))
+        for one in found.cells()
     ]
     return pd.DataFrame(rows)

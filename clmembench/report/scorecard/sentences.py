@@ -14,7 +14,7 @@ from clmembench.report.imported.imported_values import JoinedValue, joined_value
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import common_size
 from clmembench.report.scorecard.sum_crossover import sum_sentences
-from clmembench.report.scorecard_cells import OLDER, OTHER_SIZE, Cell, Decision, Line, Scorecard
+from clmembench.report.scorecard_cells import OLDER, OTHER_SIZE, Decision, Line, Scorecard, ScorecardCell
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
@@ -190,7 +190,7 @@ def _ratio_to(one: Decision, label: str, remark: str, line: Line) -> str:
     return f"{ratio} {label} {details}" if more_is_better(line.better) else f"{label} takes {ratio} as long {details}"
 
 
-def _remark(cell: Cell) -> str:
+def _remark(cell: ScorecardCell) -> str:
     """The size that a value was measured at, where it depends on one, and its fraction of the peak."""
     return ", ".join(filter(None, (cell.size, f"{cell.fraction:.0%} of {cell.peak_name}" if cell.fraction is not None else "")))
 

@@ -11,7 +11,7 @@ from clmembench.gates import agreement
 from clmembench.gates.agreement import AgreementPair
 from clmembench.model import Run
 from clmembench.report.frame import RooflinePosition, Row
-from clmembench.report.table import Reasons, Table, columns
+from clmembench.report.table import Column, Reasons, Table, columns
 from clmembench.report.views import point_labels
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
@@ -36,12 +36,12 @@ def sections(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Ta
 
 def tables(roofline: Roofline, table: Sequence[Row]) -> list[Table]:
     """Tables of a roofline; `table` has the rows that it was derived from."""
-    header = ("roof", "measured", "95% interval", "theoretical", "of it", "measured by")
+    header = ("roof", "measured", "95% interval", "theoretical", "of it", Column("measured by"))
     roofs = Table(ROOFS, columns(header), tuple(map(_roof_cells, roofline.roofs)), _roof_notes(roofline))
     named = {id(row.value): name for name, row in zip(point_labels(table), table, strict=True)}
-    heading = ("kernel", "parameters", "FLOP/B", "GFLOP/s", "bound by", "roof there", "of roof", "95% interval", "remark")
+    heading = ("kernel", "parameters", "FLOP/B", "GFLOP/s", "bound by", "roof there", "of roof", "95% interval")
     rows = tuple(_kernel_cells(p, named.get(id(p.value), "")) for p in roofline.placed)
-    return [roofs, Table(KERNELS, columns(heading, left=2), rows, _kernel_notes(roofline))]
+    return [roofs, Table(KERNELS, columns((*heading, Column("remark")), left=2), rows, _kernel_notes(roofline))]
 
 
 def _roof_cells(roof: Roof) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def agreement_section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -
         return None
     reasons = Reasons()
     rows = tuple(_cells(pair, reasons) for pair in sorted(pairs, key=lambda pair: not pair.contradicts))
-    header = ("quantity", "best", "other", "best value", "other value", "other / best", "95% interval", "why")
+    header = ("quantity", "best", "other", "best value", "other value", "other / best", "95% interval", Column("why"))
     wrong = sum(pair.contradicts for pair in pairs)
     verdict = f"contradictions: {wrong} of {count(len(pairs), 'pair')}, whose values are suspect" if wrong else ""
     return Table(AGREEMENT_TITLE, columns(header, left=3), rows, (*reasons.notes(), *([verdict] if verdict else [])))

@@ -14,7 +14,7 @@ from clmembench.report import finding_tables, render
 from clmembench.report.finding_tables import finding_cell, main_levels
 from clmembench.report.frame import LabelledRun
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.scorecard_cells import Cell, Line
+from clmembench.report.scorecard_cells import Line, ScorecardCell
 from clmembench.report.table import Document, Table, reasons_as_notes
 from clmembench.specs import claims
 from clmembench.specs.sheets import SpecSheet
@@ -127,7 +127,7 @@ def level_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
                 yield Line(group, f"{what}, by topology", "lower" if group == "latency" else "", tuple(cells), note)
 
 
-def _with_noise(cell: Cell, header: Header) -> Cell:
+def _with_noise(cell: ScorecardCell, header: Header) -> ScorecardCell:
     """A latency inferred from chases, with the usual variation of chases on such a device."""
     if cell.value is None or cell.low is None or cell.high is None or cell.low <= 0:
         return cell
