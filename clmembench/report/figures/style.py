@@ -22,28 +22,12 @@ LABEL_COUNT_RANGE = (3, 12)  # of a logarithmic axis: fewer tell nothing of a sc
 MAX_HALF_LEGEND_LETTERS = 62  # letters of a name that half a figure's width has room for, in a legend
 MAX_NAME_LETTERS = 60  # of a name that a plot has room for
 MARKERS = "osD^vPX*<>hp"
-# seaborn's style "whitegrid" and its palette "colorblind" (after Wong 2011), written out: to load seaborn takes as long as to
-# draw a report
-LOOK: dict[Any, Any] = {
-    "axes.axisbelow": True, "axes.edgecolor": ".8", "axes.grid": True, "axes.labelcolor": ".15", "axes.labelsize": 12,
-    "axes.linewidth": 1.25, "axes.titlesize": 12, "font.family": "sans-serif",
-    "font.sans-serif": ["Arial", "DejaVu Sans", "Liberation Sans", "Bitstream Vera Sans", "sans-serif"], "font.size": 9,
-    "grid.color": ".8", "grid.linewidth": 1, "legend.fontsize": 11, "legend.title_fontsize": 12,
-    "lines.solid_capstyle": "round", "patch.edgecolor": "w", "patch.force_edgecolor": True, "svg.fonttype": "none",
-    "svg.hashsalt": "clmembench", "text.color": ".15",
-    **{
-        f"{axis}.{name}": value
-        for axis in ("xtick", "ytick")
-        for name, value in (
-            ("color", ".15"), ("labelsize", 11), ("major.size", 6), ("major.width", 1.25), ("minor.size", 4),
-            ("minor.width", 1),
-        )
-    },
-    "xtick.bottom": False, "ytick.left": False,
+STYLE = "seaborn-v0_8-whitegrid"
+CHANGES: dict[str, Any] = {
+    "axes.labelsize": 10, "axes.titlesize": 11, "font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "clmembench",
 }  # fmt: skip
-COLOURS = "#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#ca9161", "#fbafe4", "#949494", "#ece133", "#56b4e9"
-# of devices: seaborn's "colorblind" (after Wong 2011) without yellow and pink, too pale on white; neighbours differ most
-DEVICE_COLOURS = ("#0173b2", "#d55e00", "#029e73", "#cc78bc", "#de8f05", "#56b4e9", "#222222", "#949494")
+# seaborn's "colorblind" (after Wong 2011) without yellow and pink, too pale on white; neighbours differ most
+COLOURS = ("#0173b2", "#d55e00", "#029e73", "#cc78bc", "#de8f05", "#56b4e9", "#222222", "#949494")
 DEVICE_MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "p")
 # 8, 11 and 5 have no common factor, so the first 440 devices have looks of their own
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2, 1, 1.2, 1, 1.2)))
@@ -62,11 +46,10 @@ def plain(text: str) -> str:
 
 def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, list[Axes]]:
     """Up to so many plots a row; figures are not pyplot's, so nothing lives on after them."""
-    from matplotlib import rcdefaults, rcParams
+    from matplotlib import style
     from matplotlib.figure import Figure as MatplotlibFigure
 
-    rcdefaults()  # not what a file matplotlibrc says, which is looked for in the current folder first
-    rcParams.update(LOOK)
+    style.use(["default", STYLE, CHANGES])  # not what a file matplotlibrc says, which is looked for in the current folder first
     columns = min(most_columns, count)
     lines = -(-count // columns)
     figure = MatplotlibFigure(figsize=(10, height * lines), layout="constrained")
@@ -142,7 +125,7 @@ class Look:
 def look(number: int) -> Look:
     """The look of the device of that number, counted from 0 in the order of the page."""
     return Look(
-        DEVICE_COLOURS[number % len(DEVICE_COLOURS)],
+        COLOURS[number % len(COLOURS)],
         DEVICE_MARKERS[number % len(DEVICE_MARKERS)],
         LINE_STYLES[number % len(LINE_STYLES)],
     )
