@@ -8,7 +8,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,7 +16,7 @@ from clmembench.cli import exit_codes
 from clmembench.results.whole_file import write_whole
 
 if TYPE_CHECKING:
-    from clmembench.report.table import Document
+    from clmembench.report.table import Document, Table
 
 
 def is_coloured(stream: TextIO) -> bool:
@@ -40,6 +40,27 @@ def print_document(document: Document, wide: bool = False) -> None:
     from clmembench.report import render
 
     print(render.text(document, is_coloured(sys.stdout), width(wide)))
+
+
+def print_as(
+    form: str,
+    document: Callable[[], Document],
+    data: Callable[[], object] | None = None,
+    fields: Callable[[], Table] | None = None,
+    wide: bool = False,
+) -> None:
+    """Print a result in the format that was chosen: `data` as JSON, `fields` as CSV, and the document in the others. Only what
+    is printed is computed. A command without --json or --csv has no `data` or `fields`."""
+    from clmembench.report import render
+
+    if form == "json" and data is not None:
+        print(render.json_text(data()))
+    elif form == "csv" and fields is not None:
+        print(render.csv_text(fields()), end="")
+    elif form == "text":
+        print_document(document(), wide)
+    else:
+        print({"md": render.markdown, "latex": render.latex}[form](document()))
 
 
 def check(path: Path, overwrite: bool, option: str = "-o", name: str = "run.jsonl", pipe: bool = False) -> None:

@@ -37,7 +37,6 @@ def history(
     The headline quantities of each device are listed over its runs, or with -b every point of those benchmarks, with what
     changed (driver, version) and change points. CSV and JSON have every value of every run.
     """
-    from clmembench.report import render
     from clmembench.report.many_runs import history as report
     from clmembench.report.many_runs import history_tables
     from clmembench.specs.sheets import SpecError
@@ -49,16 +48,13 @@ def history(
         found = report.histories(_runs(paths, strict), bench or ())
     except SpecError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    if form == "json":
-        print(render.json_text(found))
-    elif form == "csv":
-        print(render.csv_text(history_tables.history_fields(found)), end="")
-    else:
-        document = history_tables.history_document(found)
-        if form == "text":
-            outputs.print_document(document, wide)
-        else:
-            print({"md": render.markdown, "latex": render.latex}[form](document))
+    outputs.print_as(
+        form,
+        lambda: history_tables.history_document(found),
+        lambda: found,
+        lambda: history_tables.history_fields(found),
+        wide,
+    )
     for note in dict.fromkeys(note for one in found for note in one.notes if note == report.NO_LIBRARY):
         exit_codes.say(note)
     if figure is not None:

@@ -85,24 +85,22 @@ def show(
 
 def _print(run: Run, sheet: SpecSheet | None, form: str, wanted: PointFilter, wide: bool) -> None:
     """Print the wanted values of a run, judged and derived as those of the whole run."""
-    from clmembench.report import frame, render, views
+    from clmembench.report import frame, views
     from clmembench.report.sections import roofline_tables
     from clmembench.report.table import one_table
 
     run, whole = frame.judged_rows(run, sheet)
     part, values = stored_runs.chosen_rows(run, whole, wanted)
-    if form == "json":
-        kept = set(map(id, values))
-        objects = frame.point_values(whole, roofline_tables.by_point(run, whole, sheet))
-        print(render.json_text([one for one, row in zip(objects, whole, strict=True) if id(row) in kept]))
-    elif form == "csv":
-        print(render.csv_text(frame.point_fields(values)), end="")
-    elif form == "md":
-        print(render.markdown(one_table(views.point_table(values))))
-    elif form == "latex":
-        print(render.latex(one_table(views.point_table(values))))
-    else:
+    if form == "text":
         _print_text(part, values, sheet, wanted, wide)
+        return
+
+    def objects() -> list[object]:
+        kept = set(map(id, values))
+        known = frame.point_values(whole, roofline_tables.by_point(run, whole, sheet))
+        return [one for one, row in zip(known, whole, strict=True) if id(row) in kept]
+
+    outputs.print_as(form, lambda: one_table(views.point_table(values)), objects, lambda: frame.point_fields(values))
 
 
 def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: PointFilter, wide: bool) -> None:

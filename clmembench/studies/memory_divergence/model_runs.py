@@ -132,7 +132,7 @@ def check_figure(path: Path) -> None:
 
 def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
     """Print the comparison of the model with a run, and draw it into a figure. Ends the command if the run lacks inputs."""
-    from clmembench.report import render, summary
+    from clmembench.report import summary
     from clmembench.report.table import Document
     from clmembench.studies.memory_divergence.mdm_frozen import FrozenError
     from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_outputs, mdm_tables, mdm_validation
@@ -151,14 +151,12 @@ def show_validation(run: Run, form: str, figure: Path | None = None) -> None:
         exit_codes.stop(f"{run.path}: {error}", exit_codes.INCONCLUSIVE)
     if figure is not None:
         _draw(found, run.header.device.name, figure)
-    if form == "json":
-        print(render.json_text(mdm_outputs.validation_object(found, kernels)))
-        return
-    document = Document(tuple(mdm_tables.validation_sections(found, kernels)), line(summary.device_line(run.header, sheet)))
-    if form == "text":
-        outputs.print_document(document)
-    else:
-        print({"md": render.markdown, "latex": render.latex}[form](document))
+    heading = line(summary.device_line(run.header, sheet))
+    outputs.print_as(
+        form,
+        lambda: Document(tuple(mdm_tables.validation_sections(found, kernels)), heading),
+        lambda: mdm_outputs.validation_object(found, kernels),
+    )
 
 
 def _draw(found: Validation, label: str, path: Path) -> None:
