@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from clmembench import units
-from clmembench.cli import devices, exit_codes, stored_runs, waiting
+from clmembench.cli import devices, exit_codes, options, stored_runs, waiting
 from clmembench.cli.running import session
 from clmembench.sanitize import line
 from clmembench.studies import SelectionError, studies
@@ -32,10 +32,25 @@ class Measurement:
     records: Callable[[DeviceInfo, ProbeResult], Iterator[Record]]
     estimate: Callable[[DeviceInfo], RunEstimate] | None = None
 
+    @classmethod
+    def of_selections(
+        cls, selection: Selection, benchmarks: Iterable[str], chosen: Callable[[DeviceInfo], Sequence[Selection]]
+    ) -> Measurement:
+        """The measurement of the selections that are `chosen` for a device, one after the other."""
+        from clmembench.measure.runner import run_selections
+        from clmembench.plan.estimate import estimate_selections
+
+        return cls(
+            selection,
+            benchmarks,
+            lambda info, found: run_selections(info.runtime, info, found, chosen(info), selection.budget_s),
+            lambda info: estimate_selections(info, chosen(info)),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class MeasureOptions:
-    """The options that all these commands have, as they were given."""
+    """The options that measure, as they were given. `timeout_s` limits a point where --timeout does not."""
 
     device: str | None = None
     budget: str | None = None
@@ -45,7 +60,15 @@ class MeasureOptions:
     overwrite: bool = False
     wait: str | None = None
     wait_quiet: str | None = None
-    timeout_s: float = field(default=120.0, kw_only=True)
+    timeout_s: float = 120.0
+
+    @classmethod
+    def of(cls, context: typer.Context, timeout_s: float) -> MeasureOptions:
+        """Those options that the command of this context has, by the names of its parameters."""
+        given = {one.name: context.params[one.name] for one in fields(cls) if one.name in context.params}
+        if given.get("output") is not None:
+            given["output"] = Path(given["output"])  # typer converts it for the command's function only
+        return cls(**given, timeout_s=timeout_s)
 
     def selection(self, suite: str, **more: Any) -> Selection:
         """The selection of a suite with these limits. Raises ValueError for what is no duration."""
@@ -62,22 +85,23 @@ class MeasureOptions:
 
 @dataclass(frozen=True, slots=True)
 class StudyCommand:
-    """One command: what it measures on a device (raises ValueError for an option that cannot be meant), whether a run has
-    evidence for it, what to say of a run that has none, and how it prints one. `footer` is printed under text, with the name
-    of the results file for {}."""
+    """One command: what it measures with these options on a device (raises ValueError for an option that cannot be meant),
+    whether a run has evidence for it, what to say of a run that has none, and how it prints one. `footer` is printed under
+    text, with the name of the results file for {}; `timeout_s` is the default of --timeout."""
 
-    measurement: Callable[[DeviceInfo], Measurement]
+    measurement: Callable[[MeasureOptions, DeviceInfo], Measurement]
     has_evidence: Callable[[Run], bool]
     no_evidence: str
     show: Callable[[Run, str], None]
     footer: str = "Results: {}"
+    timeout_s: float = 120.0
 
 
-def measure_or_read(
-    command: StudyCommand, context: typer.Context, path: Path | None, form: str, options: MeasureOptions
-) -> None:
-    """Print what a study finds in a stored run, or measure it first where there is no `path`. Ends the command where that
-    cannot be done, with FAILED where a record is bad, and with INTERRUPTED after Ctrl-C."""
+def measure_or_read(context: typer.Context, path: Path | None, command: StudyCommand) -> None:
+    """Print what a study finds in a stored run, or measure it first where there is no `path`. The options that measure and
+    that choose a format are read from the context, since a command only declares them. Ends the command where that cannot be
+    done, with FAILED where a record is bad, and with INTERRUPTED after Ctrl-C."""
+    form, given = options.chosen_format(context), MeasureOptions.of(context, command.timeout_s)
     if path is not None:
         session.refuse_measuring_options(path, context)
         run = stored_runs.load(path)
@@ -85,22 +109,22 @@ def measure_or_read(
             exit_codes.stop(f"{path} {command.no_evidence}", exit_codes.USAGE)
         command.show(run, form)
         return
-    info = devices.select(devices.listed(options.device), options.device or "0")
+    info = devices.select(devices.listed(given.device), given.device or "0")
     try:
-        measured = command.measurement(info)
-        waits = waiting.parse(options.wait, options.wait_quiet)
+        measured = command.measurement(given, info)
+        waits = waiting.parse(given.wait, given.wait_quiet)
     except SelectionError:  # the study's own
         raise
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    session.check_output(options.output, options.overwrite)
+    session.check_output(given.output, given.overwrite)
     written = session.measure_to_file(
         info,
         measured.selection,
         session.cards(measured.benchmarks),
         lambda info, found, known: measured.records(info, found),
-        options.output,
-        options.overwrite,
+        given.output,
+        given.overwrite,
         estimate=measured.estimate,
         waits=waits,
     )

@@ -207,6 +207,11 @@ def output_format(**wanted: bool) -> str:
     return chosen[0] if chosen else "text"
 
 
+def chosen_format(context: typer.Context) -> str:
+    """The one format that was asked for, of those that the command of this context has."""
+    return output_format(**{name: context.params[f"as_{name}"] for name in FORMAT_FLAGS if f"as_{name}" in context.params})
+
+
 def parse_axes(given: list[str], matrices: list[Path]) -> Mapping[str, tuple[Value, ...]]:
     """name=value or name=[value,value], all of one name together, and files as values of axis matrix. Raises ValueError for
     anything else."""

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from inspect import signature
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -10,7 +11,7 @@ import typer
 from clmembench import cli, studies
 from clmembench.benchmarks import discovered
 from clmembench.cli import devices
-from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
+from clmembench.cli.measure_or_read import Measurement, StudyCommand, measure_or_read
 from clmembench.cli.running import run_request
 from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks
 from clmembench.report.figures import study_figures
@@ -170,9 +171,9 @@ def test_a_command_of_another_package_that_fails_names_it_and_ends_as_it_wants()
 def test_what_a_measurement_selects_is_no_option_of_the_users(monkeypatch):
     monkeypatch.setattr(devices, "listed", lambda named: ())
     monkeypatch.setattr(devices, "select", lambda listed, named: device())
-    command = StudyCommand(lambda info: selected_benchmarks(Selection("memry")), bool, "", print)
+    command = StudyCommand(lambda given, info: selected_benchmarks(Selection("memry")), bool, "", print)
     with pytest.raises(studies.SelectionError):
-        measure_or_read(command, None, None, "text", MeasureOptions())
+        measure_or_read(SimpleNamespace(params={}), None, command)
 
 
 def part_of_unknown_suite(selection, known, deadline) -> Measurement:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +11,7 @@ from clmembench.cli import options, outputs, stored_runs
 from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCommand, measure_or_read
 
 if TYPE_CHECKING:
-    from clmembench.measure.job import ProbeResult
-    from clmembench.model import DeviceInfo, Record, Run
+    from clmembench.model import DeviceInfo, Run
 
 NO_EVIDENCE = (
     "holds nothing that guidelines are derived from: measure it with clmembench advise -d DEVICE, or with "
@@ -41,28 +39,14 @@ def advise(
     Each of 30 guidelines, most of them published, has a verdict, an effect with its 95% interval, its evidence and one line of
     advice. Guidelines whose points --budget leaves out are undetermined.
     """
-    form = options.output_format(json=as_json, md=as_md)
-    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
-    command = StudyCommand(lambda info: _measurement(given), _has_evidence, NO_EVIDENCE, show, FOOTER)
-    measure_or_read(command, context, path, form, given)
+    measure_or_read(context, path, StudyCommand(_measurement, _has_evidence, NO_EVIDENCE, show, FOOTER))
 
 
-def _measurement(given: MeasureOptions) -> Measurement:
-    from clmembench.measure.runner import run_selections
-    from clmembench.plan import estimate
-    from clmembench.studies.guidelines import plan as advise
+def _measurement(given: MeasureOptions, info: DeviceInfo) -> Measurement:
+    from clmembench.studies.guidelines import plan
 
     selection = given.selection("advise")
-
-    def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
-        return run_selections(info.runtime, info, found, advise.selections(selection), selection.budget_s)
-
-    return Measurement(
-        selection,
-        advise.names(selection),
-        records,
-        lambda info: estimate.estimate_selections(info, advise.selections(selection)),
-    )
+    return Measurement.of_selections(selection, plan.names(selection), lambda info: plan.selections(selection))
 
 
 def _has_evidence(run: Run) -> bool:

@@ -17,7 +17,7 @@ from clmembench.studies.hierarchy.study import STUDY
 
 if TYPE_CHECKING:
     from clmembench.measure.job import ProbeResult
-    from clmembench.model import DeviceInfo, Hierarchy, Record, Run
+    from clmembench.model import DeviceInfo, Record, Run
     from clmembench.plan.budget import Deadline
     from clmembench.plan.selection import Selection
 
@@ -61,13 +61,11 @@ def topology(
     Every level has its size, line, sector, ways, sets, policy and latency, with intervals, beside the claims of the driver and
     of the spec sheet. Properties whose points --budget leaves out are undetermined.
     """
-    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
-    command = StudyCommand(lambda info: _measurement(given, spaces, classic), _has_evidence, NO_EVIDENCE, show)
-    measure_or_read(command, context, path, form, given)
+    measurement = partial(_measurement, spaces=spaces, classic=classic)
+    measure_or_read(context, path, StudyCommand(measurement, _has_evidence, NO_EVIDENCE, show))
 
 
-def _measurement(given: MeasureOptions, spaces: str | None, classic: bool) -> Measurement:
+def _measurement(given: MeasureOptions, info: DeviceInfo, spaces: str | None, classic: bool) -> Measurement:
     """Also raises ValueError for an unknown memory space."""
     from clmembench.model import CHASE_BENCHMARK
     from clmembench.studies.hierarchy.plan import hierarchy_estimate
@@ -131,12 +129,6 @@ def _parse_spaces(text: str | None) -> tuple[str, ...]:
     return named
 
 
-def _infer_hierarchy(run: Run) -> Hierarchy:
-    from clmembench.studies.hierarchy import from_runs
-
-    return from_runs.infer_hierarchy(run)
-
-
 def _has_evidence(run: Run) -> bool:
     from clmembench.studies.hierarchy import from_runs
 
@@ -151,27 +143,28 @@ def show_after_summary(run: Run) -> None:
 
 def show(run: Run, form: str) -> None:
     """Print the hierarchy of a run in one of the formats json, csv, md, latex and text, which is a drawing."""
-    from clmembench.report import finding_tables, render
+    from clmembench.report import finding_tables
     from clmembench.report.table import Document
     from clmembench.specs import claims
+    from clmembench.studies.hierarchy import from_runs
     from clmembench.studies.hierarchy.plan import stored_classic
     from clmembench.studies.hierarchy.views import classic_table, hierarchy_json, tree
 
     sheet = stored_runs.sheet_of(run)
-    found, classic = _infer_hierarchy(run), stored_classic(run)
+    found, classic = from_runs.infer_hierarchy(run), stored_classic(run)
     beside = tuple(classic_table.classic_section(readings, found) for readings in classic)
     if form == "text":
         info, bold = run.header.device, outputs.is_coloured(sys.stdout)
         print(tree.draw_tree(found, info, claims.list_claims(info, sheet), _columns(), bold), end="\n\n")
         if beside:
             outputs.print_document(Document(beside))
-    elif form == "csv":
-        print(render.csv_text(finding_tables.finding_fields(found, classic_table.entries(classic))), end="")
-    elif form == "json":
-        print(render.json_text(hierarchy_json.hierarchy_object(found, classic)))
-    else:
-        document = Document((finding_tables.finding_table(found), *beside))
-        print({"md": render.markdown, "latex": render.latex}[form](document))
+        return
+    outputs.print_as(
+        form,
+        lambda: Document((finding_tables.finding_table(found), *beside)),
+        lambda: hierarchy_json.hierarchy_object(found, classic),
+        lambda: finding_tables.finding_fields(found, classic_table.entries(classic)),
+    )
 
 
 def _columns() -> int:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from clmembench.cli import exit_codes, options, outputs, stored_runs
-from clmembench.cli.measure_or_read import MeasureOptions, StudyCommand, measure_or_read
-
-if TYPE_CHECKING:
-    from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet, Profile
-    from clmembench.studies.memory_divergence.model.equations import ModelOptions
+from clmembench.cli.measure_or_read import StudyCommand, measure_or_read
 
 HELP = "Predict kernels whose loads diverge, and test the model."
 model = typer.Typer(help=HELP)
@@ -54,29 +51,21 @@ def predict(
     tables with instructions, cycles (C_i) or stall_cycles, read_misses and write_misses a warp, and llc_miss_ratio."""
     from clmembench.studies.memory_divergence.mdm_inputs import InputError, load_hardware, load_profile
     from clmembench.studies.memory_divergence.model.equations import ModelOptions
+    from clmembench.studies.memory_divergence.model.predict import predictions
+    from clmembench.studies.memory_divergence.views import mdm_prediction
 
     form = options.output_format(json=as_json, md=as_md)
     try:
         sheet, intervals = load_hardware(hardware), load_profile(profile)
     except InputError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
-    _show_predictions(sheet, intervals, ModelOptions(latency, scheduling, request, gpumech_dram), form)
-
-
-def _show_predictions(sheet: HardwareSheet, profile: Profile, reading: ModelOptions, form: str) -> None:
-    from clmembench.report import render
-    from clmembench.studies.memory_divergence.model.predict import predictions
-    from clmembench.studies.memory_divergence.views import mdm_prediction
-
-    predicted = predictions(sheet, profile, reading)
-    if form == "json":
-        print(render.json_text(predicted))
-        return
-    document = mdm_prediction.document(sheet, profile, predicted, reading)
-    if form == "md":
-        print(render.markdown(document))
-    else:
-        outputs.print_document(document)
+    reading = ModelOptions(latency, scheduling, request, gpumech_dram)
+    predicted = predictions(sheet, intervals, reading)
+    outputs.print_as(
+        form,
+        lambda: mdm_prediction.document(sheet, intervals, predicted, reading),
+        lambda: predicted,
+    )
 
 
 @model.command("measure")
@@ -96,16 +85,15 @@ def measure(
     `model predict` reads them. An unknown input becomes a comment with the reason, and the exit code is 6."""
     from clmembench.studies.memory_divergence import model_runs
 
-    given = MeasureOptions(device, budget, timeout, seed, output, overwrite)
     first, others = (path[0], path[1:]) if path else (None, [])
     inputs = StudyCommand(
-        lambda info: model_runs.measurement(given, info, validating=False),
+        partial(model_runs.measurement, validating=False),
         lambda run: True,
         "",
         lambda run, form: model_runs.print_inputs([run, *map(stored_runs.load, others)]),
         footer="# results: {}",  # a comment, as all of this is TOML
     )
-    measure_or_read(inputs, context, first, "text", given)
+    measure_or_read(context, first, inputs)
 
 
 @model.command("validate")
@@ -133,14 +121,7 @@ def validate(
     """
     from clmembench.studies.memory_divergence import model_runs
 
-    form = options.output_format(json=as_json, md=as_md, latex=as_latex)
-    given = MeasureOptions(device, budget, timeout, seed, output, overwrite)
     if figure is not None:
         model_runs.check_figure(figure)
-    held = StudyCommand(
-        lambda info: model_runs.measurement(given, info, validating=True),
-        model_runs.has_evidence,
-        model_runs.NO_EVIDENCE,
-        lambda run, form: model_runs.show_validation(run, form, figure),
-    )
-    measure_or_read(held, context, path, form, given)
+    measurement, show = partial(model_runs.measurement, validating=True), partial(model_runs.show_validation, figure=figure)
+    measure_or_read(context, path, StudyCommand(measurement, model_runs.has_evidence, model_runs.NO_EVIDENCE, show))

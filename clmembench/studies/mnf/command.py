@@ -61,13 +61,11 @@ def mnf(
     MNF rotates a hyperspectral cube. Every version is verified against NumPy; its gain has a 95% interval and a verdict. The
     whole program is compared with NumPy on the host. Points that --budget leaves out are skipped.
     """
-    form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
-    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet, timeout_s=TIMEOUT_S)
-    command = StudyCommand(lambda info: _measurement(given, size, processes), _has_evidence, NO_EVIDENCE, show)
-    measure_or_read(command, context, path, form, given)
+    measurement = partial(_measurement, size=size, processes=processes)
+    measure_or_read(context, path, StudyCommand(measurement, _has_evidence, NO_EVIDENCE, show, timeout_s=TIMEOUT_S))
 
 
-def _measurement(given: MeasureOptions, size: str | None, processes: int | None) -> Measurement:
+def _measurement(given: MeasureOptions, info: DeviceInfo, size: str | None, processes: int | None) -> Measurement:
     """Raises ValueError for what is no cube, too."""
     from clmembench.studies.mnf import plan
 
@@ -101,21 +99,18 @@ def _has_evidence(run: Run) -> bool:
 
 
 def show(run: Run, form: str) -> None:
-    """Print what a run says of the study, in one of the forms."""
+    """Print the versions of a run in a format."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import render, summary
+    from clmembench.report import summary
     from clmembench.report.table import Document
     from clmembench.studies.mnf import mnf_data, mnf_tables
 
     sheet = stored_runs.sheet_of(run)
     run = judged_run(run, sheet)
-    if form == "json":
-        print(render.json_text(mnf_data.study_object(run)))
-    elif form == "csv":
-        print(render.csv_text(mnf_data.version_fields(run)), end="")
-    elif form == "md":
-        print(render.markdown(Document(tuple(mnf_tables.sections(run)))))
-    elif form == "latex":
-        print(render.latex(Document(tuple(mnf_tables.sections(run)))))
-    else:
-        outputs.print_document(Document(tuple(mnf_tables.sections(run)), summary.device_line(run.header, sheet)))
+    heading = summary.device_line(run.header, sheet) if form == "text" else ""
+    outputs.print_as(
+        form,
+        lambda: Document(tuple(mnf_tables.sections(run)), heading),
+        lambda: mnf_data.study_object(run),
+        lambda: mnf_data.version_fields(run),
+    )

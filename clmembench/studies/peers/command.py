@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,8 +13,7 @@ from clmembench.cli.measure_or_read import Measurement, MeasureOptions, StudyCom
 from clmembench.cli.running import session
 
 if TYPE_CHECKING:
-    from clmembench.measure.job import ProbeResult
-    from clmembench.model import DeviceInfo, Record, Run
+    from clmembench.model import DeviceInfo, Run
 
 NO_EVIDENCE = "holds no benchmark of this table: measure it with clmembench peers -d DEVICE, or with clmembench run --reference"
 FOOTER = "Results: {0}\nMore: clmembench show {0}; clmembench report {0} -o report.html"
@@ -41,29 +40,19 @@ def peers(
 
     These are BLAS, SciPy, cuBLAS, cuSPARSE, CUB, BabelStream and clpeak, if installed. They solve the same problems,
     interleaved with our kernels. Problems that --budget leaves out have no row."""
-    form = options.output_format(json=as_json, md=as_md)
-    given = MeasureOptions(device, budget, timeout, seed, output, overwrite, wait, wait_quiet)
-    command = StudyCommand(lambda info: _measurement(info, given, processes), _has_evidence, NO_EVIDENCE, show, FOOTER)
-    measure_or_read(command, context, path, form, given)
+    measurement = partial(_measurement, processes=processes)
+    measure_or_read(context, path, StudyCommand(measurement, _has_evidence, NO_EVIDENCE, show, FOOTER))
 
 
-def _measurement(info: DeviceInfo, given: MeasureOptions, processes: int | None) -> Measurement:
+def _measurement(given: MeasureOptions, info: DeviceInfo, processes: int | None) -> Measurement:
     """Raises ValueError where the user's own file of stored configurations is damaged, too."""
     from clmembench.benchmarks import discovered
-    from clmembench.measure.runner import run_selections
-    from clmembench.plan import estimate
-    from clmembench.studies.peers import plan as peers
+    from clmembench.studies.peers import plan
 
     plain = given.selection("peers", processes=processes, reference=True)
-    names = peers.names(plain, info)
+    names = plan.names(plain, info)
     selection = session.with_stored_configurations(info, plain, [discovered()[name] for name in names])
-
-    def records(info: DeviceInfo, found: ProbeResult) -> Iterator[Record]:
-        return run_selections(info.runtime, info, found, peers.selections(selection, info), selection.budget_s)
-
-    return Measurement(
-        selection, names, records, lambda info: estimate.estimate_selections(info, peers.selections(selection, info))
-    )
+    return Measurement.of_selections(selection, names, partial(plan.selections, selection))
 
 
 def _has_evidence(run: Run) -> bool:
@@ -73,19 +62,18 @@ def _has_evidence(run: Run) -> bool:
 
 
 def show(run: Run, form: str) -> None:
-    """Print the table of a run in one of the forms."""
+    """Print the table of a run in a format."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import frame, render, summary
-    from clmembench.report.table import Document, one_table
+    from clmembench.report import frame, summary
+    from clmembench.report.table import Document
     from clmembench.studies.peers import peer_table
 
     sheet = stored_runs.sheet_of(run)
     run = judged_run(run, sheet)
     lines = peer_table.peer_lines(run, frame.rows(run, sheet))
-    if form == "json":
-        print(render.json_text(peer_table.peer_object(run, lines)))
-    elif form == "md":
-        print(render.markdown(one_table(peer_table.peer_section(run, lines))))
-    else:
-        document = Document((peer_table.peer_section(run, lines),), summary.device_line(run.header, sheet))
-        outputs.print_document(document)
+    heading = summary.device_line(run.header, sheet) if form == "text" else ""
+    outputs.print_as(
+        form,
+        lambda: Document((peer_table.peer_section(run, lines),), heading),
+        lambda: peer_table.peer_object(run, lines),
+    )
