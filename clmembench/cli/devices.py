@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -146,27 +147,15 @@ def devices(
 def _device_object(selector: str, d: DeviceInfo, same: list[str]) -> DeviceObject:
     from clmembench.report.json_outputs import DeviceObject
 
+    own: dict[str, Any] = {
+        "index": int(selector.removeprefix(SYCL)),
+        "type": d.kind,
+        "fp64": "fp64" in d.features,
+        "features": sorted(d.features),
+        "same_hardware": same,
+    }
     return DeviceObject(
-        index=int(selector.removeprefix(SYCL)),
-        id=d.id,
-        name=d.name,
-        platform=d.platform,
-        vendor=d.vendor,
-        type=d.kind,
-        driver=d.driver,
-        version=d.version,
-        compute_units=d.compute_units,
-        global_mem_bytes=d.global_mem_bytes,
-        max_alloc_bytes=d.max_alloc_bytes,
-        local_mem_bytes=d.local_mem_bytes,
-        max_work_group=d.max_work_group,
-        fp64="fp64" in d.features,
-        features=sorted(d.features),
-        selector=d.selector,
-        uuid=d.uuid,
-        pci=d.pci,
-        runtime=d.runtime,
-        same_hardware=same,
+        **own, **{field.name: getattr(d, field.name) for field in fields(DeviceObject) if field.name not in own}
     )
 
 

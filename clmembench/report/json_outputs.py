@@ -11,7 +11,6 @@ from clmembench.host.checks import Complaint
 from clmembench.model import Fact
 
 Number = float | int | None
-FindingStatus = Literal["ok", "undetermined", "inconsistent"]
 
 
 @dataclass(frozen=True, slots=True)

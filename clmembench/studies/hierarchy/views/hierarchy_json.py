@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 # pydantic refuses the TypedDict of typing before Python 3.12
 from typing_extensions import TypedDict
 
 from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
-from clmembench.report.json_outputs import FindingStatus, Number
+from clmembench.report.json_outputs import Number
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 
 
@@ -23,7 +23,7 @@ class FindingObject:
     low: Number
     high: Number
     unit: str
-    status: FindingStatus
+    status: Literal["ok", "undetermined", "inconsistent"]
     method: str
     evidence: Sequence[str]
     reason: str
