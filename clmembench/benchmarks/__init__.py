@@ -18,9 +18,9 @@ from clmembench.model import Array, Axis, Benchmark, DeviceInfo, Headline, Metri
 MIB = 1 << 20
 SUITES = ("memory", "access", "sync", "link", "compute")  # order of suites in a report; others come after these
 
-MISSED_SHARES = (2, 3, 4, 5, 8, 16)  # of the steps of a chain: what a loop or a block that does less would make
+MISSED_SHARES = (2, 3, 4, 5, 8, 16)  # a faulty loop or block would execute every k-th step of a chain only
 MAX_TELLING_TRIES = 64
-MIN_PROCESSES_FOR_INTERVAL = 6  # of results that depend on physical pages: fewer give no 95% interval
+MIN_PROCESSES_FOR_INTERVAL = 6  # for results that depend on physical pages: fewer give no 95% interval
 
 MEMORY_READS, MEMORY_WRITES, MEMORY_COPIES = "memory reads", "memory writes", "copies in memory"
 VECTOR_FLOPS = {"double": "FP64 vector arithmetic", "float": "FP32 vector arithmetic"}
@@ -42,7 +42,7 @@ def axis(
     tuning: bool = False,
     accepts: Callable[[Value], bool] | None = None,
 ) -> Axis:
-    """An axis of fixed values; `needs` names the features that a value needs, `accepts` allows further values (see Axis)."""
+    """An axis of fixed values; `needs` names the features for a value, `accepts` allows further values (see Axis)."""
     return replace(axis_of(lambda info: values, needs, tuning), accepts=accepts)
 
 
@@ -54,7 +54,7 @@ def axis_of(
 
 
 def growing(first: int, last: Callable[[DeviceInfo], int], per_octave: int) -> Axis:
-    """An axis from `first` on, `per_octave` points an octave, until the metric is flat or `last` is reached."""
+    """An axis from `first` on, with `per_octave` points per octave, until the metric is flat or `last` is reached."""
     return Axis(lambda info: (first, last(info)), per_octave=per_octave)
 
 
@@ -81,7 +81,7 @@ def benchmark(
     version: int = 1,
     **axes: Axis,
 ) -> Callable[[Callable[..., Prepared]], Benchmark]:
-    """Make a Benchmark of the function that prepares a point; its first docstring line is what `describe` shows."""
+    """Create a Benchmark from the function that prepares a point; `describe` shows the first line of its docstring."""
 
     def decorate(prepare: Callable[..., Prepared]) -> Benchmark:
         summary = (inspect.getdoc(prepare) or "").split("\n\n")[0].replace("\n", " ")
@@ -102,7 +102,7 @@ def benchmark(
             processes=processes,
             min_time_s=min_time_s,
             max_time_s=max_time_s,
-            adaptive=adaptive or peer_of is not None,  # points of a peer are asked for by --reference, not by a suite
+            adaptive=adaptive or peer_of is not None,  # --reference selects the points of peers, not a suite
             peer_of=peer_of,
             is_available=is_available,
             headlines=tuple(headlines),
@@ -116,14 +116,16 @@ def benchmark(
 
 
 def discovered() -> Mapping[str, Benchmark]:
-    """Every benchmark by name, ordered by suite, then by module and definition: those of this package, of folders that were
-    added (see `add_folders`), and of installed packages that offer theirs."""
+    """Every benchmark by name, ordered by suite, then by module and definition.
+
+    These are the benchmarks of this package, of added folders (see `add_folders`), and of installed packages.
+    """
     return _ordered(external.folders(), external.withdrawn())
 
 
 @cache
 def _ordered(folders: Sequence[str], withdrawn: frozenset[str]) -> Mapping[str, Benchmark]:
-    """Every benchmark but those that are withdrawn, with these folders loaded."""
+    """Every benchmark except the withdrawn ones, with these folders loaded."""
     mine = {**packaged(), **external.of_folders()}
     order = {suite: place for place, suite in enumerate(SUITES)}
     known = {**mine, **_installed()[0]} | mine
@@ -144,31 +146,36 @@ def _installed() -> tuple[Mapping[str, Benchmark], Sequence[str]]:
 
 
 def add_folders(folders: Iterable[Path | str]) -> list[str]:
-    """Load the benchmarks of folders or files that the user named, by their names. Raises ExternalError."""
+    """Load the benchmarks of folders or files that the user named, and return their names. Raises ExternalError."""
     return external.add(folders, packaged)
 
 
 def problems_of_packages() -> Sequence[str]:
-    """What is wrong with benchmarks that installed packages offer."""
+    """Defects of benchmarks in installed packages."""
     return _installed()[1]
 
 
 def named(name: str) -> Benchmark:
-    """The benchmark of that name. Where a module has that name only it is imported, since a worker process measures one
-    benchmark and needs no others. Raises KeyError."""
+    """The benchmark with this name. Raises KeyError.
+
+    Where a module has the name, only that module is imported, since a worker process measures one benchmark and needs no
+    others.
+    """
     module = _module_names().get(name)
     if module is not None:
-        found = getattr(import_module(module), name, None)
-        if isinstance(found, Benchmark):
-            return found
-    mine = {**packaged(), **external.of_folders()}  # so that code of other packages is not loaded beside
+        attribute = getattr(import_module(module), name, None)
+        if isinstance(attribute, Benchmark):
+            return attribute
+    mine = {**packaged(), **external.of_folders()}  # so that code of other packages is not loaded
     return mine[name] if name in mine else discovered()[name]
 
 
 @cache
 def _module_names() -> Mapping[str, str]:
-    """Dotted names of all modules here, in the families' folders and in the studies' folders `benchmarks`, by their last part.
-    Imports nothing."""
+    """Dotted names of all modules here, in families' folders and in the studies' folders `benchmarks`, by their last part.
+
+    Imports nothing.
+    """
     root = Path(__path__[0]).parent
     studies = [
         folder
@@ -185,11 +192,11 @@ def _module_names() -> Mapping[str, str]:
 
 
 def headline_bytes(info: DeviceInfo) -> int:
-    """Bytes of one array that no cache can hold, or the user's --size.
+    """Bytes of one array that exceeds every cache, or the user's --size.
 
     GPUs and accelerators: 2 GiB. CPUs: at least four times the last-level cache (STREAM's rule) and 256 MiB, in multiples of
-    256 MiB. Where that exceeds 2 GiB, the device's largest allocation, an eighth of its memory or a 32nd of a CPU host's
-    memory: the largest power of two within these limits.
+    256 MiB. If that exceeds 2 GiB, the device's largest allocation, an eighth of its memory or a 32nd of a CPU host's memory:
+    the largest power of two within these limits.
     """
     if info.array_bytes is not None:
         return info.array_bytes
@@ -203,8 +210,8 @@ def headline_bytes(info: DeviceInfo) -> int:
 
 
 def work_group_sizes(info: DeviceInfo, *sizes: int) -> tuple[int, ...]:
-    """Those of the sizes, in their order, that the device allows a work-group; where it allows none of them, the largest power
-    of two that it does."""
+    """Those of the sizes, in their order, that the device allows for a work-group; if it allows none, its largest power of
+    two."""
     allowed = max(1, info.max_work_group)
     return tuple(size for size in sizes if size <= allowed) or (1 << (allowed.bit_length() - 1),)
 
@@ -226,10 +233,11 @@ def iterate_multiply_add(start: Array, factor: int, addend: int, steps: int) -> 
 
 
 def telling_count(least: int, period: int, each: int = 1) -> int:
-    """The first count from `least` on at which the place on a cycle of `period`, `each` steps a count, shows all were made.
+    """The first count from `least` on after which the position on a cycle proves that all steps were made.
 
-    Where only every second, third ... sixteenth step or count was made, or all others, or all but one, it ends elsewhere. On
-    short cycles that holds for steps alone; `least` where they are too short for that, too.
+    The cycle has `period` positions, and each count makes `each` steps. If only every second, third ... sixteenth step or count
+    was made, or all others, or all but one, the position differs. On short cycles this holds for steps only; on even shorter
+    ones the result is `least`.
     """
     for sizes in ((1, each), (1,)):
         for count in range(least, least + MAX_TELLING_TRIES):
@@ -239,6 +247,6 @@ def telling_count(least: int, period: int, each: int = 1) -> int:
 
 
 def _missed(made: int, size: int) -> set[int]:
-    """Steps that are missing where only some of so many parts were made, `size` steps each."""
+    """Numbers of missing steps if only some of `made` parts, of `size` steps each, were executed."""
     shares = {share for k in MISSED_SHARES for share in (made // k, -(-made // k))}
     return {size * missed for share in shares for missed in (share, made - share, 1) if missed}

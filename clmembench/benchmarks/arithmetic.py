@@ -27,13 +27,13 @@ from clmembench.resources import kernel_source
 STEPS_PER_ROUND = 16  # as unrolled in arithmetic.cl
 MATRIX_TYPE = "double_matrix"
 NUMPY_TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATRIX_TYPE: np.float64}
-# steps up to which a count of them is exact
+# numbers of steps up to which the result counts them exactly
 MAX_EXACT_STEPS = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX_TYPE: 1 << 46}
-GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # as many work-items as most GPUs hold
-MATRIX_INSTRUCTION_FLOPS, SUB_GROUP_SIZE = 2 * 16 * 8 * 16, 32  # of one instruction; work-items that issue it together
+GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # most GPUs hold this many work-items
+MATRIX_INSTRUCTION_FLOPS, SUB_GROUP_SIZE = 2 * 16 * 8 * 16, 32  # per instruction; work-items that issue one together
 MATRIX_DOUBLES_PER_ITEM = 4  # doubles of the result in each work-item
-# Factor and addend of a step and of the next, by which the result counts the steps: two steps of real numbers add 1 to each
-# chain, x -> 2 x + 1 -> x + 1, and two matrix instructions add 16 times 1 + 2.
+# Factor and addend of a step, and of the next one. They make the result count the steps: two steps of real numbers add 1 to
+# each chain, x -> 2 x + 1 -> x + 1, and two matrix instructions add 16 times 1 + 2.
 CONSTANTS: Mapping[str, tuple[float, float, float, float]] = {
     "int": (0x9E3779B1, 0x7F4A7C15, 0x85EBCA6B, 0x27D4EB2F),
     MATRIX_TYPE: (1, 1, 1, 2),
@@ -43,7 +43,7 @@ MATRIX_PAIR_SUM = 16 * (1 * 1 + 1 * 2)
 
 
 def _rate_metric(dtype: str, peak: str | None) -> Metric:
-    """The rate metric of one data type, and the theoretical peak that it is compared with."""
+    """The rate metric of one data type, with the theoretical peak for it."""
     name, of = ("operation_rate", "Gop/s") if dtype == "int" else ("flop_rate", "GFLOP/s")
     return Metric(name, of, "flops", "slope_rate", "higher", peak=peak, only={"dtype": (dtype,)})
 
@@ -57,13 +57,16 @@ def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """Elements of a vector: on CPUs widths of vector registers, of 16 to 64 bytes, the widest first. A search that begins with
-    narrower ones ends at half of the peak where the trial of the widest is lost, as by the clock that they lower."""
+    """Elements of a vector: on CPUs the widths of vector registers, 16 to 64 bytes, the widest first.
+
+    A search that begins with narrower vectors may miss the widest, since these lower the clock: it then ends at half of the
+    peak.
+    """
     return (16, 8, 4, 2) if info.has_cpu_cores else (1,)
 
 
 def _chain_counts(info: DeviceInfo) -> tuple[int, ...]:
-    """Chains of a work-item: 8 fill two pipes of 4 cycles, as most cores have, without any to spare; 12 fit 16 registers."""
+    """Chains of a work-item: 8 exactly fill two pipes of 4 cycles, as most cores have; 12 fit in 16 registers."""
     return (8, 12, 4, 2, 1) if info.has_cpu_cores else (8, 4, 2, 1)
 
 
@@ -91,11 +94,11 @@ def _chain_counts(info: DeviceInfo) -> tuple[int, ...]:
 def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     """Rate of multiply-adds in registers on all compute units: the compute roof of every kernel.
 
-    Each work-item runs `chains` independent chains of multiply-adds over vectors of `width`, with 2048 work-items a compute
+    Each work-item runs `chains` independent chains of multiply-adds over vectors of `width`, with 2048 work-items per compute
     unit on GPUs and one on CPUs. A multiply-add counts as two operations. double_matrix is NVIDIA's FP64 matrix instruction
     m16n8k16 by PTX, 4096 operations of a sub-group. The rate is a slope over rounds. The end of every chain is compared
-    exactly: in floating point two steps add 1, by factors that are opaque to the compiler. Raises Skip where the compiler
-    lacks the instruction.
+    exactly: in floating point two steps add 1, by factors that are opaque to the compiler. Raises Skip if the compiler lacks
+    the instruction.
     """
     info, matrix = device.info, dtype == MATRIX_TYPE
     group = min(GPU_GROUP_SIZE, info.max_work_group) if not info.has_cpu_cores else 1
@@ -109,11 +112,11 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
         steps = STEPS_PER_ROUND * rounds
 
         def check() -> None:
-            found = device.download(out, scalar, items * chains * lanes).reshape(items, chains, lanes)
+            results = device.download(out, scalar, items * chains * lanes).reshape(items, chains, lanes)
             start = (np.arange(items)[:, None] % 64 + np.arange(chains)[None, :]).astype(np.uint64)
             wanted = _after(start, dtype, steps // 2)
-            wrong = int((found != wanted.astype(scalar)[:, :, None]).sum())
-            assert wrong == 0, f"{wrong} of {found.size} numbers are not what {steps} steps make of them"
+            wrong = int((results != wanted.astype(scalar)[:, :, None]).sum())
+            assert wrong == 0, f"{wrong} of {results.size} numbers are not the results of {steps} steps"
 
         flops = MATRIX_INSTRUCTION_FLOPS * items // SUB_GROUP_SIZE if matrix else 2 * items * width
         args = (out, *(scalar.type(constant) for constant in constants), np.uint32(rounds))
@@ -129,7 +132,7 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
 
 
 def _after(start: Array, dtype: str, pairs: int) -> Array:
-    """What so many pairs of steps make of whole numbers; shape of `start`."""
+    """The result of so many pairs of steps on whole numbers; shape of `start`."""
     if dtype == "int":
         factor, addend, back, last = (int(constant) for constant in CONSTANTS["int"])
         return iterate_multiply_add(start, factor * back % 2**32, (addend * back + last) % 2**32, pairs)
@@ -137,7 +140,7 @@ def _after(start: Array, dtype: str, pairs: int) -> Array:
 
 
 def _build_kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:
-    """The kernel of one variant. Raises Skip where the compiler has no such matrix instruction."""
+    """The kernel of one variant. Raises Skip if the compiler lacks the matrix instruction."""
     scalar = {"int": "uint", MATRIX_TYPE: "double"}.get(dtype, dtype)
     defines: dict[str, Value] = {"T": scalar, "CHAINS": chains, "MATRIX": matrix}
     defines |= {"FP64": 1} if scalar == "double" else {}

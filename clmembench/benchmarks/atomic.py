@@ -33,18 +33,18 @@ DEFAULT_POINT: Mapping[str, Value] = {
 }  # at any number of work-items
 ADDRESS_CODES = {"same": 0, "group": 1, "line": 2, "spread": 3}
 GPU_GROUP_SIZE = 256  # work-items of a GPU's work-group
-MAX_LOOPING_ITEMS = 1024  # each success of a compare-and-swap makes all others try again
+MAX_LOOPING_ITEMS = 1024  # after each success of a compare-and-swap all other work-items retry
 NOTE_COMBINED_ADDS = "int: compilers may combine a sub-group's additions to one address into one atomic; long is never combined"
-CELL_DISTANCE_BYTES = 256  # no cache line or sector holds two cells
-SPREAD_CELLS = 1 << 20  # cells that spread operations address
+CELL_DISTANCE_BYTES = 256  # so that no cache line or sector holds two cells
+SPREAD_CELLS = 1 << 20  # cells that the operations with address=spread use
 LOCAL_SPREAD_CELLS = 1 << 10
-MIN_SPREAD_SHARE = 0.5  # of the cells that random operations meet: compare-and-swaps prefer those that they have met
-MAX_EXACT_COUNT = {"float": 1 << 24, "double": 1 << 31}  # counts that are exact in that type, and in the kernel's counter
+MIN_SPREAD_SHARE = 0.5  # of the cells that random operations reach: compare-and-swaps favour cells they have already reached
+MAX_EXACT_COUNT = {"float": 1 << 24, "double": 1 << 31}  # exact in this type and in the kernel's counter
 
 
 def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
-    """Numbers of competing work-items: on CPUs one a work-group, up to one a compute unit; on GPUs up to eight work-groups a
-    unit."""
+    """Numbers of competing work-items: on CPUs up to one per compute unit, in work-groups of one; on GPUs up to 8 work-groups
+    per unit."""
     units = info.compute_units
     if info.has_cpu_cores:
         return tuple(dict.fromkeys([1 << k for k in range(12) if 1 << k < units] + [units]))
@@ -53,7 +53,7 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _default_items(info: DeviceInfo) -> int:
-    """The number of work-items at which the other axes are varied: one work-group a compute unit."""
+    """The number of work-items at which the other axes are varied: one work-group per compute unit."""
     return info.compute_units * (1 if info.has_cpu_cores else work_group_sizes(info, GPU_GROUP_SIZE)[0])
 
 
@@ -67,8 +67,11 @@ def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, res
 
 
 def _in_default_subset(info: DeviceInfo, **params: Value) -> bool:
-    """Points of the default subset: the default and `long`, whose additions compilers do not combine, at all numbers of
-    work-items; at one number, points that differ from the default in one axis, or in two that belong together."""
+    """Points of the default subset.
+
+    The default point and `long`, whose additions compilers do not combine, are measured at all numbers of work-items. At one
+    number, further points differ from the default in one axis, or in two related ones.
+    """
     differing = {name for name, value in DEFAULT_POINT.items() if params[name] != value}
     if differing <= {"result"} or (differing == {"dtype"} and params["dtype"] == "long"):
         return True
@@ -80,8 +83,10 @@ def _in_default_subset(info: DeviceInfo, **params: Value) -> bool:
 
 
 def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
-    """The point of a scaling study: on CPUs the default with one work-item on each compute unit; elsewhere none, since the
-    axis `items` already covers it."""
+    """The point of a scaling study: on CPUs the default with one work-item on each compute unit.
+
+    Other devices have none, since the axis `items` already covers it.
+    """
     if info.kind != "cpu":
         return {}
     return {**DEFAULT_POINT, "items": info.compute_units}
@@ -130,14 +135,15 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
 def atomic(device: Device, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> Slope:
     """Latency and throughput of contended atomic add, compare-and-swap and exchange.
 
-    All work-items perform equally many operations, one after the other. Addresses: `same` for all; neighbouring words, one for
-    each work-`group`; a `line` for each work-item; or `spread` at random over 2^20 words (2^10 of local memory). A float or
-    double is added by a compare-and-swap loop (native additions are silently wrong on some runtimes), which counts as one
-    operation; `cas` is one attempt. With the result `used` each operation waits for the result of the one before; with
-    `unused` it does not, though those of exchanges are summed. Compilers may combine the additions of a sub-group. On CPUs a
-    work-group is one work-item, so that they compete. The final contents of the cells and the values seen on the way show the
-    number of operations exactly. Raises Skip for work-items that would take turns, or that are not a whole number of
-    work-groups.
+    All work-items perform equally many operations, one after the other. Addresses: the `same` word for all; neighbouring words,
+    one per work-`group`; a separate `line` for each work-item; or words `spread` at random over 2^20 (2^10 in local memory). A
+    float or double is added by a compare-and-swap loop (native additions are silently wrong on some runtimes), which counts as
+    one operation; `cas` is one attempt. With the result `used` each operation waits for the result of the previous one; with
+    `unused` it does not, though results of exchanges are summed. Compilers may combine the additions of a sub-group. On CPUs a
+    work-group is one work-item, so that work-groups compete.
+
+    The final contents of the cells and the values that operations returned verify the number of operations exactly. Raises Skip
+    for work-items that would run one after the other, or that are not a whole number of work-groups.
     """
     contest = _atomic_case(device.info, op, dtype, memory, address, result, items)
     kernel = device.build(kernel_source("atomic"), **contest.defines())["compete"]
@@ -215,21 +221,22 @@ class _AtomicCase:
         return defines | ({"FP64": 1} if self.dtype == "double" else {})
 
     def telling(self, least: int) -> int:
-        """Operations of a work-item: the first number from `least` on with which sums, which wrap, show that none was left out.
-        Real numbers are exact, and counted no further."""
+        """The first number of operations per work-item, from `least` on, at which wrapping sums reveal any missing operation.
+
+        For real numbers it is `least`, since their sums are exact.
+        """
         if self.dtype in REAL_TYPES:
             return least
         words = 1 << 8 * self.word.itemsize
         return telling_count(least, words // math.gcd(self.items, words))
 
     def verify(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
-        """Raises AssertionError where cells, or the values and counts of work-items, differ from what these operations
-        leave."""
+        """Raises AssertionError for cells, values or counts of work-items that differ from the expected results."""
         if self.address == "spread":
             self._verify_spread(rounds, cells, counts)
         if self.dtype in REAL_TYPES:
-            found = float(cells.view("f8" if self.word.itemsize == 8 else "f4").astype(np.float64).sum())
-            assert found == self.items * rounds, f"{self.items * rounds} times 1 was added, and the sum is {found:g}"
+            added = float(cells.view("f8" if self.word.itemsize == 8 else "f4").astype(np.float64).sum())
+            assert added == self.items * rounds, f"{self.items * rounds} additions of 1 left {added:g}"
             assert (counts == rounds).all(), "some work-items did not do all their operations"
         elif self.op == "exchange":
             self._verify_exchanges(rounds, cells, held, counts)
@@ -246,16 +253,18 @@ class _AtomicCase:
         return sum(int(part.sum(dtype=np.uint64)) for part in words) & self._mask
 
     def _busy(self, cells: Array) -> Array:
-        """The cells that operations address, where these are not spread."""
+        """The cells that operations use, if these are not spread."""
         return cells[:: CELL_DISTANCE_BYTES // self.word.itemsize] if self.address == "line" else cells
 
     def _verify_spread(self, rounds: int, cells: Array, counts: Array) -> None:
-        """The operations that wrote met as many cells as random ones do, or half of them."""
+        """The operations that wrote reached at least half as many cells as random ones do."""
         wrote = int(counts.sum(dtype=np.uint64)) if self.op == "cas" else self.items * rounds
         groups = self.items // self.group if self.local else 1
-        met = len(cells) * -math.expm1(-wrote / groups / (len(cells) // groups))
-        found = np.count_nonzero(cells)
-        assert found >= MIN_SPREAD_SHARE * met, f"{wrote} operations met {found} cells, where random ones meet {met:.0f}"
+        expected = len(cells) * -math.expm1(-wrote / groups / (len(cells) // groups))
+        reached = np.count_nonzero(cells)
+        assert reached >= MIN_SPREAD_SHARE * expected, (
+            f"{wrote} operations reached {reached} cells; random ones reach {expected:.0f}"
+        )
 
     def _verify_additions(self, rounds: int, cells: Array, counts: Array) -> None:
         total, wanted = self._sum(cells), self.items * rounds & self._mask
@@ -268,36 +277,41 @@ class _AtomicCase:
         assert not wrong.size, f"a cell holds {wrong[0]} instead of {each}"
         if self.used:  # the additions to a cell return 0, 1, 2 ... once each
             seen, wanted = self._sum(counts), len(busy) * (each * (each - 1) // 2) & self._mask
-            assert seen == wanted, f"the old values add up to {seen} instead of {wanted}: some came twice"
+            assert seen == wanted, f"the old values add up to {seen} instead of {wanted}: some values were returned twice"
 
     def _verify_swaps(self, rounds: int, cells: Array, missed: Array, counts: Array) -> None:
         total, won = self._sum(cells), self._sum(counts)
         assert 0 < won == total, f"{won} compare-and-swaps succeeded, and the cells hold {total}"
         tried = (counts + missed)[counts + missed != self.word.type(rounds & self._mask)]
         assert not tried.size, f"a work-item made {tried[0]} attempts instead of {rounds}"
-        # an attempt fails only where another has succeeded since the last one
+        # an attempt fails only if another one has succeeded since the last attempt
         if self.address != "spread" and self.items * rounds <= self._mask:
             busy = self._busy(cells)
-            assert (busy >= rounds).all(), f"a cell has {busy.min()} successes of work-items with {rounds} attempts each"
+            assert (busy >= rounds).all(), f"a cell has {busy.min()} successes, but each work-item made {rounds} attempts"
 
     def _verify_exchanges(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
-        """Every value that was put into a cell has come out of one, or is still there. With the result used each exchange adds
-        1 to a value that a work-item or a cell held; otherwise a work-item puts in its number, and 1 more each time."""
+        """Every value that was exchanged into a cell was returned by another exchange or is still there.
+
+        With the result used, each exchange adds 1 to a value that a work-item or a cell held; otherwise a work-item stores its
+        index, and 1 more each time.
+        """
         first, n = self.items * (self.items + 1) // 2, self.items * rounds
-        found = self._sum(cells, held if self.used else counts)
+        total = self._sum(cells, held if self.used else counts)
         wanted = first + n if self.used else rounds * first + n * (rounds - 1) // 2
-        assert found == wanted & self._mask, f"values add up to {found} instead of {wanted & self._mask}: exchanges are missing"
-        assert self.address == "spread" or (self._busy(cells) != 0).all(), "some cells hold what nobody wrote"
+        assert total == wanted & self._mask, f"values add up to {total} instead of {wanted & self._mask}: exchanges are missing"
+        assert self.address == "spread" or (self._busy(cells) != 0).all(), "some cells were never written"
         if not self.used:
             last = (np.arange(1, self.items + 1, dtype=np.uint64) + np.uint64(rounds)).astype(self.word)
             assert np.array_equal(held, last), "a work-item did not do all its operations"
 
 
 def _atomic_case(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, result: str, items: int) -> _AtomicCase:
-    """The case of one point. Raises Skip where its work-items could not compete."""
+    """The case of one point. Raises Skip if its work-items could not compete."""
     if info.has_cpu_cores and items > info.compute_units:
-        raise Skip(f"{items} work-groups on {info.compute_units} compute units would take turns instead of competing")
+        raise Skip(
+            f"{items} work-groups on {info.compute_units} compute units would run one after the other instead of competing"
+        )
     group = 1 if info.has_cpu_cores else min(items, work_group_sizes(info, GPU_GROUP_SIZE)[0])
     if items % group:
-        raise Skip(f"{items} work-items are no whole number of work-groups of {group}")
+        raise Skip(f"{items} work-items are not a whole number of work-groups of {group}")
     return _AtomicCase(op, dtype, memory == "local", address, result == "used", items, group)

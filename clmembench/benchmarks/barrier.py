@@ -1,4 +1,4 @@
-"""B4: barriers within a work-group, and across all work-groups that run at the same time."""
+"""B4: barriers within a work-group, and across all concurrent work-groups."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from clmembench.model import Device, DeviceInfo, Fill, Headline, Launch, Local, 
 from clmembench.resources import kernel_source
 
 BARRIERS_PER_BLOCK = 16  # as unrolled in barrier.cl
-# reads of the counter before a group gives up: over 0.1 s, far above any scheduling delay; on GPUs below any watchdog's limit
+# reads of the counter before a group gives up: over 0.1 s, far above any scheduling delay; on GPUs below every watchdog's limit
 MAX_POLLS, MAX_CPU_POLLS = 1 << 20, 1 << 25
 TRIAL_ROUNDS = 100
-NOTE_LOOPS = "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another"
+NOTE_LOOPS = (
+    "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another core"
+)
 BARRIER_TIME = Metric("barrier", "ns", "ops", "slope", "lower", cycles=True)
 
 
 def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
-    """2, 4, 8 ... and all compute units; nothing where there is only one."""
+    """2, 4, 8 ... and all compute units; empty for a single one."""
     units = info.compute_units
     return tuple(dict.fromkeys([2**k for k in range(1, 12) if 2**k < units] + ([units] if units > 1 else [2])))
 
@@ -49,8 +51,8 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
 def barrier(device: Device, work_items: int) -> Slope:
     """Cost of barrier() within one work-group, by the size of the work-group.
 
-    The cost is a slope over the number of barriers that every work-item passes and counts. A rotation through local memory
-    verifies beforehand that these barriers separate its rounds.
+    The cost is a slope over the number of barriers, which every work-item counts. A rotation through local memory verifies that
+    these barriers separate its rounds.
     """
     kernels = device.build(kernel_source("barrier"))
     out, rotated = device.alloc(4 * work_items), device.alloc(4 * work_items)
@@ -60,8 +62,8 @@ def barrier(device: Device, work_items: int) -> Slope:
         blocks = -(-count // BARRIERS_PER_BLOCK)
 
         def check() -> None:
-            met = device.download(out, np.uint32, work_items)
-            assert (met == blocks * BARRIERS_PER_BLOCK).all(), f"some work-items met {met.min()} of {blocks * 16} barriers"
+            counts = device.download(out, np.uint32, work_items)
+            assert (counts == blocks * BARRIERS_PER_BLOCK).all(), f"a work-item passed {counts.min()} of {blocks * 16} barriers"
             rounds = 37
             rotate = Launch(kernels["rotate_ids"], (rotated, np.uint32(rounds), Local(4 * work_items)), *shape)
             device.run([rotate])
@@ -77,7 +79,7 @@ def barrier(device: Device, work_items: int) -> Slope:
             notes=(NOTE_LOOPS,) if device.info.has_cpu_cores else (),
         )
 
-    # bounded: where a barrier costs nothing, no number would be enough
+    # bounded, since no number suffices if a barrier costs nothing
     return Slope(work, start=BARRIERS_PER_BLOCK, most=1 << 28)
 
 
@@ -87,23 +89,23 @@ def barrier(device: Device, work_items: int) -> Slope:
     source="Razzaq et al. 2016, section IV-B2 (B4), across compute units",
     headlines=(Headline("synchronisation", "device barrier, most work-groups", "barrier", {}, {"groups": "largest"}),),
     quick={"groups": axis_of(lambda info: _group_counts(info)[-1:])},
-    # on GPUs the axis already covers it
+    # on GPUs the axis `groups` already covers it
     scaling=lambda info: {"groups": info.compute_units} if info.kind == "cpu" else {},
     groups=axis_of(_group_counts),
 )
 def device_barrier(device: Device, groups: int) -> Slope:
     """Cost of a barrier across concurrent work-groups, through one atomic counter in global memory.
 
-    Each work-group is one work-item; the memory fences that a barrier needs are included. On GPUs the cost depends on the
-    placement of the groups, so few groups may show two values. Each group counts the rounds in which it saw that all others had
-    arrived before it went on. The wait of a group is bounded; raises Skip where groups do not
-    run concurrently, at first or during the measurement.
+    Each work-group is one work-item; the memory fences of a barrier are included. On GPUs the cost depends on the placement of
+    the groups, so that two values are possible for few groups. Each group counts the rounds in which all others had arrived
+    before it continued. The wait of a group is bounded; raises Skip if groups do not run concurrently, at first or during the
+    measurement.
     """
     if groups > device.info.compute_units:
-        raise Skip(f"{groups} work-groups on {device.info.compute_units} compute unit cannot wait for each other")
+        raise Skip(f"{groups} work-groups on {device.info.compute_units} compute units cannot wait for each other")
     kernel = device.build(kernel_source("barrier"))["device_barrier"]
     state, passed = device.alloc(8), device.alloc(4 * groups)
-    reset = Fill(state, 4)  # the arrivals; the check reads the rest: whether a group gave up
+    reset = Fill(state, 4)  # only the arrivals; the check reads the other word: whether a group gave up
 
     most = MAX_CPU_POLLS if device.info.has_cpu_cores else MAX_POLLS
 
@@ -118,7 +120,7 @@ def device_barrier(device: Device, groups: int) -> Slope:
         def check() -> None:
             arrived, gave_up = device.download(state, np.uint32, 2)
             if gave_up:
-                # another program caused it: neither the device nor the benchmark failed
+                # caused by another program: neither the device nor the benchmark failed
                 raise Skip(f"{groups} work-groups stopped running at the same time while it was measured: close other programs")
             assert arrived == rounds * groups, f"{arrived} arrivals, not {rounds * groups}"
             least = int(device.download(passed, np.uint32, groups).min())

@@ -1,4 +1,4 @@
-"""Read bandwidth of each cache level and of memory, by sets of data that are read again and again."""
+"""Read bandwidth of each cache level and of memory, by rereading sets of data of different sizes."""
 
 from __future__ import annotations
 
@@ -23,39 +23,40 @@ from clmembench.resources import kernel_source
 
 READ_BANDWIDTH = Metric("read_bandwidth", "GB/s", "nbytes", "slope_rate", "higher")
 KIB = 1 << 10
-MAX_SET_BYTES = 4096 * MIB  # so large that caches hold a negligible part of it
+MAX_SET_BYTES = 4096 * MIB  # caches hold a negligible part of it
 PATH_CODES = {"plain": 0, "ca": 1, "cg": 2}  # as in cache_read.cl
 HASH_FACTOR, SEED = 2654435761, 0x85EBCA6B
-GPU_BLOCK_FACTOR = 5  # with this factor no work-group follows another's order
-XORED_AT_A_TIME = 1 << 14  # batches that the host combines at a time: 32 MiB
+GPU_BLOCK_FACTOR = 5  # gives each work-group a different order
+XORED_AT_A_TIME = 1 << 14  # batches per step on the host: 32 MiB
 MIN_BATCHES = 64
-SHARED_HEADLINE_BYTES = (
-    16 * MIB
-)  # on GPUs beyond what nearer caches hold; on CPUs with a last cache of 32 MiB or more within it
-LARGE_UNIT_ITEMS = (1024, 2048)  # work-items of a compute unit
+# on GPUs larger than the nearer caches; on CPUs with a last-level cache of 32 MiB or more within that cache
+SHARED_HEADLINE_BYTES = 16 * MIB
+LARGE_UNIT_ITEMS = (1024, 2048)  # work-items per compute unit
 
 
 def _floor_power_of_two(nbytes: int) -> int:
-    """The largest power of two up to `n`."""
+    """The largest power of two up to `nbytes`."""
     return 1 << (nbytes.bit_length() - 1)
 
 
 def _largest_set(info: DeviceInfo) -> int:
-    """Bytes of the largest set: on GPUs twice the usual array, since a cache of 50 MiB holds 5% of 1 GiB and accesses are
-    random."""
+    """Bytes of the largest set.
+
+    On GPUs it is twice the usual array: accesses are random, and a cache of 50 MiB still holds 5% of 1 GiB.
+    """
     if info.has_cpu_cores or info.array_bytes is not None:
         return _floor_power_of_two(min(headline_bytes(info), MAX_SET_BYTES))
     return _floor_power_of_two(min(2 * headline_bytes(info), info.max_alloc_bytes, MAX_SET_BYTES))
 
 
 def _own_sets(info: DeviceInfo) -> tuple[int, ...]:
-    """Sizes of sets of one work-group: within a compute unit's first cache and beyond; on CPUs within its second cache and
-    beyond, too."""
+    """Sizes of one work-group's own set: within a compute unit's first cache and beyond; on CPUs also within its second
+    cache."""
     return tuple(n * KIB for n in ((16, 32, 256, 1024, 4096) if info.has_cpu_cores else (16, 32, 64, 128, 256)))
 
 
 def _shared_sets(info: DeviceInfo) -> tuple[int, ...]:
-    """Sizes of shared sets: within a cache that all compute units share and beyond; on CPUs half of its claimed size, and
+    """Sizes of shared sets: within a cache shared by all compute units, and beyond; on CPUs half of its claimed size, and
     memory."""
     if info.has_cpu_cores:
         near = _floor_power_of_two(max(4 * MIB, min(info.cache_bytes // 2, 16 * MIB)))
@@ -75,8 +76,11 @@ def _where(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: in
 
 
 def _in_default_subset(info: DeviceInfo, set: str, set_bytes: int, path: str, unit_items: int) -> bool:
-    """Points of the default subset: own sets with as many work-items as have room; past the first cache one size is enough,
-    since all sizes lie in the second. Shared sets with many work-items."""
+    """Points of the default subset.
+
+    Own sets are read by as many work-items as fit; past the first cache one size suffices, since all sizes lie in the second.
+    Shared sets are read by many work-items.
+    """
     if set == "shared":
         return info.has_cpu_cores or unit_items in LARGE_UNIT_ITEMS
     most = max(n for n in _unit_items(info) if _where(info, set, set_bytes, path, n))
@@ -89,8 +93,10 @@ def _unit_items(info: DeviceInfo) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _ReadShape:
-    """How a set is read: work-groups, work-items of each, loads of a batch, words of a load, and whether the loads of a batch
-    are combined by exclusive or before they are summed."""
+    """The launch that reads a set: work-groups, work-items of each, loads of a batch, words of a load.
+
+    `xor`: the loads of a batch are combined by exclusive or before they are summed.
+    """
 
     groups: int
     group: int
@@ -104,10 +110,13 @@ class _ReadShape:
 
 
 def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) -> _ReadShape:
-    """The launch that reads a set. CPUs: one work-item a core with its widest vectors, which takes two loads into one exclusive
-    or, since additions take ports that wide loads need: of 128 B/cycle Golden Cove reached 88 with an addition for each load
-    and 115 with one for two. GPUs: 16 bytes a load; one work-group a unit or, for a shared set, as many as make `unit_items`;
-    none larger than reads the set in one batch."""
+    """The launch that reads a set.
+
+    CPUs: one work-item per core with its widest vectors. It combines two loads by one exclusive or, since additions occupy
+    ports that wide loads need: of 128 B/cycle Golden Cove reached 88 with one addition per load and 115 with one per two loads.
+    GPUs: 16 bytes per load; one work-group per unit or, for a shared set, as many as make `unit_items`. No work-group is larger
+    than it must be to read the set in one batch.
+    """
     if info.has_cpu_cores:
         return _ReadShape(info.compute_units, 1, 32, 16, xor=True)
     (group,) = work_group_sizes(info, max(1, min(unit_items, 1024, set_bytes // (4 * 16))))
@@ -122,7 +131,7 @@ def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) ->
     default_subset=_in_default_subset,
     headlines=(
         Headline("bandwidth", "reads of each compute unit's own set, best size", "read_bandwidth", {"set": "own"}),
-        # the best of all sizes would be the smallest, whose lines nearer caches hold in part and requests to which are merged
+        # the best of all sizes would be the smallest: nearer caches hold part of its lines, and requests to them are merged
         Headline(
             "bandwidth",
             "reads of one set of 16 MiB by all compute units",
@@ -141,25 +150,26 @@ def _read_shape(info: DeviceInfo, own: bool, unit_items: int, set_bytes: int) ->
     unit_items=axis_of(_unit_items),
 )
 def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: int) -> Slope:
-    """Read bandwidth of all compute units together, over the size of the set that is read again and again.
+    """Read bandwidth of all compute units together, by the size of a set that is read again and again.
 
-    With `own` sets each work-group, one a compute unit, rereads its own `set_bytes`: a set that fits comes from the unit's
-    first cache. A `shared` set is read by all, each starting at another block; on GPUs each work-group reads blocks in its own
-    order, since groups that follow the same order catch up with each other, and one fetch of a cache then serves several.
-    Groups that read one block at the same time by chance still share a fetch, rarely so with large sets. Vectors have 16 bytes
-    a work-item, with 4 in flight (on CPUs 64 bytes, 32 of them in a row); `unit_items` is the number of work-items of a
-    compute unit. Path `plain` loads through all caches, `cg` bypasses the first (NVIDIA's PTX). The bandwidth is a slope over
-    bytes. All data read are summed, and the sums are compared exactly. Raises Skip where a set is
-    no power of two, holds no batch of its work-group or exceeds one buffer.
+    With `own` sets each work-group, one per compute unit, rereads its own `set_bytes`; a set that fits comes from the unit's
+    first cache. All work-groups read a `shared` set, each from a different starting block. On GPUs each work-group reads the
+    blocks in its own order, since groups with the same order catch up with each other, and then one fetch from a cache serves
+    several. By chance groups still read the same block at the same time, but rarely in large sets.
+
+    Loads have 16 bytes per work-item, 4 of them in flight (on CPUs 64 bytes, 32 in a row); `unit_items` is the number of
+    work-items per compute unit. Path `plain` loads through all caches, `cg` bypasses the first (NVIDIA's PTX). The bandwidth is
+    a slope over bytes. All data read are summed, and the sums are compared exactly. Raises Skip for a set that is no power of
+    two, that is smaller than a batch of its work-group, or that exceeds one buffer.
     """
     info, own = device.info, set == "own"
     shape = _read_shape(info, own, unit_items, set_bytes)
     if not info.has_cpu_cores and own and shape.group != unit_items:
-        raise Skip(f"a set of {set_bytes} B holds no batch of one work-group of {unit_items} on this device")
+        raise Skip(f"a set of {set_bytes} B is smaller than a batch of one work-group of {unit_items} on this device")
     blocks = set_bytes // shape.batch_bytes
     factor = 1 if own or info.has_cpu_cores else GPU_BLOCK_FACTOR
     if set_bytes & (set_bytes - 1) or blocks < 1:
-        raise Skip(f"a set of {set_bytes} B is no power of two from {shape.batch_bytes} B on")
+        raise Skip(f"a set of {set_bytes} B is not a power of two of at least {shape.batch_bytes} B")
     data_bytes = set_bytes * (shape.groups if own else 1)
     if data_bytes > info.max_alloc_bytes:
         raise Skip(f"{data_bytes} B of sets do not fit into one buffer of {info.max_alloc_bytes} B")
@@ -193,7 +203,7 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
             return sums_of_xors(xors(), shape.groups, blocks, own, batches)
         return expected_sums(shape.groups, shape.group, shape.ilp, shape.lanes, blocks, own, factor, batches, seed)
 
-    # both ends go round the set, so the far end accesses no new data
+    # both ends of the slope traverse the whole set, so that the far end accesses no new data
     rounds = 4 * blocks if own else -(-2 * blocks // shape.groups)
     return Slope(work, start=max(MIN_BATCHES, rounds), most=1 << 31)
 
@@ -201,27 +211,29 @@ def cache_read(device: Device, set: str, path: str, set_bytes: int, unit_items: 
 def _check(device: Device, sums: object, shape: _ReadShape, wanted: Callable[[], Array]) -> Callable[[], None]:
     def check() -> None:
         expected = wanted()
-        found = device.download(sums, np.uint32, expected.size).reshape(expected.shape)
-        wrong = int((found != expected).sum())
-        assert wrong == 0, f"{wrong} of {expected.size} sums are not those of what was to be read"
+        stored = device.download(sums, np.uint32, expected.size).reshape(expected.shape)
+        wrong = int((stored != expected).sum())
+        assert wrong == 0, f"{wrong} of {expected.size} sums are wrong"
 
     return check
 
 
 def batch_xors(batches: int, ilp: int, lanes: int, seed: int) -> Array:
     """The exclusive or of each batch's vectors, by the formula of cache_read.cl's words: uint32 of shape (batches, lanes)."""
-    found = np.empty((batches, lanes), np.uint32)
+    xors = np.empty((batches, lanes), np.uint32)
     each = ilp * lanes
     for first in range(0, batches, XORED_AT_A_TIME):
         last = min(batches, first + XORED_AT_A_TIME)
         words = np.arange(first * each, last * each, dtype=np.uint32) * np.uint32(HASH_FACTOR) + np.uint32(seed)
-        np.bitwise_xor.reduce(words.reshape(last - first, ilp, lanes), axis=1, out=found[first:last])
-    return found
+        np.bitwise_xor.reduce(words.reshape(last - first, ilp, lanes), axis=1, out=xors[first:last])
+    return xors
 
 
 def sums_of_xors(xors: Array, groups: int, blocks: int, own: bool, batches: int) -> Array:
-    """The sums that cache_read.cl leaves with XOR, of groups of one work-item that read blocks in ascending order: uint32 of
-    shape (groups, 1, lanes)."""
+    """The sums that cache_read.cl computes with XOR: uint32 of shape (groups, 1, lanes).
+
+    Groups have one work-item and read blocks in ascending order.
+    """
     laps, rest = divmod(batches, blocks)
     sums = np.empty((groups, 1, xors.shape[1]), np.uint32)
     for group in range(groups):
@@ -236,8 +248,7 @@ def sums_of_xors(xors: Array, groups: int, blocks: int, own: bool, batches: int)
 def expected_sums(
     groups: int, group: int, ilp: int, lanes: int, blocks: int, own: bool, factor: int, batches: int, seed: int
 ) -> Array:
-    """The sums that cache_read.cl leaves, computed from the formula of its words alone: uint32 of shape (groups, group,
-    lanes)."""
+    """The sums that cache_read.cl computes, by the formula of its words: uint32 of shape (groups, group, lanes)."""
     number = np.arange(groups, dtype=np.int64)
     first = number * 0 if own else number * blocks // groups
     laps, rest = divmod(batches, blocks)
@@ -245,7 +256,7 @@ def expected_sums(
     block_sum = np.uint64(laps) * lap_sum + _sum_of_blocks(first, blocks, factor, rest)
     if own:
         block_sum = block_sum + number.astype(np.uint64) * np.uint64(blocks * batches)
-    # sums of 32 bits wrap
+    # 32-bit sums wrap
     loads, vectors = np.uint64(batches * ilp), np.uint64(ilp * group)
     base = block_sum * vectors * np.uint64(ilp) + np.uint64(batches * group * (ilp * (ilp - 1) // 2))
     index = base[:, None] + loads * np.arange(group, dtype=np.uint64)[None, :]
@@ -255,15 +266,15 @@ def expected_sums(
 
 
 def _sum_of_blocks(first: Array, blocks: int, factor: int, count: int) -> Array:
-    """The sum of the first `count` blocks, fewer than all, that each work-group reads: uint64, shape of `first`."""
+    """The sum of the first `count` block indices that each work-group reads, fewer than all: uint64, shape of `first`."""
     if factor == 1:
         around = np.concatenate(([0], np.cumsum(np.tile(np.arange(blocks, dtype=np.uint64), 2)))).astype(np.uint64)
         return np.asarray(around[first + count] - around[first])
     addend = (np.arange(first.size, dtype=np.uint64) * np.uint64(HASH_FACTOR) & np.uint64(2**32 - 1)) >> np.uint64(
         7
     ) | np.uint64(1)
-    block, found, mask = first.astype(np.uint64), np.zeros(first.size, np.uint64), np.uint64(blocks - 1)
+    block, total, mask = first.astype(np.uint64), np.zeros(first.size, np.uint64), np.uint64(blocks - 1)
     for _ in range(count):
-        found += block
+        total += block
         block = (block * np.uint64(factor) + addend) & mask
-    return found
+    return total

@@ -1,4 +1,4 @@
-"""Throughput of global memory by number and size of work-groups and by the words that each work-item has in flight."""
+"""Throughput of global memory by number and size of work-groups, and by the words that each work-item has in flight."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from clmembench.model import Device, DeviceInfo, Launch, Quantity, Skip, Value, 
 from clmembench.resources import kernel_source
 
 ILPS = (1, 2, 4, 8)  # as in copy_grid.cl
-VECTOR_WIDTHS = (1, 2, 4, 8, 16)  # words of a vector: one of 3 takes the room of 4
+VECTOR_WIDTHS = (1, 2, 4, 8, 16)  # words of a vector; a vector of 3 occupies 4
 GPU_GROUPS_PER_UNIT = (1, 2, 4, 8, 16, 32)  # work-groups
-MAX_RESIDENT_ITEMS = 2048  # of a compute unit, on most GPUs
+MAX_RESIDENT_ITEMS = 2048  # per compute unit, on most GPUs
 
-NOTE_IN_STEP = "work-items of a work-group are a loop on a core here: a barrier a round keeps them on neighbouring words"
+NOTE_IN_STEP = (
+    "here a core runs the work-items of a work-group in a loop: one barrier per round keeps them on neighbouring words"
+)
 
 
 def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
-    """Numbers of work-groups: on GPUs from a quarter of the compute units to many for each unit; on CPUs one, one a unit, and
-    a few."""
+    """Numbers of work-groups: on GPUs from a quarter of the compute units to many per unit; on CPUs 1, one per unit, and 4 per
+    unit."""
     units = info.compute_units
     if info.has_cpu_cores:
         return tuple(dict.fromkeys((1, units, 4 * units)))
@@ -37,8 +39,11 @@ def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Value) -> bool:
-    """Points of the default subset: with large work-groups at most as many as are resident, and few numbers below one a unit;
-    with small ones every other number."""
+    """Points of the default subset.
+
+    Work-groups are at most as many as can be resident. Large ones have few numbers below one per compute unit, small ones every
+    other number above.
+    """
     if info.has_cpu_cores:
         return True
     units, small = info.compute_units, work_group < 256
@@ -67,7 +72,7 @@ def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Valu
     ilp=axis_of(lambda info: (1, 4) if info.has_cpu_cores else ILPS),
     groups=axis_of(_group_counts),
     array_bytes=axis_of(lambda info: (copy_array_bytes(info),)),
-    # a core that copies 4 bytes at a time is bound by its instructions, not by memory
+    # a core that copies 4 bytes at a time is limited by its instructions, not by memory
     width=axis_of(lambda info: (CACHE_LINE_WORDS if info.has_cpu_cores else 1,), tuning=True),
     nontemporal=axis_of(store_kinds, needs={1: ["nontemporal"]}, tuning=True),
     version=2,
@@ -75,15 +80,15 @@ def _in_default_subset(info: DeviceInfo, groups: int, work_group: int, **_: Valu
 def copy_grid(
     device: Device, work_group: int, ilp: int, groups: int, array_bytes: int, width: int = 1, nontemporal: int = 0
 ) -> Work:
-    """Throughput of a copy in global memory over number and size of work-groups and ILP.
+    """Throughput of a copy in global memory by number and size of work-groups and by ILP.
 
-    ILP is the number of words that each work-item has in flight: it loads them all before it stores them. A word has 4 bytes,
-    on CPUs a cache line, and the search for the best configuration chooses the kind of stores there. Bytes read
-    and bytes written are counted. Every word that arrives is compared. Raises Skip for an ILP other than 1, 2, 4 and 8, for a
-    width that OpenCL C does not have, and for a work-group larger than the device's largest.
+    ILP is the number of words that each work-item has in flight: it loads all of them before it stores any. A word has 4 bytes;
+    on CPUs it is a cache line, and the search for the best configuration also chooses the kind of stores. Bytes read and bytes
+    written are counted. Every word is compared after the copy. Raises Skip for an ILP other than 1, 2, 4 and 8, for a vector
+    width that OpenCL C does not have, and for a work-group over the device's largest.
     """
     if ilp not in ILPS:
-        raise Skip(f"an ILP of {ilp} is none that the kernel has: choose from {', '.join(map(str, ILPS))}")
+        raise Skip(f"the kernel has no ILP of {ilp}: choose from {', '.join(map(str, ILPS))}")
     if width not in VECTOR_WIDTHS:
         raise Skip(f"OpenCL C has no vector of {width} words: choose from {', '.join(map(str, VECTOR_WIDTHS))}")
     if work_group > device.info.max_work_group:
@@ -91,7 +96,7 @@ def copy_grid(
     count, items = array_bytes // (4 * width), groups * work_group
     if count < ilp * items:
         each = f"{ilp} words of {4 * width} B each"
-        raise Skip(f"{array_bytes} B are less than {items} work-items with {each} copy at once: raise --size")
+        raise Skip(f"{array_bytes} B are fewer than {items} work-items with {each} copy at once: raise --size")
     defines: dict[str, Value] = {"ILP": ilp, "IN_STEP": device.info.has_cpu_cores, "NONTEMPORAL": nontemporal}
     kernel = device.build(kernel_source("copy_grid"), V="uint" if width == 1 else f"uint{width}", **defines)["copy_grid"]
     nbytes = 4 * width * count

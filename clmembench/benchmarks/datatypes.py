@@ -1,4 +1,4 @@
-"""Throughput of global memory by the data type that a work-item copies, and of the runtime's own copy."""
+"""Throughput of global memory by the data type of the elements that a work-item copies, and of the runtime's own copy."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ DEVICE_COPY = "device_copy"
 DOUBLE_FEATURES: dict[Value, list[str]] = {t: ["fp64"] for t in TYPE_BYTES if t.startswith("double")}
 GROUP_SIZES = (256, 64, 1024)
 CPU_TYPES = ("char", "char4", "short", "int", "float", "float4", "double", "double4")
-ELEMENTS_PER_ITEM = (1, 4)  # of a work-item
-MIN_NONTEMPORAL_BYTES = 16  # of an element: the narrowest vector that CPUs store past their caches
+ELEMENTS_PER_ITEM = (1, 4)
+MIN_NONTEMPORAL_BYTES = 16  # the narrowest vector that CPUs store past their caches
 
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
-    """All types; on CPUs, whose compilers vectorise all of them, a few."""
+    """All types; on CPUs only some, since their compilers vectorise all of them."""
     return (*(TYPE_BYTES if not info.has_cpu_cores else CPU_TYPES), DEVICE_COPY)
 
 
 def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elements: int, nontemporal: int) -> bool:
-    # the runtime's copy has no work-groups and no stores of ours
+    # the runtime's copy has no configurable work-groups and stores
     if dtype == DEVICE_COPY:
         return work_group == work_group_sizes(info, *GROUP_SIZES)[0] and elements == ELEMENTS_PER_ITEM[0] and not nontemporal
-    # compilers do not make vectors of non-temporal stores
+    # compilers do not vectorise non-temporal stores
     return not nontemporal or TYPE_BYTES.get(dtype, 1) >= MIN_NONTEMPORAL_BYTES
 
 
@@ -69,15 +69,15 @@ def _where(info: DeviceInfo, dtype: str, array_bytes: int, work_group: int, elem
 def datatypes(device: Device, dtype: str, array_bytes: int, work_group: int, elements: int = 1, nontemporal: int = 0) -> Work:
     """Throughput of a copy in global memory by data type, each in its best configuration, and of the runtime's own copy.
 
-    A work-item copies one element, or `elements` that lie a work-group's size apart. `device_copy` is the runtime's copy
-    between two buffers. On CPUs vectors are also stored past the caches. All move the same array, up to a part of an element.
-    Bytes read and bytes written are counted. Every byte that arrives is compared. Raises Skip for a work-group larger than the
-    device's largest, and where the array holds no element.
+    A work-item copies one element, or `elements` of them that are one work-group's size apart. `device_copy` is the runtime's
+    copy between two buffers. On CPUs vectors are also stored past the caches. All types move the same array, rounded down to
+    whole elements. Bytes read and bytes written are counted. Every byte is compared after the copy. Raises Skip for a
+    work-group over the device's largest, and if the array is smaller than one element.
     """
     size = TYPE_BYTES.get(dtype, 1)
     count = array_bytes // size
     if not count:
-        raise Skip(f"{array_bytes} B hold no {dtype}: raise --size")
+        raise Skip(f"{array_bytes} B are fewer than one {dtype}: raise --size")
     if dtype != DEVICE_COPY and work_group > device.info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
     source, target, check = prepare_copy(device, count * size)

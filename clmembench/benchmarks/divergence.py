@@ -13,8 +13,8 @@ from clmembench.model import Array, Device, DeviceInfo, Launch, Metric, Skip, Sl
 from clmembench.resources import kernel_source
 
 MULTIPLY_ADD_TIME = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
-MAX_GROUP_SIZE = 128  # work-items, where a device allows it: twice the widest usual sub-group
-STEPS_PER_ROUND = 16  # as in divergence.cl; a multiple of CHAINS, so that chains return to their names
+MAX_GROUP_SIZE = 128  # work-items, if the device allows it: twice the widest common sub-group
+STEPS_PER_ROUND = 16  # as in divergence.cl; a multiple of CHAINS, so that chains end in their own variables
 CHAINS = 4
 CHAIN_WEIGHTS = np.array([1, 3, 5, 7], dtype=np.uint32)
 UINT_MASK = (1 << 32) - 1
@@ -27,7 +27,7 @@ def _group_size(info: DeviceInfo) -> int:
 
 
 def _spans(info: DeviceInfo) -> tuple[int, ...]:
-    """1, 2, 4 ... and all work-items of the group, which then take one branch."""
+    """1, 2, 4 ... and all work-items of the group, which then take the same branch."""
     return tuple(1 << k for k in range(_group_size(info).bit_length()))
 
 
@@ -41,9 +41,9 @@ def _spans(info: DeviceInfo) -> tuple[int, ...]:
 def divergence(device: Device, span: int) -> Slope:
     """Cost of a multiply-add where alternate runs of `span` work-items take different branches: it doubles within a sub-group.
 
-    One work-group, whose work-items perform equally many multiply-adds in one of two loops. A sub-group with work-items in
-    both loops runs both, one after the other. With `span` equal to the size of the group all take the same branch. Raises Skip
-    for a larger span.
+    The work-items of one work-group perform equally many multiply-adds, each in one of two loops. A sub-group with work-items
+    in both loops executes both, one after the other. With `span` equal to the size of the group all work-items take the same
+    branch. Raises Skip for a larger span.
     """
     group = _group_size(device.info)
     if span > group:
@@ -55,9 +55,9 @@ def divergence(device: Device, span: int) -> Slope:
 
     def work(steps: int) -> Work:
         def check() -> None:
-            found, wanted = device.download(target, np.uint32, group), _expected(group, span, steps)
-            wrong = int((found != wanted).sum())
-            assert not wrong, f"{wrong} of {group} work-items did not do {steps} steps of their way"
+            ends, wanted = device.download(target, np.uint32, group), _expected(group, span, steps)
+            wrong = int((ends != wanted).sum())
+            assert not wrong, f"{wrong} of {group} work-items did not make {steps} steps of their branch"
 
         return Work(
             commands=(Launch(kernel, (target, np.uint32(span), *constants, np.uint32(steps)), (group,), (group,)),),

@@ -1,4 +1,4 @@
-"""What the host's side of a runtime costs: a launch by the methods that its library offers, and the build of a kernel."""
+"""Costs of a runtime on the host: a launch by each method of its library, and the build of a kernel."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clmembench.resources import kernel_source
 
 METHOD_LATENCY = Metric("method_round_trip", "ns", "ops", "cost", "lower")
 BUILD_TIME = Metric("build_time", "ms", "ops", "cost", "lower", scale=1e-6)
-PREPARED = "prepared"  # the call that every other benchmark makes: its arguments are converted beforehand
+PREPARED = "prepared"  # the launch of all other benchmarks: its arguments are converted beforehand
 METHODS: Mapping[str, tuple[str, ...]] = {"opencl": ("enqueue",), "sycl": ("out_of_order", "submit_async", "submit")}
 Method = Literal["prepared", "out_of_order", "enqueue", "submit_async", "submit"]
 GROUP_SIZE = 64
-# sources by size, each with a kernel of it and its macros
+# sources by size, each with one of its kernels and its macros
 STREAM_MACROS: Mapping[str, Value] = {"T": "float", "V": "float4", "OP": 3, "NONTEMPORAL": 0, "BLOCKED": 0, "LOOP": 0}
 SOURCES: Mapping[str, tuple[str, Mapping[str, Value]]] = {
     "launch": ("mark", {}),
@@ -42,9 +42,9 @@ def _methods(info: DeviceInfo) -> tuple[str, ...]:
 def launch_method(device: Device, method: Method) -> Work:
     """Round trip of a nearly empty kernel by each of the runtime library's own methods, by the host's clock.
 
-    prepared: the driver's call with arguments that were converted beforehand, as in launch. out_of_order: the same call on
-    SYCL's default kind of queue. enqueue: pyopencl's enqueue_nd_range_kernel. submit_async: dpctl's, which converts all
-    arguments at each call. submit: dpctl's, which also keeps them alive until the kernel has ended, by a task on the host.
+    prepared: the driver's call with arguments converted beforehand, as in launch. out_of_order: the same call on SYCL's default
+    kind of queue. enqueue: pyopencl's enqueue_nd_range_kernel. submit_async: dpctl's, which converts all arguments at each
+    call. submit: dpctl's, which also keeps them alive until the kernel has ended, by a task on the host.
     """
     done, group = device.alloc(4), min(GROUP_SIZE, device.info.max_work_group)
     mark = device.build(kernel_source("launch"))["mark"]
@@ -52,7 +52,7 @@ def launch_method(device: Device, method: Method) -> Work:
 
     def check() -> None:
         left = int(device.download(done, np.uint32, 1)[0])
-        assert left == TOKEN, f"the kernel left {left:#x} behind, not {TOKEN:#x}: it did not run"
+        assert left == TOKEN, f"the kernel wrote {left:#x} instead of {TOKEN:#x}: it did not run"
 
     return Work((launch,), ops=1, outputs=((done, 4),), check=check, clock="host")
 
@@ -61,14 +61,14 @@ def launch_method(device: Device, method: Method) -> Work:
     BUILD_TIME,
     suite="sync",
     source="SYCL 2020 specification, section 4.11 (kernel bundles)",
-    min_time_s=1.0,  # some builds take a tenth of it
+    min_time_s=1.0,  # some builds take a tenth of a second
     program=axis(*SOURCES),
 )
 def kernel_build(device: Device, program: str) -> Work:
-    """Time to build a program of OpenCL C that no cache has seen, by the host's clock: a SYCL kernel bundle, an OpenCL program.
+    """Time to build an OpenCL C program that no cache contains, by the host's clock: a SYCL kernel bundle, an OpenCL program.
 
-    A macro that the source does not use has another value in each build. A driver may leave a part of its compiler's work to
-    the first launch, as PoCL does. The facts are the compiler's on the first kernel: among them, through SYCL, the width of its
+    A macro that the source does not use has a new value in each build. A driver may defer a part of its compiler's work to the
+    first launch, as PoCL does. The facts are the compiler's, about the first kernel; through SYCL they include the width of its
     sub-groups.
     """
     name, macros = SOURCES[program]

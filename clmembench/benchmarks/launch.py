@@ -1,4 +1,4 @@
-"""B4 where no device-wide barrier exists: the cost of launching a kernel and waiting for its end."""
+"""B4 without a device-wide barrier: the cost of launching a kernel and waiting for its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _prepare_launches(device: Device, groups: int, clock: Clock, many: bool = False) -> Prepared:
-    """Launches of a kernel that does as little as can be verified: one, and many back to back for the dispatch slope."""
+    """Launches of a kernel with the least verifiable work: one, or many back to back for the dispatch slope."""
     done = device.alloc(4)
     group = min(GROUP_SIZE, device.info.max_work_group)
     mark = device.build(kernel_source("launch"))["mark"]
@@ -33,7 +33,7 @@ def _prepare_launches(device: Device, groups: int, clock: Clock, many: bool = Fa
 
     def check() -> None:
         left = int(device.download(done, np.uint32, 1)[0])
-        assert left == TOKEN, f"the kernel left {left:#x} behind, not {TOKEN:#x}: it did not run"
+        assert left == TOKEN, f"the kernel wrote {left:#x} instead of {TOKEN:#x}: it did not run"
 
     def work(count: int) -> Work:
         return Work((launch,) * count, ops=count, outputs=((done, 4),), check=check, clock=clock)
@@ -58,7 +58,7 @@ _QUICK_AXES = {"groups": axis(1)}
 def launch(device: Device, groups: int) -> Prepared:
     """Round trip of a nearly empty kernel, from its launch until the host knows that it ended, by the host's clock.
 
-    Arguments are set beforehand, and no event is requested. The remaining host-side overhead is what launch_call measures.
+    Arguments are set beforehand, and no event is requested. launch_call measures the remaining host-side overhead.
     """
     return _prepare_launches(device, groups, "host")
 
@@ -75,8 +75,8 @@ def launch(device: Device, groups: int) -> Prepared:
 def launch_dispatch(device: Device, groups: int) -> Prepared:
     """Incremental cost of a back-to-back launch: many are enqueued and waited for once, by the host's clock.
 
-    The slower of two: the host's enqueueing and the device's dispatch. launch_call's host_call is the host-side overhead in
-    the former.
+    It is the slower of the host's enqueueing and the device's dispatch. The metric host_call of launch_call is the host-side
+    overhead in the former.
     """
     return _prepare_launches(device, groups, "host", many=True)
 
@@ -95,8 +95,8 @@ def launch_dispatch(device: Device, groups: int) -> Prepared:
 def launch_wait(device: Device, groups: int) -> Prepared:
     """Queue-to-start delay of a kernel from event profiling, and its parts.
 
-    The library stamps a command as queued within the call that enqueues it. Work of the host before that call is therefore
-    excluded; work between that call and the one that waits is included where the driver submits only in the latter.
+    The library stamps a command as queued within the call that enqueues it, so that earlier work of the host is excluded. Work
+    between that call and the one that waits is included if the driver submits only in the latter.
     """
     return _prepare_launches(device, groups, "queue")
 
@@ -114,7 +114,7 @@ def launch_call(device: Device, of: str) -> Prepared:
 
     def check() -> None:
         left = int(device.download(done, np.uint32, 1)[0])
-        assert left != TOKEN, "the kernel ran: it was launched, where only the host's part was asked for"
+        assert left != TOKEN, "the kernel ran, although only the host's part should be called"
 
     def work(count: int) -> Work:
         return Work((part,) * count, ops=count, outputs=((done, 4),), check=check, clock="host")

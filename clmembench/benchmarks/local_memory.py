@@ -22,12 +22,12 @@ from clmembench.resources import kernel_source
 THROUGHPUT = Metric("throughput", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 READ_BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "slope_rate", "higher", peak="local_memory_bandwidth_gb_s")
 
-MAX_RESIDENT_ITEMS = 2048  # of a compute unit, on GPUs of several vendors; OpenCL does not report it
+MAX_RESIDENT_ITEMS = 2048  # per compute unit, on GPUs of several vendors; OpenCL does not report it
 SUB_GROUP_SIZE = 32
 LOADS_PER_ROUND = 16
-MIN_START_VECTORS = 1024  # vectors among which rounds start; a work-group's number if larger
-CORE_START_VECTORS = 128  # of a core's work-item: 8 KiB, which its first cache holds
-# words of 4 B that a work-item accesses at a time: a cache line on a core; on GPUs the paper's word, and the widest load
+MIN_START_VECTORS = 1024  # vectors at which rounds start; the work-group's size if that is larger
+CORE_START_VECTORS = 128  # for a core's work-item: 8 KiB, which fit in its first cache
+# 4-byte words that a work-item accesses at a time: a cache line on a core; on GPUs the paper's word, and the widest load
 CORE_LANES, COPY_LANES, READ_LANES = 16, 1, 4
 HASH_FACTOR = 2654435761
 
@@ -37,7 +37,7 @@ def _copy_group_sizes(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _copy_lanes(info: DeviceInfo) -> int:
-    """Words that a work-item copies at a time. A core that copies 4 bytes at a time is bound by its instructions."""
+    """Words that a work-item copies at a time. With 4 bytes at a time a core would be limited by its instructions."""
     return CORE_LANES if info.has_cpu_cores else COPY_LANES
 
 
@@ -46,14 +46,17 @@ def _copied_bytes(info: DeviceInfo, work_group: int, ilp: int) -> int:
 
 
 def _copy_fits(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
-    """Whether that many work-groups can be active at the same time, as far as is known."""
+    """Whether this many work-groups can be active at the same time, as far as is known."""
     active = info.has_cpu_cores or work_group * groups_a_unit <= MAX_RESIDENT_ITEMS
     return active and _copied_bytes(info, work_group, ilp) <= info.local_mem_bytes - RESERVED_LOCAL_BYTES
 
 
 def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: int, ilp: int) -> bool:
-    """Points of the default subset: one work-group of doubling numbers of sub-groups at every ILP; more work-groups of small,
-    medium and large size at one ILP."""
+    """Points of the default subset.
+
+    One work-group, of doubling numbers of sub-groups, at every ILP; several work-groups of small, medium and large size at one
+    ILP.
+    """
     if info.has_cpu_cores or groups_a_unit == 1 or (work_group, groups_a_unit) in ((512, 2), (512, 4)):
         return True
     return ilp == 4 and work_group in (64, 256, 512)
@@ -73,13 +76,13 @@ def _in_default_copy_subset(info: DeviceInfo, work_group: int, groups_a_unit: in
     version=2,
 )
 def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
-    """Throughput of copies within local memory, `ilp` words a work-item at a time, by number and size of work-groups.
+    """Throughput of copies within local memory, `ilp` words per work-item at a time, by number and size of work-groups.
 
     A word has 4 bytes; on CPUs, where local memory is a core's cache, it is a cache line. Bytes read and bytes written are
     counted. The throughput is a slope over copies, in which the costs of launching, of filling local memory and of reading it
-    out cancel; the paper subtracts the cost of a barrier and a clock instead. There are `groups_a_unit` work-groups for each
-    compute unit; the device decides whether all are active at the same time, and a GPU is given at most 2048 work-items a
-    unit. Each copy back adds 1 to each word: the final contents of both regions prove how many were made.
+    out cancel; the paper instead subtracts the cost of a barrier and a clock. There are `groups_a_unit` work-groups per compute
+    unit; the device decides whether all of them are active at the same time, and a GPU gets at most 2048 work-items per unit.
+    Each copy back adds 1 to each word: the final contents of both regions prove the number of copies.
     """
     if ilp < 1 or work_group < 1 or groups_a_unit < 1:
         raise Skip("work-items, work-groups and words are at least 1 each")
@@ -93,21 +96,21 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
     kernel = device.build(kernel_source("local_memory"), **defines)["copy_local"]
     groups = device.info.work_groups or groups_a_unit * device.info.compute_units
     items = groups * work_group
-    found = device.alloc(2 * 4 * lanes * ilp * items)
+    regions = device.alloc(2 * 4 * lanes * ilp * items)
 
     def work(copies: int) -> Work:
         rounds = -(-copies // 2)
 
         def check() -> None:
-            first, second = device.download(found, np.uint32, 2 * ilp * items * lanes).reshape(2, items, ilp, lanes)
+            first, second = device.download(regions, np.uint32, 2 * ilp * items * lanes).reshape(2, items, ilp, lanes)
             words = np.arange(items * ilp * lanes, dtype=np.uint32).reshape(items, ilp, lanes)
-            assert np.array_equal(first, words + np.uint32(rounds)), "the first region does not hold what was copied to it"
-            assert np.array_equal(second, words + np.uint32(rounds - 1)), "the second region does not hold what it should"
+            assert np.array_equal(first, words + np.uint32(rounds)), "the first region holds wrong words"
+            assert np.array_equal(second, words + np.uint32(rounds - 1)), "the second region holds wrong words"
 
         return Work(
-            commands=(Launch(kernel, (found, np.uint32(rounds), np.uint32(0)), (items,), (work_group,)),),
+            commands=(Launch(kernel, (regions, np.uint32(rounds), np.uint32(0)), (items,), (work_group,)),),
             nbytes=2 * rounds * 2 * 4 * lanes * ilp * items,
-            outputs=((found, 2 * 4 * lanes * ilp * items),),
+            outputs=((regions, 2 * 4 * lanes * ilp * items),),
             check=check,
         )
 
@@ -115,7 +118,7 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
 
 
 def _vector(lanes: int) -> dict[str, Value]:
-    """Definitions of what a work-item accesses at a time."""
+    """Definitions of the words that a work-item accesses at a time."""
     return {"V": "uint" if lanes == 1 else f"uint{lanes}", "LANES": lanes}
 
 
@@ -130,7 +133,7 @@ def _read_fits(info: DeviceInfo, path: str, work_group: int, groups_a_unit: int,
 
 
 def _start_vectors(info: DeviceInfo, work_group: int) -> int:
-    """Vectors among which rounds start: a power of two."""
+    """The number of vectors at which rounds start: a power of two."""
     least = CORE_START_VECTORS if info.has_cpu_cores else MIN_START_VECTORS
     return max(least, 1 << (work_group - 1).bit_length())
 
@@ -155,7 +158,7 @@ def _stored_bytes(info: DeviceInfo, work_group: int) -> int:
     ),
     quantities=(
         Quantity(LOCAL_READS, "bandwidth"),
-        Quantity(CORE_CACHE_READS, "bandwidth", devices="cores"),  # where local memory is
+        Quantity(CORE_CACHE_READS, "bandwidth", devices="cores"),  # cores keep local memory in this cache
     ),
     where=_read_fits,
     path=axis("portable", "ptx", needs={"ptx": ["ptx"]}),
@@ -165,11 +168,12 @@ def _stored_bytes(info: DeviceInfo, work_group: int) -> int:
     version=2,
 )
 def local_read(device: Device, path: str, work_group: int, groups_a_unit: int, ilp: int) -> Slope:
-    """Bandwidth of conflict-free reads of local memory on all compute units, 16 B a load; on CPUs a cache line.
+    """Bandwidth of conflict-free reads of local memory on all compute units, 16 B per load; on CPUs a cache line.
 
-    Every value read is summed, which proves that no load was left out; a round starts elsewhere than the round before, so that
-    the compiler can reuse none. The bandwidth is a slope over rounds of 16 loads, in which launching and filling cancel. path
-    ptx: the device's native vector loads; portable: loads of OpenCL C. Raises Skip for shapes that this device does not have.
+    Every value read is summed, which proves that no load was left out. Each round starts at another vector than the round
+    before, so that the compiler cannot reuse values. The bandwidth is a slope over rounds of 16 loads, in which the costs of
+    launching and filling cancel. path ptx: the device's native vector loads; portable: loads of OpenCL C. Raises Skip for
+    shapes that this device does not have.
     """
     if path == "ptx" and "ptx" not in device.info.features:
         raise Skip("device has no ptx")
@@ -210,16 +214,18 @@ def _sum_check(
     device: Device, sums: object, rounds: int, groups: int, work_group: int, step: int, turn: int, lanes: int
 ) -> Callable[[], None]:
     def check() -> None:
-        found = device.download(sums, np.uint32, lanes * groups * work_group).reshape(groups, work_group, lanes)
+        stored = device.download(sums, np.uint32, lanes * groups * work_group).reshape(groups, work_group, lanes)
         wanted = expected_sums(rounds, work_group, step, turn, lanes, device.info.has_cpu_cores)
-        assert (found == wanted).all(), "some sums are not those of what was to be read: loads were left out, or are wrong"
+        assert (stored == wanted).all(), "some sums are wrong: loads were left out, or are wrong"
 
     return check
 
 
 def expected_sums(rounds: int, work_group: int, step: int, turn: int, lanes: int = READ_LANES, xor: bool = False) -> Array:
-    """The sums of each work-item of a group after `rounds` rounds, modulo 2^32, with `xor` of the exclusive or of each round's
-    loads: uint32 of shape (work_group, lanes)."""
+    """The sums of each work-item of a group after `rounds` rounds, modulo 2^32: uint32 of shape (work_group, lanes).
+
+    With `xor` each round adds the exclusive or of its loads.
+    """
     item = np.arange(work_group, dtype=np.uint64)
     period = turn // step
     total = np.zeros((work_group, lanes), np.uint64)

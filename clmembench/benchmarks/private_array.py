@@ -12,9 +12,9 @@ from clmembench.resources import kernel_source
 
 STEP_TIME = Metric("step", "ns", "ops", "slope", "lower", cycles=True)
 PATTERN_CODES = {"add": 0, "matmul": 1, "sort": 2}
-GPU_GROUP_SIZE = 32  # a GPU's only work-group is small, so that each work-item may have many registers
-MAX_EXACT_ROUNDS = (1 << 24) - 1024  # additions of 1 to a float below 1024 that are exact
-# 4-byte words of one array, dense near the limit of devices with 256 registers a work-item
+GPU_GROUP_SIZE = 32  # the only work-group on a GPU is small, so that each work-item can have many registers
+MAX_EXACT_ROUNDS = (1 << 24) - 1024  # exact additions of 1 to a float below 1024
+# 4-byte words of one array, dense near the limit of devices with 256 registers per work-item
 ARRAY_WORDS = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 232, 240, 248, 252, 256, 320, 512)
 MATRIX_WORDS = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 256)
 DYNAMIC_WORDS = (2, 4, 16, 36, 64, 256, 512)  # with dynamic indexing the size hardly matters
@@ -39,7 +39,7 @@ def steps_per_round(pattern: str, indexing: str, words: int) -> int:
         return words
     if pattern == "matmul":
         return math.isqrt(words) ** 3
-    # insertion moves every element past all before it; transposition takes as many phases as there are elements
+    # insertion moves every element past all earlier ones; transposition has as many phases as there are elements
     return words * (words - 1) // 2 if indexing == "dynamic" else -(-words // 2) * (words - 1)
 
 
@@ -58,11 +58,11 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
     """Cost of one step on a private array, by its size: in registers or spilled to memory.
 
     `words` is the number of 4-byte elements of one array. A step is an addition to one element (`add`, all in order), a
-    multiply-add of `matmul` (a := a * b through a third matrix of the same size), or a comparison of two neighbours with their
-    move (`sort`: the worst case of insertion with dynamic indexing, and of odd-even transposition, whose indices do not depend
-    on data, with static indexing). With `static` indexing the compiler knows all bounds and is asked to unroll the loops; with
-    `dynamic` bounds and indices come at run time. One work-group of 32 work-items (one on CPUs), whose size the compiler
-    knows. The compiler's report on the kernel is stored. Raises Skip for a matrix that is not square.
+    multiply-add of `matmul` (a := a * b through a third matrix of the same size), or the comparison and move of two neighbours
+    (`sort`: the worst case of insertion with dynamic indexing, and of odd-even transposition, whose indices do not depend on
+    data, with static indexing). With `static` indexing the compiler knows all bounds and is asked to unroll the loops; with
+    `dynamic` indexing bounds and indices are known at run time only. There is one work-group of 32 work-items (one on CPUs),
+    whose size the compiler knows. The compiler's report on the kernel is stored. Raises Skip for a matrix that is not square.
     """
     side = math.isqrt(words)
     if pattern == "matmul" and side * side != words:
@@ -92,17 +92,15 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
     steps = steps_per_round(pattern, indexing, words)
 
     def work(least: int) -> Work:
-        # one round shows a part that is not sorted; of sorts every second, third or fourth of which was left out, the other
-        # numbers leave another order
+        # a single round reveals an unsorted part; the other numbers of rounds reveal if every second, third or fourth sort was
+        # left out, since the final order then differs
         rounds = least + (2 - least) % 12 if pattern == "sort" and least > 1 else least
 
         def check() -> None:
-            found = device.download(target, given.dtype, words * group).reshape(words, group)
+            contents = device.download(target, given.dtype, words * group).reshape(words, group)
             wanted = _expected(pattern, given, rounds)
-            wrong = found != wanted
-            assert not wrong.any(), (
-                f"{int(wrong.sum())} of {wrong.size} elements are not what {rounds} rounds of {pattern} leave"
-            )
+            wrong = contents != wanted
+            assert not wrong.any(), f"{int(wrong.sum())} of {wrong.size} elements are wrong after {rounds} rounds of {pattern}"
 
         return Work(
             commands=(Launch(kernel, (source, target, *run_time, np.uint32(rounds)), (group,), (group,)),),
@@ -116,17 +114,17 @@ def private_array(device: Device, pattern: str, indexing: str, words: int) -> Sl
 
 
 def _initial_contents(pattern: str, words: int, group: int, seed: int) -> Array:
-    """Initial contents of the arrays: shape (words, work-items); of a matrix product both factors, one after the other."""
+    """Initial contents of the arrays, shape (words, work-items); for a matrix product both factors, one after the other."""
     rng = np.random.default_rng(seed)
     if pattern == "add":
         return rng.integers(0, 1024, (words, group)).astype(np.float32)
     if pattern == "matmul":
         first, left, right = rng.integers(0, 1 << 32, (3, group, math.isqrt(words), math.isqrt(words)), dtype=np.uint32)
         one = np.eye(math.isqrt(words), dtype=np.uint32)
-        # of determinant 1: powers of another one may soon be 0, whose product shows no number of rounds
+        # determinant 1: powers of other matrices may soon be 0, which hides the number of rounds
         second = (np.tril(left, -1) + one) @ (np.triu(right, 1) + one)
         return np.ascontiguousarray(np.concatenate([m.reshape(group, words).T for m in (first, second)]))
-    # strictly descending: each element must pass all before it; rounds move all of them by up to 2^29
+    # strictly descending, so that each element must pass all earlier ones; rounds move all of them by up to 2^29
     gaps = rng.integers(1, (1 << 31) // words, (words, group), dtype=np.uint32)
     return np.ascontiguousarray(np.cumsum(gaps, axis=0, dtype=np.uint32)[::-1] + np.uint32(1 << 30))
 
@@ -135,12 +133,12 @@ def _expected(pattern: str, given: Array, rounds: int) -> Array:
     """Expected contents of the arrays after `rounds` rounds, shape (words, work-items)."""
     if pattern == "add":
         return np.asarray(given + np.float32(rounds))
-    if pattern == "sort":  # a subtraction reverses the order, so that it descends again
+    if pattern == "sort":  # a subtraction reverses the order, so that it is descending again
         return np.ascontiguousarray(~given[::-1] if rounds % 2 else given) - np.uint32(rounds // 2)
     words = len(given) // 2
     side = math.isqrt(words)
     a, b = (part.T.reshape(-1, side, side) for part in (given[:words], given[words:]))
-    while rounds:  # the power of the second factor by repeated squaring; unsigned words wrap as on the device
+    while rounds:  # power of the second factor by repeated squaring; unsigned words wrap as on the device
         if rounds & 1:
             a = a @ b
         b = b @ b

@@ -19,15 +19,15 @@ from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
-WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
+WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 occupies 4
 MAX_ELEMENTS = 1 << 30  # 8 GiB; Razzaq et al. 2016 sum 10^9 elements
 SEED = 0x9E3779B9
 ROW_BITS = 16
-STREAMS_PER_ITEM = 4  # of vectors that a work-item reads at the same time, as in reduction.cl
-NOTE_FEWER_GROUPS = "short sums are launched as fewer work-groups than `groups_a_unit` says: more would have too little to do"
-MAX_SINGLE_GROUP_ELEMENTS = 1 << 15  # that one core has summed before another has woken up
-MIN_BLOCK_ELEMENTS = 1 << 13  # that are worth a work-group of their own
-NOTE_LAUNCH = "by the device's clock: the launch and the wait for its end are not in it"
+STREAMS_PER_ITEM = 4  # vectors that a work-item reads at the same time, as in reduction.cl
+NOTE_FEWER_GROUPS = "short sums have fewer work-groups than `groups_a_unit` demands, since more would have too little work"
+MAX_SINGLE_GROUP_ELEMENTS = 1 << 15  # one core sums these faster than another core wakes up
+MIN_BLOCK_ELEMENTS = 1 << 13  # fewer are not worth a separate work-group
+NOTE_LAUNCH = "by the device's clock: excludes the launch and the wait for its end"
 
 
 def hash_9_bits(index: Array, seed: int) -> Array:
@@ -48,8 +48,11 @@ def exact_total(n: int, seed: int) -> int:
 
 
 def _largest_length(info: DeviceInfo) -> int:
-    """The largest n: a power of two up to 2^30 within the user's --size, or within one allocation, an eighth of the device's
-    memory and, as for other arrays, a 32nd of a CPU host's memory (but at least 256 MiB)."""
+    """The largest n: a power of two up to 2^30.
+
+    It is within the user's --size, or within one allocation, an eighth of the device's memory and, as for other arrays, a 32nd
+    of a CPU host's memory (but at least 256 MiB).
+    """
     limit = info.global_mem_bytes // 8 if info.array_bytes is None else info.array_bytes
     if info.kind == "cpu" and info.array_bytes is None:
         limit = min(limit, max(256 * MIB, info.host_mem_bytes // 32))
@@ -69,20 +72,23 @@ def _methods(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _groups_per_unit(info: DeviceInfo) -> tuple[int, ...]:
-    """Work-groups of a compute unit, so that work-groups can also be shared evenly among fewer units, as a scaling study uses
-    them."""
+    """Numbers of work-groups per compute unit; a scaling study can also distribute them evenly among fewer units."""
     return (4, 1) if info.has_cpu_cores else (4, 8)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first 32 bytes, the width that depended least on the
-    other axes on an H200."""
+    """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first 32 bytes.
+
+    On an H200 the latter depended least on the other axes.
+    """
     return (8, 4) if info.has_cpu_cores else (4, 2)
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    """Sizes of work-groups, of which `loop` uses 1. On GPUs the largest comes first: with more groups than a compute unit
-    holds at a time, a slow unit receives fewer."""
+    """Sizes of work-groups; `loop` uses 1. On GPUs the largest comes first.
+
+    If there are more groups than a compute unit holds at a time, a slow unit then receives fewer of them.
+    """
     sizes = (1, 64, 1024) if info.has_cpu_cores else (1024, 256, 1)
     return tuple(dict.fromkeys(work_group_sizes(info, size)[0] for size in sizes))
 
@@ -93,7 +99,9 @@ def _where(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int
 
 def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int, width: int, **_: Value) -> bool:
     """Points of the default subset: the device's usual method at every n, and the other methods where they are instructive.
-    The time of a short sum is that of its launch, so only the size of its work-group is searched."""
+
+    The time of a short sum is that of its launch, so only the size of its work-group is searched.
+    """
     most = _largest_length(info)
     if n < min(1 << 20, most) and (groups_a_unit, width) != (_groups_per_unit(info)[0], _widths(info)[0]):
         return False
@@ -147,18 +155,18 @@ def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int
 def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: int, work_group: int) -> Work:
     """Time to sum n doubles to one double in device memory.
 
-    loop: the only work-item of each work-group sums one block, as suits a CPU's core. tree: work-groups of many work-items,
-    and a tree in local memory. In both the group that ends last, by an atomic count, adds up the groups' sums. atomic: as
-    tree, but each group adds its sum to one cell by compare-and-swap. All are one launch, which resets the count and the cell.
-    No more groups are launched than have enough work, unless the device's info sets their number. Bytes are those of the n
-    doubles. The sum is compared exactly. Raises Skip for a shape that OpenCL C or this device does not have, and for fewer
-    than one element or work-group.
+    loop: the only work-item of each work-group sums one block, which suits a CPU's core. tree: work-groups of many work-items,
+    and a tree in local memory. In both, the group that ends last (by an atomic counter) adds up the groups' sums. atomic: as
+    tree, but each group adds its sum to one cell by compare-and-swap. Each method is one launch, which also resets the counter
+    and the cell. Only as many groups are launched as have enough work, unless the device's info sets their number. Bytes are
+    those of the n doubles. The sum is compared exactly. Raises Skip for a shape that OpenCL C or this device does not have, and
+    for fewer than one element or work-group.
     """
     _refuse(device.info, n, groups_a_unit, width, work_group)
     groups = groups_a_unit * device.info.compute_units
     launched = device.info.work_groups or min(groups, _useful_groups(n, method, width, work_group))
     seed = (SEED + device.seed) % 2**32
-    # kept from point to point: touching new pages took most of a point's time
+    # reused from point to point: touching new pages took most of a point's time
     elements, result = device.kept("reduction elements", 8 * n), device.alloc(8)
     cells = np.zeros(1 if method == "atomic" else launched)
     sums, ended = device.alloc(cells.nbytes), device.alloc(4)
@@ -171,8 +179,8 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
     wanted = exact_total(n, seed)
 
     def check() -> None:
-        found = float(device.download(result, np.float64, 1)[0])
-        assert found == wanted, f"the sum is {found!r}, not {wanted}"
+        total = float(device.download(result, np.float64, 1)[0])
+        assert total == wanted, f"the sum is {total!r}, not {wanted}"
 
     return Work(
         commands=(reduce,),
@@ -188,7 +196,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
 def _refuse(info: DeviceInfo, n: int, groups_a_unit: int, width: int, work_group: int) -> None:
     """Raises Skip for a shape that OpenCL C or this device does not have, and for fewer than one element or work-group."""
     if width not in WIDTHS:
-        raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
+        raise Skip(f"OpenCL C has no packed vector of {width}: choose from {', '.join(map(str, WIDTHS))}")
     if work_group > info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
     if 8 * n > info.max_alloc_bytes:
@@ -211,7 +219,7 @@ def _kernels(device: Device, method: str, width: int, work_group: int) -> Mappin
 
 
 def _useful_groups(n: int, method: str, width: int, work_group: int) -> int:
-    """Work-groups with enough work: a block each, or one round of vectors for each work-item."""
+    """The number of work-groups with enough work: a block each, or one round of vectors for each work-item."""
     if method == "loop":
         return 1 if n <= MAX_SINGLE_GROUP_ELEMENTS else n // MIN_BLOCK_ELEMENTS
     return -(-n // (STREAMS_PER_ITEM * width * work_group))

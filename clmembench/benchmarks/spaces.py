@@ -1,4 +1,4 @@
-"""Memory spaces that a lap can be stored in: how its chain is built there, and the arguments and definitions of chase.cl."""
+"""Memory spaces in which a lap can be stored: construction of its chain, and the arguments and definitions of chase.cl."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from clmembench.model import Array, Device, Kernel, Launch, Local, Probe, Skip, 
 from clmembench.model.address_patterns import NODE_BYTES, pattern_bytes, pattern_offsets
 from clmembench.resources import kernel_source
 
-MAX_WALKERS = 1024  # that follow a lap together
-MIN_NODES_PER_WALKER = 16  # nodes that are worth one
-BASE_ALIGNMENT_BYTES = 2 * MIB  # offsets then index any cache, and TLBs of pages up to this size
-MIN_ARENA_BYTES = 32 * MIB  # so that small sets always lie in the same pages
+MAX_WALKERS = 1024  # work-items that follow a lap together
+MIN_NODES_PER_WALKER = 16
+BASE_ALIGNMENT_BYTES = 2 * MIB  # offsets then determine the set in any cache, and in TLBs with pages up to this size
+MIN_ARENA_BYTES = 32 * MIB  # so that small sets are always in the same pages
 MAX_WORDS = 1 << 32
-RESERVED_LOCAL_BYTES = 1 << 10  # drivers keep some local memory, and refuse all that they claim
+RESERVED_LOCAL_BYTES = 1 << 10  # drivers use some local memory, and refuse the claimed size
 MAX_PRIVATE_BYTES = 16 << 10  # some drivers reserve this for every work-item that may run
-TEXEL_WORDS = 2  # of a two-dimensional image
+TEXEL_WORDS = 2  # in a two-dimensional image
 
-SPACES_COPIED_BY_LAUNCH = ("local", "private")  # work-items share nothing in them
+SPACES_COPIED_BY_LAUNCH = ("local", "private")  # these spaces are not shared between work-groups or work-items
 SPACES_OF_NUMBERS = ("readonly", "constant", "constant_array", "image1d_buffer", "image1d", "image2d", "private")
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A lap stored in a memory space: its words in order, the kernels and their first arguments, and notes. It takes
-    `local_bytes` of local memory."""
+    """A lap stored in a memory space: its words in order, the kernels and their first arguments, and notes.
+
+    It occupies `local_bytes` of local memory.
+    """
 
     device: Device
     kernels: Mapping[str, Kernel]
@@ -40,11 +42,12 @@ class Chain:
     shared: bool = True
 
     def launch(self, kernel: str, *args: Any, items: int = 1, idle: int = 0) -> Launch:
-        """A launch of one of the kernels that follow the lap, by work-groups of one work-item, with `idle` others in each."""
+        """A launch of one of the kernels that follow the lap, by work-groups of one work-item, with `idle` further ones in
+        each."""
         return Launch(self.kernels[kernel], (*self.args, *args), (items * (1 + idle),), (1 + idle,))
 
     def follow(self) -> None:
-        """Raises AssertionError where a step of the lap does not reach the node that it should."""
+        """Raises AssertionError if a step of the lap does not reach the next node."""
         walkers = min(MAX_WALKERS, max(1, self.lap.size // MIN_NODES_PER_WALKER)) if self.shared else 1
         corners = np.linspace(0, self.lap.size, walkers + 1).astype(np.uint32)
         starts, wrong = self.device.kept("chase corners", corners.nbytes), self.device.kept("chase wrong", 4 * walkers)
@@ -55,16 +58,16 @@ class Chain:
 
 
 def build_chain(device: Device, probe: Probe, **defines: Value) -> Chain:
-    """Builds the chain of a probe, with kernels of these definitions, and follows it once.
+    """Builds the chain of a probe, with kernels for these definitions, and follows it once.
 
-    Raises Skip where the probe is no lap, where the device lacks the space, or where the lap does not fit.
+    Raises Skip if the probe's pattern is invalid, the device lacks the space, or the lap does not fit.
     """
     try:
         lap = pattern_offsets(probe.pattern) // NODE_BYTES
     except ValueError as error:
         raise Skip(str(error)) from error
     if lap.max() >= MAX_WORDS:
-        raise Skip(f"a chase reaches {MAX_WORDS * NODE_BYTES} B, and this one is over that")
+        raise Skip(f"a chase can use at most {MAX_WORDS * NODE_BYTES} B, and this one needs more")
     number, space = lap.astype(np.uint32), probe.space
     words = device.kept("chase lap", number.nbytes)
     device.upload(words, number)
@@ -72,19 +75,19 @@ def build_chain(device: Device, probe: Probe, **defines: Value) -> Chain:
     source = kernel_source("chase")
     if space == "constant_array":
         source = _constant_array_text(device, number, held) + source
-        defines["ONLY_LAPS"] = probe.mode == "lap"  # a program of its own for each lap: kernels for traces would be half of it
+        defines["ONLY_LAPS"] = probe.mode == "lap"  # each lap needs its own program, half of which would be kernels for traces
     elif space == "private":
         _require_room(held, MAX_PRIVATE_BYTES, "an array of one work-item's own")
         defines["WORDS"] = max(64, 1 << (held // NODE_BYTES - 1).bit_length())
     ptx = "ptx" in device.info.features
     if space == "global_cg" and not ptx:
-        raise Skip("device has no ptx, by which loads pass by the first cache")
+        raise Skip("device has no ptx, which the loads that bypass the first cache need")
     kernels = device.build(source, **{f"SPACE_{space}": 1, "PTX": ptx, "ALIGNMENT": BASE_ALIGNMENT_BYTES, **defines})
     place, local_bytes = _place_chain(device, probe, number, held, words, kernels)
     by_number = space in SPACES_OF_NUMBERS and not (space == "readonly" and ptx)
-    notes = ["nodes hold numbers: the latency includes what makes an address of one"] * by_number
+    notes = ["nodes hold indices: the latency includes the conversion of an index to an address"] * by_number
     if space == "readonly" and not ptx:
-        notes.append("loads through a pointer that is const and restrict: the compiler chooses the path")
+        notes.append("loads use a const restrict pointer: the compiler chooses the path")
     chain = Chain(
         device,
         kernels,
@@ -101,7 +104,7 @@ def build_chain(device: Device, probe: Probe, **defines: Value) -> Chain:
 def _place_chain(
     device: Device, probe: Probe, lap: Array, held: int, words: Any, kernels: Mapping[str, Kernel]
 ) -> tuple[Any, int]:
-    """The first argument of the kernels, the chain in its space, and the bytes of local memory that it takes."""
+    """The first argument of the kernels, which is the chain in its space, and the chain's bytes of local memory."""
     info, space = device.info, probe.space
     if space in IMAGE_BUILDERS:
         return IMAGE_BUILDERS[space](device, lap), 0
@@ -127,7 +130,7 @@ def _require_room(wanted: int, most: int, where: str) -> None:
 
 
 def _constant_array_text(device: Device, lap: Array, held: int) -> str:
-    """The chain as the text of a constant array of program scope, which no kernel can write."""
+    """The chain as the text of a constant array at program scope, which no kernel can write."""
     _require_room(held, min(64 << 10, device.info.constant_bytes), "the constant memory of a program")
     cells = np.zeros(held // 4, np.uint32)
     cells[2 * lap] = NODE_BYTES * np.roll(lap, -1)
@@ -144,7 +147,7 @@ def _image1d(device: Device, lap: Array) -> Any:
 
 
 def _line_of_texels(lap: Array, most: int) -> Array:
-    """Texels of 4 bytes; the first one of each node holds the number of the next node's."""
+    """Texels of 4 bytes; the first one of each node holds the index of the next node's."""
     count = 2 * (int(lap.max()) + 1)
     _require_room(4 * count, 4 * most, "one such image")
     texels = np.zeros(count, np.uint32)
@@ -153,9 +156,9 @@ def _line_of_texels(lap: Array, most: int) -> Array:
 
 
 def _image2d(device: Device, lap: Array) -> Any:
-    """Texels of 16 bytes, in an image that is as nearly square as a width of a power of two allows."""
+    """Texels of 16 bytes, in an image that is as square as a width that is a power of two allows."""
     if (lap % TEXEL_WORDS).any():
-        raise Skip(f"places must lie at multiples of {TEXEL_WORDS * NODE_BYTES} B, as texels do")
+        raise Skip(f"places must be at multiples of {TEXEL_WORDS * NODE_BYTES} B, the size of a texel")
     numbers = lap // TEXEL_WORDS
     count = int(numbers.max()) + 1
     width = 1 << ((count - 1).bit_length() + 1) // 2

@@ -25,7 +25,7 @@ from clmembench.resources import kernel_source
 
 SCALAR = 3
 OPERATION_CODES = {"copy": 0, "scale": 1, "add": 2, "triad": 3, "write": 4, "dot": 5, "read": 6}
-# of operations that write: factors of b, c and 1 in the output
+# factors of b, c and 1 in the output of operations that write
 EXPECTED_TERMS = {
     "copy": (1, 0, 0),
     "scale": (SCALAR, 0, 0),
@@ -33,16 +33,16 @@ EXPECTED_TERMS = {
     "triad": (1, SCALAR, 0),
     "write": (0, 0, SCALAR),
 }
-ARRAYS_READ = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}  # arrays read
+ARRAYS_READ = {"copy": 1, "scale": 1, "add": 2, "triad": 2, "write": 0, "dot": 2, "read": 1}
 SUM_OPERATIONS = ("dot", "read")
-WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 takes the room of 4
-MAX_INPUT_LEVELS = 1024  # a lower power of two where sums would not be exact
-TILES_AT_A_TIME = 4  # that a work-group sums, as in stream.cl
+WIDTHS = (1, 2, 4, 8, 16)  # a vector of 3 occupies 4
+MAX_INPUT_LEVELS = 1024  # a lower power of two if sums would not be exact
+TILES_AT_A_TIME = 4  # tiles that a work-group sums at a time, as in stream.cl
 SEEDS = (0x9E3779B9, 0x85EBCA6B)
-GROUP_SIZES = (256, 64, 1024)  # of work-items; blocks have one work-item, and the first stands for all
-FIXED_GROUP_SIZE = 1024  # work-items where the number of work-groups is fixed
-CHECKED_ELEMENTS_PER_ITEM = 4  # of a work-item that fills or checks an array
-HOST_CHECKED_ELEMENTS = 4096  # elements at each end of an array that the host compares too
+GROUP_SIZES = (256, 64, 1024)  # work-items; blocks have one work-item, and use only the first entry
+FIXED_GROUP_SIZE = 1024  # work-items, for a fixed number of work-groups
+CHECKED_ELEMENTS_PER_ITEM = 4  # per work-item that fills or checks an array
+HOST_CHECKED_ELEMENTS = 4096  # elements at each end of an array that the host also compares
 
 
 def input_value(index: Array, seed: int, levels: int) -> Array:
@@ -59,29 +59,35 @@ def _where(
     sums = op in SUM_OPERATIONS
     if sums != (order != "item") or (sums and nontemporal):
         return False
-    # a group of one work-item: the axis has no meaning
+    # the group has one work-item: the axis has no meaning
     return not (order == "blocked" and work_group != _group_sizes(info)[0])
 
 
 def _in_default_subset(info: DeviceInfo, op: str, array_bytes: int, dtype: str, order: str, **_: Value) -> bool:
-    """Points of the default subset: every operation over the largest arrays, one that writes and one that reads over smaller
-    ones. Sums use the order of the device's kind: a core needs one contiguous block (the other order reached 0.03 to 0.8 of
-    its bandwidth), and a GPU's neighbours need neighbouring addresses."""
+    """Points of the default subset: every operation over the largest arrays, one writing and one reading over smaller ones.
+
+    Sums use the order that suits the device: a core needs one contiguous block (the other order reached 0.03 to 0.8 of its
+    bandwidth), and neighbouring work-items of a GPU need neighbouring addresses.
+    """
     if order == ("tiled" if info.has_cpu_cores else "blocked"):
         return False
     return array_bytes == headline_bytes(info) or (op in ("triad", "read") and dtype == "double")
 
 
 def _store_kinds(info: DeviceInfo) -> tuple[int, ...]:
-    """Kinds of stores; the search for the best configuration starts with the first: on CPUs non-temporal stores with vectors.
-    Either of them alone is often no better than neither, since runtimes do not vectorise non-temporal stores, so a search from
-    neither would not find both."""
+    """Kinds of stores; the search for the best configuration starts with the first one.
+
+    On CPUs this is non-temporal stores with vectors. Either of them alone is often no better than neither, since runtimes do
+    not vectorise non-temporal stores, so that a search from neither would not find both.
+    """
     return (1, 0) if info.has_cpu_cores else (0, 1)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
-    """Widths of vectors: on CPUs first a cache line of doubles; on GPUs first the 16 bytes that a work-item can load at once,
-    and more for sums."""
+    """Widths of vectors: on CPUs first a cache line of doubles.
+
+    On GPUs they begin with the 16 bytes that a work-item can load at once, with more for sums.
+    """
     return (8, 4) if info.has_cpu_cores else (2, 4, 1)
 
 
@@ -100,7 +106,7 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
         "dtype": "double" if "fp64" in info.features else "float",
         "array_bytes": headline_bytes(info),
     }
-    # large work-groups where their number is fixed: a compute unit has one
+    # large work-groups if their number is fixed: a compute unit has only one
     return point if info.work_groups is None else {**point, "work_group": work_group_sizes(info, FIXED_GROUP_SIZE)[0]}
 
 
@@ -134,7 +140,7 @@ def _scaling_point(info: DeviceInfo) -> dict[str, Value]:
     ],
     figure_axis="array_bytes",
     scaling=_scaling_point,
-    # pages decide what caches hold
+    # physical pages decide which lines caches hold
     processes=lambda info, array_bytes, **_: MIN_PROCESSES_FOR_INTERVAL if array_bytes < headline_bytes(info) else 1,
     op=axis(*OPERATION_CODES),
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
@@ -149,25 +155,25 @@ def stream(
 ) -> Work:
     """Bandwidth of global memory: copy, scale, add, triad, write, dot and read.
 
-    The largest arrays are too large for any cache; smaller ones show the bandwidth of caches. Bytes are counted as in STREAM:
-    every array read or written once, without write-allocate. Results are compared exactly, element by element on the device
-    and at both ends by the host. Raises Skip for a width that OpenCL C does not have, a work-group larger than the device's
-    largest, and sizes that cannot be verified.
+    The largest arrays exceed every cache; smaller ones show the bandwidth of caches. Bytes are counted as in STREAM: every
+    array read or written once, without write-allocate. Results are compared exactly, element by element on the device and at
+    both ends by the host. Raises Skip for a width that OpenCL C does not have, a work-group over the device's largest, and
+    sizes that cannot be verified.
     """
     if width not in WIDTHS:
-        raise Skip(f"OpenCL C has no vector of {width} that is packed: choose from {', '.join(map(str, WIDTHS))}")
+        raise Skip(f"OpenCL C has no packed vector of {width}: choose from {', '.join(map(str, WIDTHS))}")
     if order != "blocked" and work_group > device.info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
     scalar = np.dtype("f8" if dtype == "double" else "f4")
     elements = array_bytes // scalar.itemsize // (width * work_group) * (width * work_group)
     if elements == 0:
-        raise Skip(f"{array_bytes} B hold no work-group of {work_group} vectors of {width} {dtype}")
+        raise Skip(f"{array_bytes} B are fewer than one work-group of {work_group} vectors of {width} {dtype}")
     group, vectors = 1 if order == "blocked" else work_group, elements // width
     items = sum_items(device.info, order == "blocked", group, vectors)
     lanes, sums = items * width, op in SUM_OPERATIONS
-    additions = elements // lanes + TILES_AT_A_TIME  # of a lane at most
+    additions = elements // lanes + TILES_AT_A_TIME  # at most, per lane
     if sums and additions > 2 ** (np.finfo(scalar).nmant + 1):
-        raise Skip(f"{additions} additions a lane are not exact in {dtype}: lower --size")
+        raise Skip(f"{additions} additions per lane are not exact in {dtype}: lower --size")
     common: dict[str, Value] = {"T": dtype, "FP64": 1} if dtype == "double" else {"T": dtype}
     kernels = device.build(
         kernel_source("stream"),
@@ -181,7 +187,7 @@ def stream(
     levels = _exact_levels(scalar, additions) if sums else MAX_INPUT_LEVELS
     arrays = _StreamArrays(device, device.build(kernel_source("stream"), **common), scalar, elements, levels)
     inputs = [arrays.filled(number) for number in range(ARRAYS_READ[op])]
-    # kept from point to point: touching new pages took most of a short point's time
+    # reused from point to point: touching new pages took most of a short point's time
     out = device.alloc(lanes * scalar.itemsize) if sums else device.kept("stream a", elements * scalar.itemsize)
     b, c = (inputs[0], inputs[-1]) if inputs else (out, out)
     if sums:
@@ -199,7 +205,7 @@ def stream(
 
 
 def sum_items(info: DeviceInfo, blocked: bool, group: int, vectors: int) -> int:
-    """Work-items of a sum: a few blocks a compute unit, or enough neighbours to fill a GPU."""
+    """Work-items of a sum: a few blocks per compute unit, or enough neighbours to fill a GPU."""
     if info.work_groups is not None:
         return info.work_groups * group
     most = min(info.compute_units * 4, vectors) if blocked else min(info.compute_units * 2048, vectors // TILES_AT_A_TIME)
@@ -207,14 +213,15 @@ def sum_items(info: DeviceInfo, blocked: bool, group: int, vectors: int) -> int:
 
 
 def _exact_levels(scalar: np.dtype[np.generic], additions: int) -> int:
-    """How many input levels, a power of two, keep a lane's sum of products exact: at most 2**24 in float, 2**53 in double."""
+    """The number of input levels, a power of two, that keeps a lane's sum of products exact: at most 2**24 in float, 2**53 in
+    double."""
     largest = (2**24 if scalar.itemsize == 4 else 2**53) // max(1, additions)
     return min(MAX_INPUT_LEVELS, 1 << max(1, int(largest**0.5).bit_length() - 1))
 
 
 @dataclass(frozen=True, slots=True)
 class _StreamArrays:
-    """The inputs b and c, whose elements follow a formula, and the expected outputs by that formula."""
+    """The inputs b and c, whose elements follow a formula, and the outputs expected by that formula."""
 
     device: Device
     kernels: Mapping[str, Kernel]
@@ -240,29 +247,31 @@ class _StreamArrays:
             self.device.run([Launch(self.kernels["verify"], (out, np.uint64(self.elements), *terms, wrong), self._eights())])
             count = int(self.device.download(wrong, np.uint32, 1)[0])
             assert count == 0, f"{count} of {self.elements} elements of {op} are wrong"
-            # the device does not check itself alone: the host compares both ends
-            for first, b, c, found in self._ends(out):
-                same = np.array_equal(found, (times_b * b + times_c * c + plus).astype(self.scalar))
+            # the host compares both ends, so that the device does not only check itself
+            for first, b, c, stored in self._ends(out):
+                same = np.array_equal(stored, (times_b * b + times_c * c + plus).astype(self.scalar))
                 assert same, f"{op} from element {first} on is wrong, as the host sees it"
 
         return check
 
     def _ends(self, buffer: Buffer) -> Iterator[tuple[int, Array, Array, Array]]:
-        """Of both ends of an array: the first element, both inputs by the formula, and what the array holds."""
+        """For both ends of an array: the first element, both inputs by the formula, and the contents of the array."""
         size = min(HOST_CHECKED_ELEMENTS, self.elements)
         for first in (0, self.elements - size):
             b, c = (input_value(np.arange(first, first + size), int(seed), self.levels) for seed in self._seeds())
             yield first, b, c, self.device.download(buffer, self.scalar, size, first * self.scalar.itemsize)
 
     def sum_check(self, op: str, inputs: Sequence[Buffer], out: Buffer, lanes: int) -> Callable[[], None]:
-        """Compares the sum over all lanes with the integer sum of the formula, and both ends of the inputs by the host: the
-        formula of equal elements would hide that one was read in place of another."""
+        """Compares the sum over all lanes with the integer sum of the formula, and both ends of the inputs by the host.
+
+        If all elements were equal, the sum would hide that one was read in place of another, so elements follow a formula.
+        """
         expected: list[int] = []
 
         def check() -> None:
             for number, buffer in enumerate(inputs):
-                for first, b, c, found in self._ends(buffer):
-                    same = np.array_equal(found, (c if number else b).astype(self.scalar))
+                for first, b, c, stored in self._ends(buffer):
+                    same = np.array_equal(stored, (c if number else b).astype(self.scalar))
                     assert same, f"input {'bc'[number]} from element {first} on is wrong, as the host sees it"
             if not expected:
                 items = min(self.elements, self.device.info.compute_units * 1024)

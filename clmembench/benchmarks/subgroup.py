@@ -25,9 +25,9 @@ from clmembench.resources import kernel_source
 TABLE_WORDS = 2048  # 8 KiB, as in Fang et al., section 3.2
 PRIVATE_TABLE_WORDS = 512  # drivers reserve a private copy for every work-item that may run
 STEPS_PER_BLOCK = 17  # as unrolled in subgroup.cl
-MIN_ROW_WORDS = 16  # that a chain of consecutive loads goes round: of fewer it would not show how many were made
-WORDS_BESIDE = 8  # of one sector of 32 bytes, which laps of large steps take turns with
-ASSUMED_WIDTH = 32  # where the device does not report the width of sub-groups
+MIN_ROW_WORDS = 16  # in the cycle of consecutive loads: a shorter one would not verify the number of loads
+WORDS_BESIDE = 8  # the words of a 32-byte sector, which laps of large steps use alternately
+ASSUMED_WIDTH = 32  # if the device does not report the width of sub-groups
 LINE_SHIFT_BYTES = (4, 32, 64, 124)  # from the start of a line to a sub-group's first word
 MEMORIES = ("register", "private", "local", "constant", "constant_array", "global", "global_cg", "image")
 PATTERNS = ("consecutive", "shifted", "permuted", "scattered")
@@ -58,12 +58,12 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _large_group_size(info: DeviceInfo) -> int:
-    """Work-items of a group where several groups run: eight sub-groups, 256 in Fang et al."""
+    """Work-items per group if several groups run: eight sub-groups, 256 in Fang et al."""
     return min(8 * sub_group_width(info), info.max_work_group, TABLE_WORDS // 2)
 
 
 def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
-    """1, 4 and 8 work-groups a compute unit; 8 fill a unit that can run 64 sub-groups."""
+    """1, 4 and 8 work-groups per compute unit; 8 fill a unit that can run 64 sub-groups."""
     units = info.compute_units
     return tuple(dict.fromkeys((1, *(n * units for n in ((1, 4, 8) if not info.has_cpu_cores else (1,))))))
 
@@ -73,15 +73,17 @@ def _where(info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes
         return False
     if items == 1 and (pattern != "consecutive" or groups > 1):
         return False
-    # work-items that share nothing have no common pattern, and a register has no memory
+    # work-items without shared data have no common pattern, and a register is not memory
     return not (memory in ("register", "private") and pattern != "consecutive") and not (memory == "register" and degree > 1)
 
 
 def _in_default_subset(
     info: DeviceInfo, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int
 ) -> bool:
-    """Points of the default subset: every pattern for one sub-group; the extreme patterns for more work-items, and for groups
-    of eight sub-groups."""
+    """Points of the default subset: every pattern for one sub-group.
+
+    More work-items, and groups of eight sub-groups, have only the extreme patterns.
+    """
     wide = sub_group_width(info)
     extreme = degree in (1, wide) and pattern in ("consecutive", "scattered")
     if memory == "register":
@@ -95,7 +97,7 @@ def _in_default_subset(
 
 
 def _latencies(params: Mapping[str, tuple[Value, ...]]) -> tuple[Quantity, ...]:
-    """Latencies of one work-item that other benchmarks measure too."""
+    """Latencies of one work-item that other benchmarks also measure."""
     near = Quantity(LOCAL_LATENCY, "access_latency", {**params, "memory": ("local",)})
     limit, least = "the address of the table is added to an offset between two loads", 0.7
     return near, Quantity(NEAREST_LATENCY, "access_latency", {**params, "memory": ("global",)}, limit=limit, least_share=least)
@@ -119,22 +121,20 @@ def _latencies(params: Mapping[str, tuple[Value, ...]]) -> tuple[Quantity, ...]:
 def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes: int, items: int, groups: int) -> Slope:
     """Latency of dependent loads by concurrent work-items, by memory and by access pattern across work-items.
 
-    Each work-item follows a chain of loads in a table of 2048 words (512 where it is private); each word holds the place of
-    the next. `groups` work-groups of `items` work-items do so at the same time, and the latency is that of one load by all of
+    Each work-item follows a chain of loads in a table of 2048 words (512 if it is private); each word holds the index of the
+    next. `groups` work-groups of `items` work-items do this at the same time, and the latency is that of one load by all of
     them.
 
     pattern consecutive: neighbouring work-items read neighbouring words, `degree` of them each word (a broadcast if above 1);
-    each load is one word on within a sub-group's words, all of which are read at once. shifted: the same, from `shift_bytes`
-    on. permuted: within a sub-group's words, in an order that changes with each load
-    (Fang's case 2). scattered: each work-item in its own column, in rows of a sub-group's words that differ and change with
-    each load (Fang's case 3). A private array belongs to one work-item: `degree` is then the number of work-items with the
-    same index.
+    each load is one word further within a sub-group's words, all of which are read at once. shifted: the same, from
+    `shift_bytes` on. permuted: within a sub-group's words, in an order that changes with each load (Fang's case 2). scattered:
+    each work-item in its own column, in rows of a sub-group's words that differ and change with each load (Fang's case 3). A
+    private array belongs to one work-item: `degree` is then the number of work-items with the same index.
 
-    memory constant is a buffer in constant memory, constant_array an array of program scope; global loads through L1 and
-    global_cg past it, from a table of each work-group's own; image is an image1d_buffer. register has no load: one operation
-    (a multiplication and an addition) that reads the result of the last one. The end of each chain, which shows how many loads
-    were made, is verified. Raises Skip
-    for a work-group that the device cannot run.
+    memory constant is a buffer in constant memory, constant_array an array at program scope; global loads through L1 and
+    global_cg past it, from a separate table for each work-group; image is an image1d_buffer. register has no load: one
+    operation (a multiplication and an addition) that reads the result of the last one. The end of each chain verifies the
+    number of loads. Raises Skip for a work-group that the device cannot run.
     """
     table, start = make_chains(memory, pattern, degree, shift_bytes, items, sub_group_width(device.info), device.seed)
     return _prepare_chains(device, memory, table, start, groups)
@@ -152,15 +152,15 @@ def subgroup(device: Device, memory: str, pattern: str, degree: int, shift_bytes
 def step_latency(device: Device, memory: str, step: int) -> Slope:
     """Load-to-use latency of one work-item that reads 2048 words in equal steps.
 
-    Each word leads to the one `step` words on, modulo the length of the table. Small steps stay in a line that was just
+    Each word leads to the one `step` words further, modulo the length of the table. Small steps stay in a line that was just
     loaded, and large ones return to the same few lines, each time to another of eight words: the difference between steps is
     the cost of a new line of the nearest cache.
     """
     index = np.arange(TABLE_WORDS)
     following = (index + step) % TABLE_WORDS
-    if step >= WORDS_BESIDE:  # a lap of few words would not show how many were made
-        beside = (index + 1) % WORDS_BESIDE
-        following = np.where(index + step >= TABLE_WORDS, following // WORDS_BESIDE * WORDS_BESIDE + beside, following)
+    if step >= WORDS_BESIDE:  # a lap of few words would not verify the number of loads
+        word = (index + 1) % WORDS_BESIDE
+        following = np.where(index + step >= TABLE_WORDS, following // WORDS_BESIDE * WORDS_BESIDE + word, following)
     return _prepare_chains(device, memory, following, np.zeros(1, np.int64), 1)
 
 
@@ -175,7 +175,7 @@ def make_chains(
         return np.concatenate([first + _random_cycle(wide, rng) for first in range(0, words, wide)]), item
     if pattern == "scattered":
         rows = words // wide
-        columns = np.stack([_random_cycle(rows, rng) for _ in range(wide)], axis=1)  # for each row and column, the next row
+        columns = np.stack([_random_cycle(rows, rng) for _ in range(wide)], axis=1)  # the next row, for each row and column
         first = np.stack(
             [rng.permutation(rows)[:wide] if rows >= wide else rng.integers(rows, size=wide) for _ in range(-(-items // wide))]
         )
@@ -191,7 +191,7 @@ def _random_cycle(count: int, rng: np.random.Generator) -> Array:
 
 
 def position_after(table: Array, start: Array, steps: int) -> Array:
-    """The places of chains after `steps` steps, by repeated squaring of the table; shape of `start`."""
+    """The positions of chains after `steps` steps, by repeated squaring of the table; shape of `start`."""
     place, power = start, table
     while steps:
         if steps & 1:
@@ -201,11 +201,11 @@ def position_after(table: Array, start: Array, steps: int) -> Array:
 
 
 def _prepare_chains(device: Device, memory: str, table: Array, start: Array, groups: int) -> Slope:
-    """The slope over chains of a table in a memory, from these starts in each work-group."""
+    """The slope over chains in a table in this memory, from these start positions in each work-group."""
     items = start.size
     if items > device.info.max_work_group:
         raise Skip(f"a work-group of {items} is over this device's {device.info.max_work_group} work-items")
-    unit = 1 if memory in ("image", "private", "register") else 4  # the unit of a place
+    unit = 1 if memory in ("image", "private", "register") else 4  # the unit of an index
     text, args = _place_table(device, memory, (unit * table).astype(np.uint32), groups)
     ptx = "ptx" in device.info.features
     kernel = device.build(text + kernel_source("subgroup"), **{f"MEMORY_{memory}": 1}, WORDS=table.size, PTX=ptx)["follow"]
@@ -218,15 +218,15 @@ def _prepare_chains(device: Device, memory: str, table: Array, start: Array, gro
         steps = STEPS_PER_BLOCK * blocks
 
         def check() -> None:
-            found, made = device.download(ends, np.uint32, 2 * items * groups).reshape(2, groups, items)
+            reached, made = device.download(ends, np.uint32, 2 * items * groups).reshape(2, groups, items)
             assert (made == steps).all(), f"some work-items made {made[made != steps].flat[0]} steps, not {steps}"
             wanted = (
                 iterate_multiply_add(start, FACTOR, ADDEND, steps)
                 if memory == "register"
                 else unit * position_after(table, start, steps)
             )
-            wrong = int((found != wanted.astype(np.uint32)).sum())
-            assert wrong == 0, f"{wrong} of {found.size} chains do not end where they should after {steps} steps"
+            wrong = int((reached != wanted.astype(np.uint32)).sum())
+            assert wrong == 0, f"{wrong} of {reached.size} chains end at a wrong word after {steps} steps"
 
         launch = Launch(kernel, (*args, starts, ends, np.uint32(blocks)), (items * groups,), (items,))
         return Work(commands=(launch,), ops=steps, outputs=((ends, 8 * items * groups),), check=check)
@@ -235,7 +235,7 @@ def _prepare_chains(device: Device, memory: str, table: Array, start: Array, gro
 
 
 def _cycle_length(table: Array, start: int) -> int:
-    """After how many steps the chain from a word comes to it again."""
+    """The number of steps after which the chain returns to its first word."""
     place, length = int(table[start]), 1
     while place != start and length <= table.size:
         place, length = int(table[place]), length + 1

@@ -130,7 +130,7 @@ def test_a_folder_imports_what_makes_benchmarks_and_nothing_else(tmp_path):
             "a.py cannot be imported: ZeroDivisionError: division by zero",
         ),
         ({"a": "from clmembench.benchmarks import benchmark\nraise SystemExit(3)"}, "a.py cannot be imported: SystemExit: 3"),
-        ({"a": "def f(:"}, "a.py, line 1: this is no Python: invalid syntax"),
+        ({"a": "def f(:"}, "a.py, line 1: this is not Python: invalid syntax"),
         ({"a": "x = 1"}, "has no benchmark: `clmembench new NAME -o"),
         ({}, "has no benchmark"),
     ],
@@ -195,7 +195,7 @@ def test_an_installed_package_offers_benchmarks_to_run_and_to_its_workers(tmp_pa
 def test_a_package_replaces_no_benchmark(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(installed(tmp_path, theirs=BENCHMARK.format(name="stream", text=""))))
     found, problems = external.of_packages(benchmarks.packaged())
-    assert found == {} and problems == ["benchmark stream of clmembench-more 1.2 is left out: there is one of that name"]
+    assert found == {} and problems == ["benchmark stream of clmembench-more 1.2 is left out: its name is taken"]
     sys.modules.pop("theirs")
 
 

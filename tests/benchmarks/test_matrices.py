@@ -191,8 +191,8 @@ HEADER_FAULTS = {
     "too many nonzeros": (HEAD + "2 3 2147483648\n1 1 1\n", "with up to 2147483648 nonzeros is over 2147483647"),
     "more than the file": (HEAD + "2 3 2000000000\n1 1 1\n", ": the header promises 2000000000 entries, more than a file of"),
     "not square": (text("coordinate real symmetric", "2 3 1", "1 3 1"), ": a symmetric matrix is square"),
-    "a zero byte": (GOOD.replace("-2e0", "-2\0"), ":5: a zero byte: this is no text"),
-    "binary": (b"\xff\xfe\x00\x01\n\x00", ":1: a zero byte: this is no text"),
+    "a zero byte": (GOOD.replace("-2e0", "-2\0"), ":5: a zero byte: this is not text"),
+    "binary": (b"\xff\xfe\x00\x01\n\x00", ":1: a zero byte: this is not text"),
 }
 BODY_FAULTS = {
     "a letter": (GOOD.replace("2 3 -2e0", "2 x 1"), ":5: Invalid integer value."),
@@ -206,22 +206,22 @@ BODY_FAULTS = {
         GOOD.replace("2 3 -2e0", "2 1 1e308").replace("2 1 4", "2 1 1e308"),
         ": the entry of row 2, column 1",
     ),
-    "a comma": (GOOD.replace("-2e0", "1,5"), ":5: '2 3 1,5' is no entry: write row, column and a number such as -1.5e3"),
-    "hexadecimal": (GOOD.replace("-2e0", "0x10"), ":5: '2 3 0x10' is no entry"),
-    "junk behind a number": (GOOD.replace("-2e0", "1.5junk"), ":5: '2 3 1.5junk' is no entry"),
-    "junk behind the last one": (GOOD.removesuffix("\n") + "%", ":6: '2 1 4%' is no entry"),
-    "a Fortran exponent": (GOOD.replace("-2e0", "1.5d0"), ":5: '2 3 1.5d0' is no entry"),
-    "an underscore": (GOOD.replace("-2e0", "1_0"), ":5: '2 3 1_0' is no entry"),
-    "half an exponent": (GOOD.replace("-2e0", "1e"), ":5: '2 3 1e' is no entry"),
-    "a further column": (GOOD.replace("-2e0", "1.5 7"), ":5: '2 3 1.5 7' is no entry"),
-    "a comment behind": (GOOD.replace("-2e0", "1.5 % one"), ":5: '2 3 1.5 % one' is no entry"),
+    "a comma": (GOOD.replace("-2e0", "1,5"), ":5: '2 3 1,5' is not an entry: write row, column and a number such as -1.5e3"),
+    "hexadecimal": (GOOD.replace("-2e0", "0x10"), ":5: '2 3 0x10' is not an entry"),
+    "junk behind a number": (GOOD.replace("-2e0", "1.5junk"), ":5: '2 3 1.5junk' is not an entry"),
+    "junk behind the last one": (GOOD.removesuffix("\n") + "%", ":6: '2 1 4%' is not an entry"),
+    "a Fortran exponent": (GOOD.replace("-2e0", "1.5d0"), ":5: '2 3 1.5d0' is not an entry"),
+    "an underscore": (GOOD.replace("-2e0", "1_0"), ":5: '2 3 1_0' is not an entry"),
+    "half an exponent": (GOOD.replace("-2e0", "1e"), ":5: '2 3 1e' is not an entry"),
+    "a further column": (GOOD.replace("-2e0", "1.5 7"), ":5: '2 3 1.5 7' is not an entry"),
+    "a comment behind": (GOOD.replace("-2e0", "1.5 % one"), ":5: '2 3 1.5 % one' is not an entry"),
     "a fraction of a whole": (
         text("coordinate integer general", "2 2 1", "1 1 1.5"),
-        ":3: '1 1 1.5' is no entry: write row, column and a whole number",
+        ":3: '1 1 1.5' is not an entry: write row, column and a whole number",
     ),
     "a pattern's value": (
         text("coordinate pattern general", "2 2 1", "1 1 5"),
-        ":3: '1 1 5' is no entry: write row and column",
+        ":3: '1 1 5' is not an entry: write row and column",
     ),
     "both triangles": (
         text("coordinate real symmetric", "2 2 3", "1 1 3", "2 1 5", "1 2 5"),
@@ -231,7 +231,7 @@ BODY_FAULTS = {
         text("coordinate real skew-symmetric", "2 2 2", "2 1 5", "2 2 1"),
         ": the entry of row 2, column 2 of a skew-symmetric matrix is on the diagonal: leave it out",
     ),
-    "a row with a comma": (GOOD.replace("2 3 -2e0", "2,5 3 1"), ":5: '2,5 3 1' is no entry"),
+    "a row with a comma": (GOOD.replace("2 3 -2e0", "2,5 3 1"), ":5: '2,5 3 1' is not an entry"),
     "over double": (GOOD.replace("-2e0", "1e999"), ": the entry of row 2, column 3 is not finite: inf"),
 }
 

@@ -103,7 +103,7 @@ def test_a_wrong_element_is_noticed_on_a_real_device(pocl, pattern, indexing):
     for rounds in (1, 2, 3):
         assert sampling.check_outputs(pocl, prepared.work(rounds)) == ""
         two = prepared.work(rounds)
-        assert "elements are not what" in sampling.check_outputs(
+        assert "elements are wrong after" in sampling.check_outputs(
             pocl, replace(two, commands=prepared.work(rounds + 12).commands)
         )
 

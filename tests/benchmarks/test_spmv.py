@@ -202,7 +202,7 @@ GPU_ROW = shape("csr_row", work_group=128, team=8)
         (replace(FAKE_DEVICE_INFO, global_mem_bytes=8 << 20), GPU_ROW, "too much for this device"),
         (replace(FAKE_DEVICE_INFO, host_mem_bytes=8 << 20), GPU_ROW, "too much for this host"),
         (FAKE_DEVICE_INFO, shape("csr_row", work_group=2048), "work-group of 2048 is over"),
-        (FAKE_DEVICE_INFO, shape("csr_team", team=24), "64 is not made of whole teams of 24"),
+        (FAKE_DEVICE_INFO, shape("csr_team", team=24), "64 is not a multiple of a team of 24"),
         (replace(FAKE_DEVICE_INFO, array_bytes=100), GPU_ROW, "too few"),
         (
             replace(FAKE_DEVICE_INFO, features=FAKE_DEVICE_INFO.features - {"int64_atomics"}),
@@ -214,7 +214,7 @@ GPU_ROW = shape("csr_row", work_group=128, team=8)
             shape("slab"),
             "no local memory for a slab's sums",
         ),
-        (FAKE_DEVICE_INFO, shape("csr_row", "ptx"), "csr_row has no loads of its own with hints=ptx"),
+        (FAKE_DEVICE_INFO, shape("csr_row", "ptx"), "csr_row has no loads with hints=ptx"),
     ],
 )
 def test_what_cannot_run_is_skipped_with_the_reason(info, chosen, reason):
@@ -298,7 +298,7 @@ def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
 
 
 def test_a_row_that_needs_more_sums_than_fit_is_refused():
-    with pytest.raises(spmv_formats.UnsuitedFormat, match="over 70 sums, which is what local memory holds"):
+    with pytest.raises(spmv_formats.UnsuitedFormat, match="over 70 sums, the most that local memory holds"):
         spmv_formats.slabs(MATRICES["one dense row"], 4, 70, True)
 
 

@@ -70,7 +70,7 @@ def test_a_load_too_few_is_seen_in_the_count_and_in_the_place(device, changes, t
     words = device.download(ends, np.uint32, nbytes // 4)
     words[words.size // 2 :] = work.ops
     device.upload(ends, words)
-    with pytest.raises(AssertionError, match="do not end where they should"):
+    with pytest.raises(AssertionError, match="end at a wrong word"):
         work.check()
 
 

@@ -351,7 +351,7 @@ def test_latencies_of_memory_by_topology_and_by_a_sweep_say_how_they_differ():
         parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))], findings=found_of(None, dram_of(100.0)))
     )
     by_topology = line(found, "load from DRAM, by topology").note
-    assert "address translation included" in sweep.note and "load from DRAM, by topology" in sweep.note
+    assert "including address translation" in sweep.note and "load from DRAM, by topology" in sweep.note
     assert "without address translation" in by_topology and "row memory" in by_topology
 
 

@@ -1,4 +1,4 @@
-"""B7: floating-point rate of the product of two dense matrices, in double and single."""
+"""B7: floating-point rate of the product of two dense matrices, in double and single precision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
 PORTABLE, PTX = "portable", "ptx"
-# fraction of the peak of the instructions that a kernel uses: matrix instructions have their own peak
+# the fraction of peak is that of the kernel's own instructions: matrix instructions have their own peak
 VECTOR_RATE, MATRIX_RATE, SINGLE_RATE = (
     Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak=peak, only={"dtype": (dtype,), "variant": (variant,)})
     for dtype, variant, peak in (
@@ -37,25 +37,27 @@ INIT_GROUP_SIZE = 64
 # register tiles, the likely best first. On CPUs the columns are one or two cache lines, for 12 AVX2 or 24 AVX-512 registers
 CPU_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
 GPU_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
-MATRIX_TILES = ("64x32", "32x32")  # of a sub-group
+MATRIX_TILES = ("64x32", "32x32")  # per sub-group
 MATRIX_GROUP_SIZES, MATRIX_DEPTHS = (128, 256), (8,)
 MAX_DEPTH = 1 << 16
 LIMIT = "a product of matrices also moves its operands"
 MAX_SCALING_SIZE = 4096  # n of the product that is measured over compute units
 SEEDS = (0x51ED270B, 0xC2B2AE35)
-MAX_ELEMENT = 4  # elements are -4 to 4: sums are exact in float up to n = 2**20, in double always
-FREIVALDS_VECTORS = 4  # of Freivalds' check
-MAX_WHOLE_CHECK_SIZE = 512  # up to this n the whole product is compared too
+MAX_ELEMENT = 4  # elements are -4 to 4: sums are exact in float up to n = 2**20, and always in double
+FREIVALDS_VECTORS = 4
+MAX_WHOLE_CHECK_SIZE = 512  # up to this n the whole product is also compared
 HOST_CHUNK_ELEMENTS = 1 << 22  # elements that the host processes at a time
 
 
 def _parse_shape(variant: str, dtype: str, tile: str, depth: int, work_group: int) -> Shape | MatrixShape:
-    """The configuration of one point. Raises Skip where `tile` is not written as ROWSxCOLUMNS, and where the variant lacks the
-    type."""
-    found = re.fullmatch(r"(\d+)x(\d+)", str(tile))
-    if found is None:
+    """The configuration of one point.
+
+    Raises Skip if `tile` is not written as ROWSxCOLUMNS, or if the variant does not support the type.
+    """
+    match = re.fullmatch(r"(\d+)x(\d+)", str(tile))
+    if match is None:
         raise Skip(f"{tile} is no tile: write rows x columns of a work-item, such as 8x8")
-    rows, columns = int(found[1]), int(found[2])
+    rows, columns = int(match[1]), int(match[2])
     if variant == PTX:
         if dtype != "double":
             raise Skip(f"variant {PTX} multiplies doubles alone")
@@ -89,22 +91,25 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
-    """Whether a point is measured. A configuration that the user names is tried, so that it is skipped with a reason; of
-    others, those that cannot run are left out."""
+    """Whether a point is measured.
+
+    A configuration of the user's is tried, and skipped with a reason if it cannot run; other configurations that cannot run are
+    left out.
+    """
     if work_group not in _group_sizes(info) or tile not in _tiles(info) or depth not in _depths(info):
         return True
     if (tile in MATRIX_TILES) != (variant == PTX):
         return False
     if variant == PTX and (work_group not in MATRIX_GROUP_SIZES or depth not in MATRIX_DEPTHS):
         return False
-    if variant == PTX and dtype != "double":  # one configuration, which is skipped with a reason
+    if variant == PTX and dtype != "double":  # one configuration suffices: it is skipped with a reason
         return (work_group, tile) == (MATRIX_GROUP_SIZES[0], MATRIX_TILES[0])
     return not _parse_shape(variant, dtype, tile, depth, work_group).obstacle(info)
 
 
 def _in_default_subset(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
-    """Points of the default subset: single precision at few sizes, the tiles of a type, and the largest product, which takes
-    long, in fewer configurations."""
+    """Points of the default subset: few sizes in single precision, the tiles of a type, few configurations of the largest
+    product."""
     cpu = info.has_cpu_cores
     if variant == PTX and dtype != "double":
         return False
@@ -126,7 +131,7 @@ def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
-    """The point of a scaling study: the largest n up to 4096, large enough for many units to work and for one to end."""
+    """The point of a scaling study: the largest n up to 4096, enough work for many units and not too much for one."""
     return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": max(n for n in _sizes(info) if n <= MAX_SCALING_SIZE)}
 
 
@@ -176,15 +181,17 @@ def _single_unit_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
 def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> Work:
     """Floating-point rate of C = A B, dense n x n, row-major, in double and single precision.
 
-    A product has 2 n^3 FLOP. Variant portable is OpenCL C alone and uses vector FMA: its fraction is that of the vector peak.
+    A product has 2 n^3 FLOP. Variant portable is pure OpenCL C with vector FMA: its fraction is that of the vector peak.
     Variant ptx uses NVIDIA's FP64 matrix instructions (m16n8k8) and asynchronous copies, by PTX: its fraction is that of the
     peak of matrix instructions. Matrices are padded with zeros to whole tiles; the padding is not counted. `tile` is the rows x
-    columns of C that a work-item (with ptx a sub-group) keeps in registers. A work-group of one suits CPUs: B is packed into
-    panels (also timed), and `depth` values of k are multiplied at a time, with rows of A and the sums of a tile of C in local
-    memory, which a CPU usually keeps in its second level of cache. Larger work-groups suit GPUs: slabs of `depth` pass through
-    local memory. Small products show the cost of launches. Elements are small whole numbers, so that results are exact: C is
-    compared by Freivalds' check, and element by element up to n = 512. Raises Skip for configurations that cannot run, devices
-    without the instructions, and matrices that do not fit.
+    columns of C that a work-item (with ptx a sub-group) keeps in registers.
+
+    Work-groups of one suit CPUs: B is packed into panels (also timed), and `depth` values of k are multiplied at a time; rows
+    of A and the sums of a tile of C are in local memory, which a CPU usually keeps in its L2 cache. Larger work-groups suit
+    GPUs: slabs of `depth` pass through local memory. Small products show the cost of launches.
+
+    Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
+    n = 512. Raises Skip for configurations that cannot run, devices without the instructions, and matrices that do not fit.
     """
     shape = _parse_shape(variant, dtype, tile, depth, work_group)
     if depth > MAX_DEPTH:
@@ -222,16 +229,16 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
 
 
 def _fill_matrix(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines: int, seed: int) -> None:
-    """Fills `lines` rows of `stride` elements: an n x n matrix of that seed, with zeros around it."""
+    """Fills `lines` rows of `stride` elements: the n x n matrix of this seed, with zeros around it."""
     init = device.build(kernel_source("dgemm_init"), T=dtype, **({"FP64": 1} if dtype == "double" else {}))["init"]
     args = (matrix, *(np.uint32(x) for x in (n, stride, seed, MAX_ELEMENT)), np.uint64(lines * stride))
-    # one size for every n: some drivers compile a kernel for each size
+    # the same work-group size for every n: some drivers compile a kernel again for each size
     group = min(INIT_GROUP_SIZE, device.info.max_work_group)
     device.run([Launch(init, args, (-(-lines * stride // group) * group,), (group,))])
 
 
 def _require_memory(info: DeviceInfo, n: int, sizes: list[int]) -> None:
-    """Raises Skip where one buffer is over the largest allocation, or all are over the device's memory."""
+    """Raises Skip if one buffer is over the largest allocation, or if all are over the device's memory."""
     for needed, limit, what in (
         (max(sizes), info.max_alloc_bytes, "largest buffer"),
         (sum(sizes), info.global_mem_bytes, "memory"),
@@ -241,25 +248,30 @@ def _require_memory(info: DeviceInfo, n: int, sizes: list[int]) -> None:
 
 
 def element(index: Array, seed: int) -> Array:
-    """The element at each index (row * n + column), as dgemm_init.cl computes it: a whole number in float64. Shape of
-    `index`."""
+    """The element at each index (row * n + column), as dgemm_init.cl computes it: a whole number in float64.
+
+    The result has the shape of `index`.
+    """
     return input_value(index, seed, 2 * MAX_ELEMENT + 1).astype(np.float64) - (MAX_ELEMENT + 1)
 
 
 def _times_vectors(seed: int, n: int, vectors: Array) -> Array:
-    """The exact product of the matrix of that seed, generated some rows at a time, and `vectors`, shape (n, any)."""
+    """The exact product of this seed's matrix, generated some rows at a time, and `vectors`, shape (n, any)."""
     step = max(1, HOST_CHUNK_ELEMENTS // n)
 
     def part(first: int) -> Array:
         return np.asarray(element(np.arange(first * n, min(first + step, n) * n), seed).reshape(-1, n) @ vectors)
 
-    with ThreadPoolExecutor() as pool:  # one thread takes seconds for n = 8192
+    with ThreadPoolExecutor() as pool:  # a single thread takes seconds for n = 8192
         return np.concatenate(list(pool.map(part, range(0, n, step))))
 
 
-@lru_cache(maxsize=4)  # one size is prepared in several configurations
+@lru_cache(maxsize=4)  # a size is prepared in several configurations
 def expected_products(n: int, seeds: tuple[int, int]) -> tuple[Array, Array]:
-    """Random vectors R of whole numbers from 1 to 16 (a 0 would hide an element), shape (n, FREIVALDS_VECTORS), and A (B R)."""
+    """Random vectors R of whole numbers from 1 to 16, shape (n, FREIVALDS_VECTORS), and A (B R).
+
+    No element of R is 0, since it would hide elements of the product.
+    """
     vectors = np.random.default_rng(seeds).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
     return vectors, _times_vectors(seeds[0], n, _times_vectors(seeds[1], n, vectors))
 
@@ -273,8 +285,10 @@ def product(n: int, seeds: tuple[int, int]) -> Array:
 def check_product(
     device: Device, c: Buffer, scalar: np.dtype[np.generic], n: int, columns: int, seeds: tuple[int, int]
 ) -> Callable[[], None]:
-    """Freivalds' check of C, whose rows have `columns` elements: C R = A (B R), in exact whole numbers, since |A (B R)| is at
-    most 16 n * 16 n, far below 2**53."""
+    """Freivalds' check of C, whose rows have `columns` elements: C R = A (B R).
+
+    It is exact in whole numbers, since |A (B R)| is at most 16 n * 16 n, far below 2**53.
+    """
 
     def check() -> None:
         vectors, want = expected_products(n, seeds)
@@ -282,11 +296,11 @@ def check_product(
         for first in range(0, n, step):
             count = min(step, n - first)
             stored = device.download(c, scalar, count * columns, first * columns * scalar.itemsize)
-            found = stored.reshape(count, columns)[:, :n].astype(np.float64)
-            with np.errstate(all="ignore"):  # memory that was never written may hold anything
-                rows = np.flatnonzero((found @ vectors != want[first : first + count]).any(axis=1))
+            part = stored.reshape(count, columns)[:, :n].astype(np.float64)
+            with np.errstate(all="ignore"):  # memory that was never written may hold any bits
+                rows = np.flatnonzero((part @ vectors != want[first : first + count]).any(axis=1))
             assert rows.size == 0, f"{rows.size} rows of the product are wrong, the first one row {first + rows[:1].sum()}"
             if n <= MAX_WHOLE_CHECK_SIZE:
-                assert np.array_equal(found, product(n, seeds)[first : first + count]), "elements of the product are wrong"
+                assert np.array_equal(part, product(n, seeds)[first : first + count]), "elements of the product are wrong"
 
     return check

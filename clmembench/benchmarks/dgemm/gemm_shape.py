@@ -1,4 +1,4 @@
-"""Configurations of `dgemm`: for CPUs, for GPUs through local memory, and for FP64 matrix instructions of NVIDIA."""
+"""Configurations of `dgemm`: for CPUs, for GPUs through local memory, and for NVIDIA's FP64 matrix instructions."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Skip, Value
 from clmembench.resources import kernel_source
 
 MAX_REGISTER_BYTES = 2048  # no work-item has more registers
-CPU_TILE_LIMITS = (192, 512)  # rows and columns of C; fewer where local memory, usually the L2 cache, is small
+CPU_TILE_LIMITS = (192, 512)  # rows and columns of C; fewer if local memory, usually the L2 cache, is small
 PACKED_PANELS = 8  # panels of B that are packed at a time
 
 SUB_GROUP_SIZE = 32
 SUB_GROUPS_ACROSS = 4  # in a work-group
-SLAB_DEPTH = 8  # values of k in a slab, as an instruction takes them
-DOUBLE_BYTES = 8  # bytes
+SLAB_DEPTH = 8  # values of k in a slab, those of one instruction
+DOUBLE_BYTES = 8
 MAX_SUM_BYTES = 512  # bytes of sums in a work-item
 MAX_STAGES = 4  # slabs in local memory
-PREFETCHED_SLABS = 2  # where local memory holds only two slabs
-MBARRIER_BYTES = 8  # of local memory beside the slabs
+PREFETCHED_SLABS = 2  # if local memory holds only two slabs
+MBARRIER_BYTES = 8  # of local memory, in addition to the slabs
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One configuration: rows and columns of C in a work-item's registers, the work-group, and the values of k at a time."""
+    """One configuration: rows and columns of C in a work-item's registers, the work-group, and the values of k per step."""
 
     scalar: np.dtype[np.generic]
     rows: int
@@ -36,7 +36,7 @@ class Shape:
 
     @property
     def width(self) -> int:
-        """Elements of a vector: of 64 bytes or a divisor of the columns; in work-groups of several work-items of 16 bytes."""
+        """Elements of a vector: 64 bytes or a divisor of the columns; 16 bytes in work-groups of several work-items."""
         if self.work_group > 1:
             return 16 // self.scalar.itemsize
         return next(w for w in (16, 8, 4, 2, 1) if w * self.scalar.itemsize <= 64 and self.columns % w == 0)
@@ -55,21 +55,21 @@ class Shape:
 
     @property
     def multiple(self) -> int:
-        """The number that k is padded to a multiple of."""
+        """The number to a multiple of which k is padded."""
         return 1 if self.work_group == 1 else self.depth
 
     def local_bytes(self, high: int, wide: int) -> int:
-        """Bytes of local memory that a CPU's tile of `high` x `wide` panels takes: rows of A, `depth` values of k, and sums."""
+        """Bytes of local memory for a CPU's tile of `high` x `wide` panels: rows of A, `depth` values of k, and sums."""
         return high * self.rows * (self.depth + wide * self.columns) * self.scalar.itemsize
 
     def obstacle(self, info: DeviceInfo) -> str:
-        """The reason why this configuration cannot run on that device; empty where it can."""
+        """The reason why this configuration cannot run on this device; empty if it can."""
         least = min(self.rows, self.columns, self.depth, self.work_group)
         if least < 1 or self.rows * self.columns * self.scalar.itemsize > MAX_REGISTER_BYTES:
             return f"rows, columns and depth are at least 1, and a tile's rows x columns at most {MAX_REGISTER_BYTES} B"
         if self.work_group == 1:
             needed = self.local_bytes(1, 1)
-            over = f"{needed} B of local memory are over this device's {info.local_mem_bytes} B: choose less depth or tile"
+            over = f"{needed} B of local memory are over this device's {info.local_mem_bytes} B: choose a smaller depth or tile"
             return over if needed > info.local_mem_bytes else ""
         if self.work_group > info.max_work_group:
             return f"a work-group of {self.work_group} is over this device's largest, {info.max_work_group}"
@@ -81,7 +81,8 @@ class Shape:
             return f"{self.work_group} work-items cannot share slabs {self.depth} deep evenly: choose another depth or tile"
         slabs = 2 * self.depth * (sum(self.tile) + width) * self.scalar.itemsize  # two slabs each; those of A are padded
         if slabs >= info.local_mem_bytes:  # some drivers refuse exactly the limit
-            return f"{slabs} B of local memory are not below this device's {info.local_mem_bytes} B: choose less depth or tile"
+            over = f"{slabs} B of local memory are not below this device's {info.local_mem_bytes} B"
+            return f"{over}: choose a smaller depth or tile"
         return ""
 
     def kernels(self, device: Device) -> Mapping[str, Kernel]:
@@ -99,14 +100,14 @@ class Shape:
         if self.work_group == 1:
             return device.build(kernel_source("dgemm"), PACKED=PACKED_PANELS, **defines)
         high, wide = self.group
-        # with more than two k at a time registers of doubles run out; with floats they do not, and a loop costs more
+        # more than two k per step exceed the registers for doubles; for floats they do not, and a loop costs more
         unroll = 1 if dtype == "double" else self.depth // 2
         defines |= {"GROUP_SIZE": self.work_group, "GROUP_ROWS": high, "GROUP_COLUMNS": wide, "UNROLL": unroll}
         return device.build(kernel_source("dgemm_tiles"), **defines)
 
 
 def fit_cpu_tile(shape: Shape, row_panels: int, column_panels: int, info: DeviceInfo) -> tuple[int, int]:
-    """Panels of rows and of columns in a CPU's tile of C: few enough for the caches, and for at least 4 tiles a compute
+    """Panels of rows and of columns in a CPU's tile of C: few enough for the caches, and for at least 4 tiles per compute
     unit."""
     high, wide = (
         min(n, size // m) or 1 for n, size, m in zip((row_panels, column_panels), CPU_TILE_LIMITS, shape.tile, strict=True)
@@ -116,17 +117,18 @@ def fit_cpu_tile(shape: Shape, row_panels: int, column_panels: int, info: Device
             high = -(-high // 2)
         else:
             wide = -(-wide // 2)
-    # the rest of that cache is for streamed data; first rows are reduced to a quarter of the columns, then both
+    # the rest of that cache is for streamed data; rows are reduced to a quarter of the columns first, then both
     while high * wide > 1 and shape.local_bytes(high, wide) > info.local_mem_bytes * 3 // 4:
         fewer_rows = wide == 1 or (high > 1 and high * shape.rows * 4 >= wide * shape.columns)
         high, wide = (high - 1, wide) if fewer_rows else (high, wide - 1)
-    # equally many tiles, of even size
+    # the same number of tiles, of equal size
     return -(-row_panels // -(-row_panels // high)), -(-column_panels // -(-column_panels // wide))
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixShape:
-    """Rows and columns of C in the registers of a sub-group, and work-items of a work-group."""
+    """One configuration with matrix instructions: rows and columns of C in a sub-group's registers, and the work-group's
+    size."""
 
     rows: int
     columns: int
@@ -139,7 +141,7 @@ class MatrixShape:
 
     @property
     def down(self) -> int:
-        """Sub-groups below each other in a work-group."""
+        """The number of rows of sub-groups in a work-group."""
         return self.work_group // (SUB_GROUPS_ACROSS * SUB_GROUP_SIZE)
 
     @property
@@ -149,15 +151,15 @@ class MatrixShape:
 
     @property
     def multiple(self) -> int:
-        """The number that k is padded to a multiple of: slabs are processed in pairs."""
+        """The number to a multiple of which k is padded: slabs are processed in pairs."""
         return 2 * SLAB_DEPTH
 
     def stages(self, info: DeviceInfo) -> int:
-        """Slabs of A and B that fit into local memory; some drivers refuse exactly its limit."""
+        """Slabs of A and B that fit in local memory; some drivers refuse exactly its limit."""
         return min(MAX_STAGES, (info.local_mem_bytes - MBARRIER_BYTES - 1) // (SLAB_DEPTH * sum(self.tile) * DOUBLE_BYTES))
 
     def obstacle(self, info: DeviceInfo) -> str:
-        """The reason why this configuration cannot run on that device; empty where it can."""
+        """The reason why this configuration cannot run on this device; empty if it can."""
         least = SUB_GROUPS_ACROSS * SUB_GROUP_SIZE
         if self.depth != SLAB_DEPTH:
             return f"matrix instructions take a depth of {SLAB_DEPTH}"
@@ -170,11 +172,11 @@ class MatrixShape:
             return f"a sub-group's tile has at most {MAX_SUM_BYTES * SUB_GROUP_SIZE // DOUBLE_BYTES} elements"
         if self.stages(info) < 2:
             two = 2 * SLAB_DEPTH * sum(self.tile) * DOUBLE_BYTES + MBARRIER_BYTES
-            return f"{two} B of local memory are not below this device's {info.local_mem_bytes} B: choose less tile"
+            return f"{two} B of local memory are not below this device's {info.local_mem_bytes} B: choose a smaller tile"
         return ""
 
     def kernel(self, device: Device) -> Kernel:
-        """The kernel `multiply`; without PTX its emulation, for tests. Raises Skip where the compiler lacks the instruction."""
+        """The kernel `multiply`; without PTX its emulation, for tests. Raises Skip if the compiler lacks the instruction."""
         stages = self.stages(device.info)
         defines: dict[str, Value] = {
             "PTX": "ptx" in device.info.features,

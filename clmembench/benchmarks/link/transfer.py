@@ -19,12 +19,12 @@ DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="li
 TRANSFER_LATENCY = Metric("transfer_latency", "us", "ops", "cost", "lower", scale=1e-3)
 ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
 SEED = 0x2545F491
-BATCH_BYTES = 2 << 30  # of back-to-back copies: starting and waiting, some 10 us, are under 0.1%
+BATCH_BYTES = 2 << 30  # back-to-back copies: start and wait, some 10 us, are under 0.1% of the time
 MAX_COPIES = 256
-BLOCK_WORDS = 1 << 18  # 1 MiB, which stays in a cache
+BLOCK_WORDS = 1 << 18  # 1 MiB, which fits in a cache
 NOTE_SHARED_COPY = "host and device share memory: this is a copy within it, not a link"
 NOTE_ZERO_COPY = "zero-copy: host and device share this memory, so mapping moves nothing"
-NOTE_SHARED = "host and device share memory, at addresses of their own: mapping moves an unknown number of bytes"
+NOTE_SHARED = "host and device share memory at different addresses: mapping moves an unknown number of bytes"
 DIRECTIONS = ("to_device", "from_device", "both")
 MEMORIES = ("pinned", "pageable", "mapped")
 
@@ -90,8 +90,8 @@ def is_zero_copy(device: Device) -> bool:
     ],
     where=_where,
     figure_axis="array_bytes",
-    version=3,  # versions 1 and 2 timed one copy, with its start and the wait for it
-    min_time_s=0.4,  # other devices of the host use its links for tenths of seconds
+    version=3,  # versions 1 and 2 timed a single copy, including its start and the wait
+    min_time_s=0.4,  # other devices may use the host's links for tenths of a second
     direction=axis(*DIRECTIONS),
     memory=axis(*MEMORIES),
     array_bytes=axis_of(_copy_sizes),
@@ -101,14 +101,14 @@ def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> W
 
     From pinned memory to a device with its own memory: as many back-to-back copies as make 2 GiB (at most 256), waited for
     once; transfer_latency measures a single one. Otherwise one copy. Both directions run on two queues, and the bytes of both
-    count. Mapped memory is timed as map plus unmap; where host and device share memory, the result is its latency instead of a
-    bandwidth. Whole words of 4 B are moved.
+    count. Mapped memory is timed as map plus unmap; if host and device share memory, the result is the latency of this instead
+    of a bandwidth. Whole words of 4 B are moved.
     """
     array_bytes = array_bytes // 4 * 4
     if memory == "mapped":
         return _prepare_map(device, direction, array_bytes)
     both = direction == "both"
-    blocking = memory == "pageable" and not both  # two directions at once must not wait for each other
+    blocking = memory == "pageable" and not both  # two concurrent directions must not wait for each other
     ways = DIRECTIONS[:2] if both else (direction,)
     copies = [prepare_copy(device, way, memory == "pinned", array_bytes, queue, blocking) for queue, way in enumerate(ways)]
     batch = 1 if device.info.shares_host_memory or memory != "pinned" else BATCH_BYTES // array_bytes
@@ -132,7 +132,7 @@ def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> W
 def transfer_latency(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
     """Latency of one small copy between host and device, until the host may use its array again, by the host's clock.
 
-    One call that returns when the copy is complete; its host-side overhead is that of one launch_call. Whole words of 4 B are
+    The single call returns when the copy is complete; its host-side overhead is that of one launch_call. Whole words of 4 B are
     moved.
     """
     array_bytes = array_bytes // 4 * 4
@@ -145,7 +145,7 @@ def _prepare_copies(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def prepare_copy(device: Device, direction: str, pinned: bool, nbytes: int, queue: int, blocking: bool) -> Work:
-    """One copy of whole words in one direction, and the check that all of it arrived."""
+    """One copy of whole words in one direction, and the check that all of them arrived."""
     kernels = device.build(kernel_source("transfer"))
     words, seed = nbytes // 4, SEED + device.seed
     buffer, array = device.alloc(nbytes), device.host_array(nbytes, pinned)
@@ -175,7 +175,7 @@ def prepare_copy(device: Device, direction: str, pinned: bool, nbytes: int, queu
 
 
 def _interleave(copies: Sequence[Work], times: int) -> Work:
-    """`count` copies of each direction, interleaved one by one."""
+    """`times` copies of each direction, interleaved one by one."""
 
     def check() -> None:
         for work in copies:
@@ -220,8 +220,10 @@ def _prepare_map(device: Device, direction: str, array_bytes: int) -> Work:
 
 
 def _check_after_pass(device: Device, commands: tuple[Command, ...], check: Callable[[], None]) -> Callable[[], None]:
-    """The check, preceded by a pass except the first time, when the runner has just made one: the check itself leaves poison
-    behind."""
+    """The check, preceded by a pass, since the check itself leaves poison behind.
+
+    The first time the pass is left out, since the runner has just made one.
+    """
     seen: list[bool] = []
 
     def again() -> None:
@@ -234,7 +236,7 @@ def _check_after_pass(device: Device, commands: tuple[Command, ...], check: Call
 
 
 def buffer_is_pattern(device: Device, kernels: Mapping[str, Kernel], buffer: Buffer, words: int, seed: int) -> bool:
-    """Whether a buffer holds that many words of the pattern."""
+    """Whether a buffer holds the first `words` words of the pattern."""
     wrong = device.alloc(4)
     device.upload(wrong, np.zeros(1, np.uint32))
     device.run([Launch(kernels["compare"], (buffer, np.uint32(seed), wrong), (words,))])

@@ -14,13 +14,13 @@ from clmembench.resources import kernel_source
 
 HIDDEN_SHARE = Metric("hidden", "%", "nbytes", "overlap", "higher", scale=100)
 FACTOR, ADDEND = 1664525, 1013904223
-CHAIN_OPS = 1 << 6  # dependent operations of a work-item, which the runner multiplies
+CHAIN_OPS = 1 << 6  # dependent operations per work-item; the runner scales them
 GROUP_SIZE = 256
-GROUPS_PER_UNIT = 8  # on a compute unit
+GROUPS_PER_UNIT = 8  # per compute unit
 PARTNERS = ("arithmetic", "streaming", "copy_back")
 NOTE_SHARED_CORES = (
     "host and device share memory: the same cores copy and compute, so the overlap depends on the scheduling of their threads, "
-    "which differs between processes by more than the interval of one process says"
+    "which differs between processes by more than the interval within one process"
 )
 
 
@@ -37,12 +37,12 @@ def _copy_bytes(info: DeviceInfo) -> int:
     array_bytes=axis_of(lambda info: (_copy_bytes(info),)),
 )
 def transfer_overlap(device: Device, direction: str, behind: str, array_bytes: int) -> Overlap:
-    """Share of a pinned copy's time that overlaps with other work: each alone and both at once, interleaved.
+    """Share of a pinned copy's time that overlaps with other work: each alone and both concurrently, interleaved.
 
-    The time that concurrency saves over the time of the shorter of the two, by the host's clock: 100% where the shorter one is
-    free, 0% where they run one after the other. arithmetic: a kernel of dependent operations on all compute units. streaming:
-    kernels that copy device memory. copy_back: copies in the other direction. The other work is sized to last about as long as
-    the copy. The copy has its own queue, and is enqueued first.
+    It is the time that concurrency saves over the time of the shorter of the two, by the host's clock: 100% if the shorter one
+    costs nothing, 0% if they run one after the other. arithmetic: a kernel of dependent operations on all compute units.
+    streaming: kernels that copy device memory. copy_back: copies in the other direction. The other work is scaled to last about
+    as long as the copy. The copy has its own queue and is enqueued first.
     """
     array_bytes = array_bytes // 16 * 16
     copy = prepare_copy(device, direction, True, array_bytes, 0, blocking=False)
@@ -85,6 +85,6 @@ def _prepare_streaming(device: Device, nbytes: int) -> Work:
     launch = Launch(kernels["stream"], (source, target), (nbytes // 16,), queue=1)
 
     def check() -> None:
-        assert buffer_is_pattern(device, kernels, target, nbytes // 4, seed), "what was copied on the device is wrong"
+        assert buffer_is_pattern(device, kernels, target, nbytes // 4, seed), "the copy on the device is wrong"
 
     return Work((launch,), nbytes=2 * nbytes, outputs=((target, nbytes),), check=check, clock="host")

@@ -1,4 +1,4 @@
-"""Allocations by pointers (USM): bandwidth by kind and by who touched them last, and the cost of their first touch."""
+"""Allocations by pointers (USM): bandwidth by kind and by the last access, and the cost of the first touch."""
 
 from __future__ import annotations
 
@@ -16,15 +16,19 @@ USM_BANDWIDTH = Metric("usm_bandwidth", "GB/s", "nbytes", "rate", "higher")
 FIRST_TOUCH = Metric("first_touch", "ns", "ops", "cost", "lower")
 KINDS: Sequence[MemoryKind] = ("device", "shared", "host")
 FACTOR = 2654435761
-CORE_LANES, CORE_GROUP = 16, 64  # words of a vector, a cache line; vectors that are written by a work-group
-GPU_LANES, GPU_GROUP, READING_GROUP = 4, 256, 1024  # the widest load of a work-item; work-items that write, and that read
-CHECKED_WORDS = 1 << 22  # that the host compares at a time
+CORE_LANES, CORE_GROUP = 16, 64  # words of a vector, a cache line; vectors that a work-group writes
+GPU_LANES, GPU_GROUP, READING_GROUP = (
+    4,
+    256,
+    1024,
+)  # the widest load of a work-item; work-items of groups that write, and that read
+CHECKED_WORDS = 1 << 22  # words that the host compares at a time
 PAGE_BYTES = 4096
 SOURCE = "SYCL 2020 specification, section 4.8: unified shared memory"
 
 
 def has_usm(info: DeviceInfo) -> bool:
-    """Whether a device has allocations that the host and kernels both see by one pointer."""
+    """Whether a device has allocations that host and kernels access by the same pointer."""
     return bool({"usm_shared", "usm_host"} & info.features)
 
 
@@ -33,7 +37,7 @@ def _kinds(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _touched_by(info: DeviceInfo) -> tuple[str, ...]:
-    """Who can touch an allocation: a plain buffer of OpenCL is the device's alone."""
+    """Who can access an allocation: a plain OpenCL buffer is accessible to the device only."""
     return ("device", "host") if has_usm(info) else ("device",)
 
 
@@ -64,18 +68,18 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
     """Bandwidth of a kernel that reads or writes an allocation, by its kind and by who touched it last.
 
     Shared and host allocations are SYCL's (USM); device is device memory, which through OpenCL is a buffer. last_touch host:
-    before every pass the host writes a word of each page, so that a shared allocation has to move to the device within the
-    pass, where the two have memories of their own; its difference from last_touch device is the migration. A driver may move it
-    before the kernel starts, so these passes are timed by the host's clock, with the launch in them; others by the device's.
-    Reads are those of `stream` in the order that suits the device; vectors of words, each read or written once. Raises Skip
-    where the array holds no work-group of vectors.
+    before every pass the host writes a word of each page, so that a shared allocation has to migrate to the device within the
+    pass if the two have separate memories; the difference from last_touch device is the migration. A driver may migrate it
+    before the kernel starts, so these passes are timed by the host's clock and include the launch; others are timed by the
+    device's clock. Reads are those of `stream` in the order that suits the device; vectors of words are each read or written
+    once. Raises Skip if the array is smaller than one work-group of vectors.
     """
     info, blocked = device.info, device.info.has_cpu_cores
     lanes, group = (CORE_LANES, CORE_GROUP) if blocked else (GPU_LANES, GPU_GROUP)
     group = min(group, info.max_work_group)
     vectors = array_bytes // (4 * lanes) // group * group
     if not vectors:
-        raise Skip(f"{array_bytes} B hold no work-group of {group} vectors of {4 * lanes} B: raise --size")
+        raise Skip(f"{array_bytes} B are fewer than one work-group of {group} vectors of {4 * lanes} B: raise --size")
     words, each = vectors * lanes, 1 if blocked else min(READING_GROUP, info.max_work_group)
     items = sum_items(info, blocked, each, vectors)
     buffer, sums = device.alloc(4 * words, memory), device.alloc(4 * lanes * items)
@@ -93,16 +97,16 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
 
     def check() -> None:
         if op == "read":
-            found = device.download(sums, np.uint32, lanes * items).reshape(items, lanes).sum(axis=0, dtype=np.uint64)
+            lane_sums = device.download(sums, np.uint32, lanes * items).reshape(items, lanes).sum(axis=0, dtype=np.uint64)
             wanted = [FACTOR * (lanes * (vectors * (vectors - 1) // 2) + lane * vectors) for lane in range(lanes)]
-            same = all((int(sum_) - of_lane) % 2**32 == 0 for sum_, of_lane in zip(found, wanted, strict=True))
-            assert same, "the sum of what was read is wrong"
+            same = all((int(sum_) - of_lane) % 2**32 == 0 for sum_, of_lane in zip(lane_sums, wanted, strict=True))
+            assert same, "the sum of the words read is wrong"
             return
         for first in range(0, words, CHECKED_WORDS):
             count = min(CHECKED_WORDS, words - first)
             held = device.download(buffer, np.uint32, count, 4 * first)
             wanted_words = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32) * np.uint32(FACTOR)
-            assert np.array_equal(held, wanted_words), "what was written is wrong"
+            assert np.array_equal(held, wanted_words), "the words written are wrong"
 
     return Work(
         commands=(read if op == "read" else write,),
@@ -127,8 +131,8 @@ def usm_first_touch(device: Device, memory: MemoryKind, by: str, array_bytes: in
     """Cost of a 4 KiB page of a new allocation: allocated, touched for the first time, and freed, by the host's clock.
 
     Shared and host allocations are SYCL's (USM). by device: a fill of the whole allocation and the wait for it. by host: one
-    byte of each page is written. A driver that keeps freed memory for the next allocation makes it cheap, which is part of what
-    is measured.
+    byte of each page is written. A driver that reuses freed memory for the next allocation makes it cheap, which is part of the
+    measured cost.
     """
     pages = array_bytes // PAGE_BYTES
     left: list[int] = []
@@ -140,7 +144,7 @@ def usm_first_touch(device: Device, memory: MemoryKind, by: str, array_bytes: in
         else:
             with device.mapped(buffer, pages * PAGE_BYTES, "write") as array:
                 array[::PAGE_BYTES] = 1
-        if not left:  # in the first pass, which is none of the samples
+        if not left:  # in the first pass, which is not a sample
             left.append(_touched_pages(device, buffer, pages))
 
     return Work(commands=(Call(once),), ops=pages, check=_all_touched(left, pages), clock="host")
@@ -152,6 +156,6 @@ def _touched_pages(device: Device, buffer: object, pages: int) -> int:
 
 def _all_touched(left: list[int], pages: int) -> Callable[[], None]:
     def check() -> None:
-        assert left == [pages], f"{left} pages of {pages} hold what was written to them"
+        assert left == [pages], f"{left} of {pages} pages hold the written value"
 
     return check

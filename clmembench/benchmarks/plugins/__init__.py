@@ -1,1 +1,1 @@
-"""Benchmarks of users and of installed packages: loaded on trial, named when they fail."""
+"""Benchmarks of users and of installed packages: their imports are tried first, and messages about failures name them."""

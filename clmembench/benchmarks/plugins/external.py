@@ -1,8 +1,8 @@
-"""Benchmarks from outside this package: of folders that the user names, and of installed packages that offer them.
+"""Benchmarks from outside this package: from folders that the user names, and from installed packages.
 
-Nothing else is ever imported: neither the current folder, unless it is named, nor what a results file says. Of a folder those
-files are imported that import `benchmark` from clmembench.benchmarks; each as a module of a package that stands for the folder,
-so that `from . import other` works and no file hides a module of that name.
+Nothing else is ever imported: neither the current folder, unless the user names it, nor names in a results file. In a folder
+the files that import `benchmark` from clmembench.benchmarks are imported, each as a module of a package that stands for the
+folder. `from . import other` then works, and no file hides a module with the same name.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from clmembench.benchmarks.plugins.import_trial import problem_of_import
 from clmembench.model import Benchmark, DeclarationError
 from clmembench.sanitize import read_regular
 
-GROUP = "clmembench.benchmarks"  # the group of entry points: each names a module, or a benchmark in one
-MAX_SOURCE_BYTES = 16 << 20  # of a module
-PACKAGE = "clmembench_path"  # begins the names of the packages that stand for folders
+GROUP = "clmembench.benchmarks"  # the group of entry points: each names a module, or a benchmark in a module
+MAX_SOURCE_BYTES = 16 << 20  # per module
+PACKAGE = "clmembench_path"  # prefix of the packages that stand for folders
 
 
 MAX_SOURCE_BYTES = 1 << 24
-RESERVED = frozenset({"quick", "all", "everything"})  # suites that are no benchmark's to name
+RESERVED = frozenset({"quick", "all", "everything"})  # suites that no benchmark may join
 
 
 @dataclass(slots=True)
 class _Loaded:
-    """What has been loaded in this process."""
+    """The benchmarks that this process has loaded."""
 
     folders: list[Path] = field(default_factory=list)
     benchmarks: dict[str, Benchmark] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
-    # entry points that are left out, and why, as a trial import found; None: no trial was made
+    # entry points that failed in a trial import, with reasons; None: no trial was made
     left_out: dict[str, str] | None = None
     needs_trial: bool = True
     withdrawn: set[str] = field(default_factory=set)
@@ -51,14 +51,16 @@ _loaded = _Loaded()
 
 
 def add(folders: Iterable[Path | str], known: Callable[[], Mapping[str, Benchmark]]) -> list[str]:
-    """Load the benchmarks of folders, or of single files: their names. A folder that was loaded before is not loaded again.
-    `known` gives those of this package. Raises ExternalError."""
+    """Load the benchmarks of folders, or of single files; returns their names. Raises ExternalError.
+
+    A folder that was loaded before is not loaded again. `known` returns the benchmarks of this package.
+    """
     names = []
     for given in folders:
         path = Path(given).absolute()
         if path not in _loaded.folders:
             for benchmark, file in _read(path, len(_loaded.folders)):
-                if _loaded.files.get(benchmark.name) == file:  # the folder and a file of it were named
+                if _loaded.files.get(benchmark.name) == file:  # the user named the folder and also a file in it
                     continue
                 _check_name(benchmark, file, known())
                 _loaded.benchmarks[benchmark.name] = guarded(benchmark, f"--path {file.name}")
@@ -69,34 +71,35 @@ def add(folders: Iterable[Path | str], known: Callable[[], Mapping[str, Benchmar
 
 
 def folders() -> tuple[str, ...]:
-    """The folders that were loaded, for a worker process to load them too."""
+    """The loaded folders, which a worker process loads too."""
     return tuple(map(str, _loaded.folders))
 
 
 def of_folders() -> Mapping[str, Benchmark]:
-    """The benchmarks of all folders that were loaded."""
+    """The benchmarks of all loaded folders."""
     return _loaded.benchmarks
 
 
 def files_of(names: Iterable[str]) -> list[Path]:
-    """The files that benchmarks of folders are made of, since they may change: their modules, and all kernels beside them."""
+    """The source files of benchmarks from folders, since they may change: their modules, and all kernels in the same
+    folders."""
     modules = {_loaded.files[name] for name in names if name in _loaded.files}
     kernels = {kernel for module in modules for kernel in module.parent.glob("*.cl")}
     return sorted(modules | kernels)
 
 
 def trust(left_out: Iterable[str]) -> None:
-    """In a worker process: the process that started it has tried all imports, and found that these entry points fail."""
+    """Accept the trial imports of the process that started this worker process: these entry points fail."""
     _loaded.left_out, _loaded.needs_trial = dict.fromkeys(left_out, ""), False
 
 
 def left_out() -> tuple[str, ...]:
-    """Entry points that a trial import found to fail, for a worker process to leave them out, too."""
+    """Entry points that failed in a trial import; a worker process leaves them out, too."""
     return tuple(_loaded.left_out or ())
 
 
 def withdraw(name: str) -> None:
-    """Leave a benchmark out of all that follows."""
+    """Leave a benchmark out from now on."""
     _loaded.withdrawn.add(name)
 
 
@@ -106,8 +109,8 @@ def withdrawn() -> frozenset[str]:
 
 
 def of_packages(known: Mapping[str, Benchmark]) -> tuple[dict[str, Benchmark], list[str]]:
-    """Benchmarks that installed packages offer, and what was wrong with others: one fault costs no other benchmark."""
-    found: dict[str, Benchmark] = {}
+    """Benchmarks of installed packages, and problems with others: a defect in one affects no other benchmark."""
+    accepted: dict[str, Benchmark] = {}
     problems = []
     entries = _entries()
     failing = _failing_entries(entries)
@@ -124,18 +127,18 @@ def of_packages(known: Mapping[str, Benchmark]) -> tuple[dict[str, Benchmark], l
             problems.append(str(error))
             continue
         for benchmark in offered:
-            if benchmark.name in known or benchmark.name in found:
-                problems.append(f"benchmark {benchmark.name} of {origin} is left out: there is one of that name")
+            if benchmark.name in known or benchmark.name in accepted:
+                problems.append(f"benchmark {benchmark.name} of {origin} is left out: its name is taken")
             elif benchmark.suite in RESERVED:
                 problems.append(f"benchmark {benchmark.name} of {origin} is left out: {_reserved(benchmark)}")
             else:
-                found[benchmark.name] = guarded(benchmark, origin)
-    return found, problems
+                accepted[benchmark.name] = guarded(benchmark, origin)
+    return accepted, problems
 
 
 def imports(path: Path | None, names: Iterable[str]) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The imports of a folder or file, or else of the packages' entry points of these names: what each is called, and the
-    import. For a trial."""
+    """The imports of a folder or file, or else of packages' entry points with these names, for a trial: label and import
+    function."""
     if path is not None:
         package = _package_of(path, 0)
         yield from ((str(file), partial(_import, file, package)) for file in _chosen_files(path))
@@ -145,12 +148,12 @@ def imports(path: Path | None, names: Iterable[str]) -> Iterator[tuple[str, Call
 
 
 def _entries() -> dict[str, importlib.metadata.EntryPoint]:
-    """The entry points of installed packages, by a name of each."""
+    """The entry points of installed packages, by unique names."""
     try:
-        found = importlib.metadata.entry_points(group=GROUP)
-    except Exception:  # damaged metadata of any package on the path, whichever
+        offered = importlib.metadata.entry_points(group=GROUP)
+    except Exception:  # damaged metadata of any package on the path
         return {}
-    return {f"{entry.name}={entry.value}": entry for entry in sorted(found, key=lambda entry: (entry.name, entry.value))}
+    return {f"{entry.name}={entry.value}": entry for entry in sorted(offered, key=lambda entry: (entry.name, entry.value))}
 
 
 def _origin(entry: importlib.metadata.EntryPoint) -> str:
@@ -161,7 +164,7 @@ def _origin(entry: importlib.metadata.EntryPoint) -> str:
 
 
 def _failing_entries(names: Iterable[str]) -> Mapping[str, str]:
-    """Entry points whose import would end or stop this process, and why."""
+    """Entry points whose import would end or block this process, with reasons."""
     if _loaded.left_out is None:
         _loaded.left_out = {}
         while rest := [name for name in names if name not in _loaded.left_out]:
@@ -173,23 +176,23 @@ def _failing_entries(names: Iterable[str]) -> Mapping[str, str]:
 
 
 def _read(path: Path, number: int) -> list[tuple[Benchmark, Path]]:
-    """The benchmarks of a folder or file, and the file of each."""
-    if not os.path.exists(path):  # noqa: PTH110 - that of Path raises where a name is too long
+    """The benchmarks of a folder or file, each with its file."""
+    if not os.path.exists(path):  # noqa: PTH110 - Path.exists raises for names that are too long
         raise ExternalError(f"--path {path}: there is no such folder: `clmembench new NAME -o DIR` makes a benchmark")
     chosen = _chosen_files(path)
     problem = problem_of_import(path, ()) if chosen and _loaded.needs_trial else None
     if problem is not None:
         raise ExternalError(f"{problem[0]}: {problem[1]}")
     package = _package_of(path, number)
-    found = [(benchmark, file) for file in chosen for benchmark in _defined_in(_import(file, package))]
-    if not found:
+    benchmarks = [(benchmark, file) for file in chosen for benchmark in _defined_in(_import(file, package))]
+    if not benchmarks:
         folder = path if path.is_dir() else path.parent
         raise ExternalError(f"--path {path} has no benchmark: `clmembench new NAME -o {folder}` makes one there")
-    return found
+    return benchmarks
 
 
 def _chosen_files(path: Path) -> list[Path]:
-    """The files of a folder that define benchmarks, or the one that is named."""
+    """The files of a folder that define benchmarks, or the one that the user named."""
     try:
         files = sorted(file for file in path.glob("*.py") if file.is_file()) if path.is_dir() else [path]
         return [file for file in files if _defines_benchmarks(file)]
@@ -198,7 +201,7 @@ def _chosen_files(path: Path) -> list[Path]:
 
 
 def _package_of(path: Path, number: int) -> str:
-    """The package that stands for a folder, or for that of a file."""
+    """The package that stands for a folder, or for the folder of a file."""
     package = ModuleType(f"{PACKAGE}_{number}")
     package.__path__ = [str(path if path.is_dir() else path.parent)]
     sys.modules[package.__name__] = package
@@ -206,14 +209,14 @@ def _package_of(path: Path, number: int) -> str:
 
 
 def _defines_benchmarks(file: Path) -> bool:
-    """Whether a file imports what makes benchmarks. Tests and scripts that lie beside are not run."""
+    """Whether a file imports `benchmark`. Tests and scripts in the same folder are not run."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # those of a string's escapes are for its author
+            warnings.simplefilter("ignore")  # warnings about escapes in strings are for the author
             tree = ast.parse(read_regular(file, MAX_SOURCE_BYTES), str(file))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise ExternalError(f"{file}{line}: this is no Python: {getattr(error, 'msg', error)}") from error
+        raise ExternalError(f"{file}{line}: this is not Python: {getattr(error, 'msg', error)}") from error
     return any(
         isinstance(node, ast.ImportFrom)
         and node.module == "clmembench.benchmarks"
@@ -241,7 +244,7 @@ def _import(file: Path, package: str) -> ModuleType:
 
 
 def _defined_in(module: Any) -> list[Benchmark]:
-    """The benchmarks that a module defines; not those that it imports from another."""
+    """The benchmarks that a module defines, without those that it imports from another."""
     if not isinstance(module, ModuleType):
         raise DeclarationError(f"its entry point names a {type(module).__name__}: name a module, or a benchmark in one")
     mine = (value for value in list(vars(module).values()) if isinstance(value, Benchmark))
@@ -249,7 +252,7 @@ def _defined_in(module: Any) -> list[Benchmark]:
 
 
 def _reserved(benchmark: Benchmark) -> str:
-    return f"its suite cannot be called {benchmark.suite}, which is made of others: name another"
+    return f"its suite cannot be called {benchmark.suite}, which combines other suites: choose another name"
 
 
 def _check_name(benchmark: Benchmark, file: Path, known: Mapping[str, Benchmark]) -> None:

@@ -1,4 +1,4 @@
-"""Calls of code that is none of this package's: what it prints is no output of a command, and what it raises has its name."""
+"""Calls of code from outside this package: its output does not mix with a command's, and its errors name their origin."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ _CALLBACKS = ("where", "default_subset", "processes", "scaling", "scaling_also",
 
 
 class ExternalError(ValueError):
-    """What the user named has no benchmarks, or they cannot be used; the message says why, in one line."""
+    """The user named something without benchmarks, or with unusable ones; the message gives the reason in one line."""
 
 
 @contextlib.contextmanager
 def foreign_code(who: str) -> Iterator[None]:
-    """While the block runs, standard output is standard error. Whatever it raises is an ExternalError with the name of its
-    origin; but not Ctrl-C of the user's. A copy of this process that it forks ends with the block."""
+    """Redirect standard output to standard error, and convert every exception to an ExternalError that names its origin.
+
+    A Ctrl-C of the user's is not converted. If the code forks, the copy of this process ends with the block.
+    """
     pid = os.getpid()
     with contextlib.redirect_stdout(sys.stderr), _noting_ctrl_c() as pressed:
         try:
@@ -42,7 +44,7 @@ def foreign_code(who: str) -> Iterator[None]:
 
 
 def described(error: BaseException) -> str:
-    """The kind of an exception and its message, in one line; the message alone where the kind says nothing to people."""
+    """The kind of an exception and its message, in one line; only the message if the kind has no meaning for users."""
     try:
         message = " ".join(str(error).split())
     except Exception:
@@ -52,7 +54,7 @@ def described(error: BaseException) -> str:
 
 
 def guarded(benchmark: Benchmark, origin: str) -> Benchmark:
-    """The benchmark with its origin, whose functions raise ExternalError alone where they fail or answer what is no answer."""
+    """The benchmark with its origin; its functions raise only ExternalError if they fail or return something invalid."""
     who = f"benchmark {benchmark.name} ({origin})"
 
     def axes(of: dict[str, Axis]) -> dict[str, Axis]:
@@ -75,7 +77,7 @@ def _guarded_axis(who: str, name: str, axis: Axis) -> Axis:
 
 
 def _guarded(who: str, function: Callable[..., Any], passed: type[Exception] = ExternalError) -> Callable[..., Any]:
-    """The function, within `foreign_code`. Errors of the kind `passed` are answers."""
+    """The function, called within `foreign_code`. Errors of the kind `passed` are passed on."""
 
     def call(*args: Any, **params: Any) -> Any:
         with foreign_code(who):
@@ -89,7 +91,7 @@ def _guarded(who: str, function: Callable[..., Any], passed: type[Exception] = E
 
 
 def _available(who: str, function: Callable[..., bool]) -> Callable[..., bool]:
-    """Whether a library is there, as far as its benchmark can say: where it fails, it is not."""
+    """Whether the benchmark's library is available; False if its test fails."""
     call = _guarded(who, function)
 
     def is_available(*args: Any) -> bool:
@@ -103,7 +105,8 @@ def _available(who: str, function: Callable[..., bool]) -> Callable[..., bool]:
 
 @contextlib.contextmanager
 def _noting_ctrl_c() -> Iterator[list[int]]:
-    """While the block runs, a Ctrl-C of the user's is in the list; foreign code that raises KeyboardInterrupt adds none."""
+    """The list gets an entry for each Ctrl-C of the user's while the block runs, none for a KeyboardInterrupt that code
+    raises."""
     pressed: list[int] = []
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

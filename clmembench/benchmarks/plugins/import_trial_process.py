@@ -1,6 +1,6 @@
 """The process of a trial import.
 
-It says which file or package it imports, a line each, and at last that it has ended; then the others may be imported.
+It writes a line with each file or package before its import, and a last line when all imports have ended.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clmembench.host import processes
 
 def _serve() -> None:
     processes.die_with_parent()
-    asked = json.loads(sys.stdin.readline())
+    request = json.loads(sys.stdin.readline())
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="surrogateescape")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
@@ -30,9 +30,9 @@ def _serve() -> None:
         answers.write(f"{text}\n")
         answers.flush()
 
-    for label, load in external.imports(None if asked["path"] is None else Path(asked["path"]), asked["names"]):
+    for label, load in external.imports(None if request["path"] is None else Path(request["path"]), request["names"]):
         answer(label)
-        with contextlib.suppress(BaseException):  # it will be raised again, where it can be told
+        with contextlib.suppress(BaseException):  # the command imports it again, and reports the exception then
             load()
         if forked:
             answer(FORKED)
@@ -42,4 +42,4 @@ def _serve() -> None:
 
 if __name__ == "__main__":
     _serve()
-    os._exit(0)  # whatever threads and handlers they have left
+    os._exit(0)  # despite threads and exit handlers of the imported code

@@ -1,1 +1,1 @@
-"""A sparse matrix times a vector."""
+"""The product of a sparse matrix and a vector."""

@@ -1,4 +1,4 @@
-"""Sparse matrices by rows (CSR), and generated ones of known structure; pure, no device."""
+"""Sparse matrices by rows (CSR), and generated ones of known structure; pure, without a device."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-MAX_INDEX = 2**31 - 1  # rows, columns and nonzeros that 32-bit indices can count
-MIN_GENERATED_NONZEROS = 1000  # that still show a generated matrix's structure
-SPE10_CELLS = (60, 220, 85)  # of SPE10's second model
+MAX_INDEX = 2**31 - 1  # the limit of rows, columns and nonzeros with 32-bit indices
+MIN_GENERATED_NONZEROS = 1000  # fewer do not show a generated matrix's structure
+SPE10_CELLS = (60, 220, 85)  # SPE10's second model
 BAND_DIAGONALS = 13  # on each side of the main diagonal
 UNIFORM_ROW_LENGTH = 16
 PARETO_EXPONENT, MIN_ROW_LENGTH, MAX_ROW_LENGTH = 1.2, 3, 1024  # lengths of power_law's rows: exponent, minimum, maximum
@@ -19,10 +19,10 @@ PARETO_EXPONENT, MIN_ROW_LENGTH, MAX_ROW_LENGTH = 1.2, 3, 1024  # lengths of pow
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Csr:
-    """A sparse matrix by rows: row r has values[indptr[r]:indptr[r+1]] in the columns indices[the same].
+    """A sparse matrix by rows: row r has values[indptr[r]:indptr[r+1]] in the columns indices[indptr[r]:indptr[r+1]].
 
-    indptr int32 (rows + 1,), indices int32 (nonzeros,), ascending within a row; values float64 (nonzeros,). Explicit zeros of a
-    file are kept, so "nonzeros" are the stored entries.
+    indptr is int32 (rows + 1,); indices are int32 (nonzeros,), ascending within a row; values are float64 (nonzeros,). Explicit
+    zeros of a file are kept, so that "nonzeros" are the stored entries.
     """
 
     rows: int
@@ -52,9 +52,9 @@ def product(matrix: Csr, x: npt.NDArray[np.float64], absolute: bool = False) -> 
 
 
 def generate(name: str, seed: int, most: int = MAX_INDEX) -> Csr:
-    """The generated matrix of that name (see GENERATORS), in its usual size or with at most `most` nonzeros.
+    """The generated matrix with this name (see GENERATORS), in its usual size or with at most `most` nonzeros.
 
-    The same matrix for the same arguments. Raises ValueError where `most` leaves no matrix of that structure.
+    Equal arguments give equal matrices. Raises ValueError if `most` is too small for a matrix of that structure.
     """
     if most < MIN_GENERATED_NONZEROS:
         raise ValueError(f"{most} nonzeros are too few for a matrix of this structure: raise --size")
@@ -64,15 +64,15 @@ def generate(name: str, seed: int, most: int = MAX_INDEX) -> Csr:
 def reservoir(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
     """The pressure system of a reservoir: 7-point stencil on SPE10's 60 x 220 x 85 cells, log-normal permeabilities.
 
-    1,122,000 rows, 7,780,000 nonzeros; symmetric, diagonally dominant. Neighbours exchange by the harmonic mean of their
-    permeabilities, and the diagonal is the sum of what a row exchanges and a small compressibility. Source: Christie & Blunt
-    2001 for the cells; Razzaq et al. 2016, section V-B, for its use.
+    1,122,000 rows, 7,780,000 nonzeros; symmetric, diagonally dominant. The coefficient between neighbours is the harmonic mean
+    of their permeabilities; the diagonal is the sum of a row's coefficients and a small compressibility. Source: Christie &
+    Blunt 2001 for the cells; Razzaq et al. 2016, section V-B, for its use.
     """
     scale = min(1.0, (most / (7 * np.prod(SPE10_CELLS, dtype=float))) ** (1 / 3))
     nx, ny, nz = shape = tuple(max(2, int(n * scale)) for n in SPE10_CELLS)
     rows = int(np.prod(shape))
     resistance = np.exp(-1.5 * rng.standard_normal((nz, ny, nx)))
-    # one column for each neighbour in ascending order of its number, the row itself in the middle
+    # one column per neighbour in ascending order of its index, with the row itself in the middle
     values = np.zeros((nz, ny, nx, 7))
     for axis, (lower, upper) in enumerate([(0, 6), (1, 5), (2, 4)]):
         near, far = (tuple(part if a == axis else slice(None) for a in range(3)) for part in (slice(1, None), slice(None, -1)))
@@ -89,7 +89,7 @@ def reservoir(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
 
 
 def banded(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
-    """A full band of 27 diagonals: 1,000,000 rows, 26,999,818 nonzeros; no row depends on a far one."""
+    """A full band of 27 diagonals: 1,000,000 rows, 26,999,818 nonzeros; all columns of a row are near its diagonal."""
     rows = min(1_000_000, most // (2 * BAND_DIAGONALS + 1))
     first = np.arange(rows) - BAND_DIAGONALS
     begins, ends = np.maximum(first, 0), np.minimum(first + 2 * BAND_DIAGONALS + 1, rows)
@@ -101,19 +101,19 @@ def banded(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
 
 
 def uniform(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
-    """16 distinct random columns a row: 1,000,000 rows, 16,000,000 nonzeros; no locality in x beyond chance."""
+    """16 distinct random columns per row: 1,000,000 rows, 16,000,000 nonzeros; no locality in x beyond chance."""
     rows = min(1_000_000, most // UNIFORM_ROW_LENGTH)
     width = min(UNIFORM_ROW_LENGTH, rows)
     columns = rng.integers(0, rows - width + 1, (rows, width), dtype=np.int32)
     columns.sort(axis=1)
-    columns += np.arange(width, dtype=np.int32)  # distinct numbers from ascending ones
+    columns += np.arange(width, dtype=np.int32)  # makes ascending numbers distinct
     return Csr(rows, rows, _ends(np.full(rows, width)), columns.ravel(), rng.uniform(0.5, 1.5, columns.size))
 
 
 def power_law(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
     """Rows whose lengths follow Pareto's law (exponent 1.2, 3 to 1024): 1,048,576 rows, about 13.5 million nonzeros.
 
-    Columns are random, ascending within a row; the few that a long row meets twice are two stored entries.
+    Columns are random, ascending within a row; the few columns that a long row draws twice are two stored entries.
     """
     rows = 1 << 20
     lengths = np.minimum(MIN_ROW_LENGTH * (1 + rng.pareto(PARETO_EXPONENT, rows)), MAX_ROW_LENGTH).astype(np.int64)
@@ -135,7 +135,7 @@ GENERATORS: Mapping[str, Callable[[np.random.Generator, int], Csr]] = {
 
 
 def _ends(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """indptr of rows of these lengths. Raises ValueError over 2**31 - 1 nonzeros."""
+    """indptr for rows of these lengths. Raises ValueError for over 2**31 - 1 nonzeros."""
     ends = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=ends[1:])
     if ends[-1] > MAX_INDEX:

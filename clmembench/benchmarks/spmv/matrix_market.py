@@ -1,4 +1,4 @@
-"""Matrix Market files: what their header claims, and their matrix, read more strictly than by SciPy; pure, no device."""
+"""Matrix Market files: their header and their matrix, read more strictly than by SciPy; pure, without a device."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from clmembench import sanitize
 from clmembench.benchmarks.spmv.matrices import MAX_INDEX, Csr
 
 FILE_SUFFIXES = (".mtx", ".mtx.gz", ".mtx.bz2", ".mm")
-UNPACK = {  # what unpacks other files of collections, in which there are several files or which Python cannot read everywhere
+UNPACK = {  # commands for files of collections with several members, or in formats that Python cannot always read
     ".tar.gz": "tar -xzf", ".tgz": "tar -xzf", ".tar.bz2": "tar -xjf", ".tar": "tar -xf", ".mtx.zip": "unzip",
     ".mtx.xz": "unxz", ".mtx.zst": "unzstd", ".mtx.z": "uncompress",
 }  # fmt: skip
-# factors by which a packed file may be smaller: deflate's largest, and one far beyond what bzip2 reaches with numbers
+# the largest compression ratios: deflate's limit, and one far beyond what bzip2 reaches for numbers
 MAX_COMPRESSION = {".gz": 1032, ".bz2": 10_000}
-MAX_HEADER_BYTES = 16 << 20  # with comments: collections have some hundred lines of them
-MAX_ENTRY_BYTES = 256  # of an entry's line: two numbers of 10 digits and one of 25, with room
+MAX_HEADER_BYTES = 16 << 20  # including comments: files of collections have some hundred lines of them
+MAX_ENTRY_BYTES = 256  # of an entry's line: two numbers of 10 digits and one of 25, with a margin
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixHeader:
-    """Claims of the header of a Matrix Market file; `nonzeros` is an upper bound."""
+    """The sizes in the header of a Matrix Market file; `nonzeros` is an upper bound."""
 
     rows: int
     columns: int
@@ -40,8 +40,10 @@ class MatrixHeader:
 
 
 def is_file(value: object) -> bool:
-    """Whether a value is the name of a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .mm, in any case). Raises ValueError as
-    `read_header` does, and for a file that has to be unpacked first."""
+    """Whether a value is the name of a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .mm, in any case).
+
+    Raises ValueError as `read_header` does, and for a file that has to be unpacked first.
+    """
     if not isinstance(value, str) or not value.lower().endswith((*FILE_SUFFIXES, *UNPACK)):
         return False
     for ending, command in UNPACK.items():
@@ -52,10 +54,10 @@ def is_file(value: object) -> bool:
 
 
 def read_header(path: str) -> MatrixHeader:
-    """The claims of a file's header; its body is not read.
+    """The sizes in a file's header; its body is not read.
 
-    Raises ValueError, one line "FILE:LINE: reason" or "FILE: reason", where the file cannot be opened, its header is malformed,
-    or it holds no entries, entries that are not real numbers, more entries than its size allows, or a dense matrix.
+    Raises ValueError, one line "FILE:LINE: reason" or "FILE: reason", if the file cannot be opened, its header is malformed, or
+    it has no entries, entries that are not real numbers, more entries than its size allows, or a dense matrix.
     """
     from scipy.io import mminfo
 
@@ -74,7 +76,7 @@ def read_header(path: str) -> MatrixHeader:
         raise _file_error(
             path, f"{rows} by {columns} with up to {nonzeros} nonzeros is over {MAX_INDEX}, the most that 32 bits count"
         )
-    # an entry has two digits, a blank and an end of line
+    # an entry has at least two digits, a blank and an end of line
     if 4 * entries > size * MAX_COMPRESSION.get(Path(path).suffix.lower(), 1) + 1:
         raise _file_error(path, f"the header promises {entries} entries, more than a file of {size} bytes can hold")
     return MatrixHeader(rows, columns, nonzeros, field, symmetry)
@@ -83,8 +85,8 @@ def read_header(path: str) -> MatrixHeader:
 def read_matrix(path: str) -> Csr:
     """The matrix of a Matrix Market file: real, integer or pattern (ones); symmetric ones in full; duplicates added up.
 
-    Raises ValueError as `read_header` does, for a malformed body or numbers that are not finite, and for a symmetric matrix of
-    which both triangles are there.
+    Raises ValueError as `read_header` does, for a malformed body or numbers that are not finite, and for a symmetric matrix
+    with both triangles in the file.
     """
     from scipy.io import mmread
 
@@ -105,8 +107,10 @@ def read_matrix(path: str) -> Csr:
 
 
 def _in_full(path: str, stored: Any, symmetry: str) -> Any:
-    """A symmetric matrix from the entries of one triangle, which SciPy would mirror too where both are there and so add up.
-    Raises ValueError where they are, and for a skew-symmetric matrix with a diagonal."""
+    """A symmetric matrix from the entries of one triangle. SciPy would mirror both triangles if both are in the file.
+
+    Raises ValueError if both are, and for a skew-symmetric matrix with a diagonal.
+    """
     from scipy.sparse import coo_array
 
     above = stored.col > stored.row
@@ -126,7 +130,7 @@ def _in_full(path: str, stored: Any, symmetry: str) -> Any:
 
 _SYMMETRY = re.compile(rb"^(%%MatrixMarket(?:\s+\w+){3}\s+)(?:skew-)?symmetric", re.IGNORECASE)
 
-# Text that SciPy's reader accepts as a number by its beginning alone; text that it refuses is left to it.
+# SciPy's reader accepts some texts whose beginning is a number: these patterns do not. Other invalid text is left to SciPy.
 _INDEX = rb"(?:\d++(?!\S)|[^\s\d]\S*+)"
 _REAL_NUMBER = rb"(?:-?(?:\d++(?:\.\d*+)?|\.\d++)(?:e[-+]?\d++)?+(?!\S)|-?(?:nan|inf(?:inity)?+)(?!\S)|[^\s\d.ni-]\S*+)"
 _WHOLE_NUMBER = rb"(?:-?\d++(?!\S)|[^\s\d-]\S*+)"
@@ -143,10 +147,12 @@ _ENTRY_FORMS = {
 
 
 class _CheckedFile:
-    """The bytes of a file for SciPy's reader, with stricter checks of entries where a `field` is given. SciPy (1.17) reads 1,5
-    as 1, 0x10 as 0 and ignores further columns, and crashes at a zero byte and at text after the last number of an unterminated
-    last line. At most `most` unpacked bytes are read, since SciPy keeps comments, and searches for a line's end, without a
-    limit."""
+    """The bytes of a file for SciPy's reader, with stricter checks of entries if a `field` is given.
+
+    SciPy (1.17) reads 1,5 as 1 and 0x10 as 0, ignores further columns, and crashes at a zero byte and at text after the last
+    number of an unterminated last line. At most `most` unpacked bytes are read, since SciPy has no limit for comments and for
+    the length of a line.
+    """
 
     def __init__(self, file: BinaryIO, most: int, field: str = "") -> None:
         self._file = file
@@ -154,7 +160,7 @@ class _CheckedFile:
         self._lines = 0
         self._last = b"\n"
         self._field = field
-        self._begun = b""  # a line whose end is not read yet
+        self._begun = b""  # a line whose end has not been read yet
         self._sized = False  # whether the line with the sizes was read
         end = rb"[ \t]*+(?:" + _INDEX + rb"(?:[ \t]++" + _INDEX + _VALUE_PATTERNS.get(field, b"") + rb")?+)?+[ \t\r]*+\n"
         self._entries = re.compile(rb"(?:" + end + rb")*+", re.IGNORECASE)
@@ -163,14 +169,14 @@ class _CheckedFile:
         chunk = self._file.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(chunk)
         if self._field and not self._begun and not self._lines:
-            chunk = _SYMMETRY.sub(rb"\1general", chunk)  # the entries as they are: SciPy would mirror them
+            chunk = _SYMMETRY.sub(rb"\1general", chunk)  # as a general matrix, since SciPy would mirror the entries
         if self._left < 0:
             raise ValueError(
                 f"Line {self._lines + 1}: far more text than a header and entries need: take out comments and blanks"
             )
         if b"\0" in chunk:
             line = self._lines + chunk[: chunk.index(b"\0")].count(b"\n") + 1
-            raise ValueError(f"Line {line}: a zero byte: this is no text")
+            raise ValueError(f"Line {line}: a zero byte: this is not text")
         if not chunk and self._last != b"\n":
             chunk = b"\n"
         if self._field in _VALUE_PATTERNS:
@@ -190,18 +196,18 @@ class _CheckedFile:
             line = text[at:end].strip()
             self._sized = bool(line) and not line.startswith(b"%")
             at, number = end, number + 1
-        found = self._entries.match(text, at, whole)
-        if found is not None and self._sized and found.end() < whole:
-            bad = text[found.end() : text.index(b"\n", found.end())].strip()[:60].decode(errors="replace")
-            number += text.count(b"\n", at, found.end())
-            raise ValueError(f"Line {number}: {bad!r} is no entry: write {_ENTRY_FORMS[self._field]}")
+        valid = self._entries.match(text, at, whole)
+        if valid is not None and self._sized and valid.end() < whole:
+            bad = text[valid.end() : text.index(b"\n", valid.end())].strip()[:60].decode(errors="replace")
+            number += text.count(b"\n", at, valid.end())
+            raise ValueError(f"Line {number}: {bad!r} is not an entry: write {_ENTRY_FORMS[self._field]}")
 
 
 def _from_scipy(path: str, function: Callable[[Any], Any], most: int, subject: str = "", field: str = "") -> Any:
-    """The result of a reader of SciPy's for the first `most` bytes; its errors become one line.
+    """The result of a SciPy reader for the first `most` bytes; its errors become one line.
 
-    An error names the file and, where SciPy does, the line. `subject` names the subject of an error without a line; with a
-    `field` entries are read strictly.
+    An error names the file and, if SciPy does, the line. `subject` is put before an error without a line; with a `field`
+    entries are read strictly.
     """
     openers: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
     unpacked = openers.get(Path(path).suffix.lower(), contextlib.nullcontext)

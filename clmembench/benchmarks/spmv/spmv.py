@@ -1,4 +1,4 @@
-"""B8: a sparse matrix times a vector, in double: what is left of memory's bandwidth when one operand is gathered."""
+"""B8: a sparse matrix times a vector, in double: the share of the memory bandwidth that remains if one operand is gathered."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ from clmembench.model import Device, DeviceInfo, Headline, Metric, Quantity, Ski
 
 FLOP_RATE = Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher")
 TIME = Metric("time", "us", "ops", "cost", "lower", scale=1e-3)
-TEAM_BY_MATRIX = {"reservoir": 8, "banded": 32, "uniform": 16, "power_law": 16}  # the power of two from the mean row up
-BLOCKS_PER_UNIT = 64  # few enough to stream, many enough to balance long rows
-NOTE_TRAFFIC = "bandwidth counts the compulsory traffic, that of CSR: neither padding nor repeated reads of x are included"
+TEAM_BY_MATRIX = {
+    "reservoir": 8,
+    "banded": 32,
+    "uniform": 16,
+    "power_law": 16,
+}  # the smallest power of two that is at least the mean row
+BLOCKS_PER_UNIT = 64  # few enough for streaming, many enough to balance long rows
+NOTE_TRAFFIC = "bandwidth counts the compulsory traffic of CSR: it excludes padding and repeated reads of x"
 FORMATS_WITHOUT_HINT = {"none": (), "ptx": ("csr_row", "csr_team"), "prefetch": ("ell", "csr_team", "csr_adaptive")}  # formats
-SORTED_ROWS = 1 << 16  # in windows of SELL: enough for equal lengths in a chunk
+SORTED_ROWS = 1 << 16  # in a window of SELL: enough for equal lengths in a chunk
 
 
 def _teams(info: DeviceInfo) -> tuple[int, ...]:
-    """Sizes of teams; on CPUs small ones, since lanes of one core run one after the other and a team only costs time."""
+    """Sizes of teams; on CPUs small ones, since a core runs its lanes one after the other and a team only costs time."""
     return work_group_sizes(info, *((2, 4) if info.has_cpu_cores else (8, 16, 4, 32, 2)))
 
 
@@ -37,9 +42,9 @@ def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
     return work_group_sizes(info, *((64,) if info.has_cpu_cores else (128, 64, 256, 1024, 512)))
 
 
-# sizes of work-groups by format, the likely best first; other formats take the first three
+# sizes of work-groups by format, the likely best first; other formats use the first three
 FORMAT_GROUP_SIZES = {"csr_adaptive": (128, 256), "ell": (128, 256), "sell": (128, 64), "slab": (1024, 512)}
-ENTRIES_PER_ITEM = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # of a work-item in flight
+ENTRIES_PER_ITEM = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # in flight per work-item
 
 
 def _formats(info: DeviceInfo) -> tuple[str, ...]:
@@ -49,7 +54,7 @@ def _formats(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _hints(info: DeviceInfo) -> tuple[str, ...]:
-    """Hints for loads: none, and the one that this device has. Clang's builtins come together."""
+    """Hints for loads: none, and the one that this device supports. Clang's builtins are available together."""
     if info.has_cpu_cores:
         return ("none", "prefetch") if "nontemporal" in info.features else ("none",)
     return ("none", "ptx") if "ptx" in info.features else ("none",)
@@ -58,7 +63,7 @@ def _hints(info: DeviceInfo) -> tuple[str, ...]:
 def _where(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
-    """Whether a point is measured: an axis that a format does not have stays at its first value."""
+    """Whether a point is measured: an axis that a format does not have is fixed at its first value."""
     blocked = order == "blocked"
     if hints == "prefetch" and not blocked and format not in FORMATS_WITHOUT_HINT[hints]:
         return False
@@ -77,8 +82,10 @@ def _where(
 def _in_default_subset(
     info: DeviceInfo, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> bool:
-    """Points of the default subset: the candidates for the best; on one matrix for each format, also the others and the best
-    format without its hints."""
+    """Points of the default subset: the candidates for the best; on one matrix per format also the others.
+
+    There the best format is also measured without its hints.
+    """
     cpu, reservoir = info.has_cpu_cores, matrix == "reservoir"
     beside = hints == "none" and len(_hints(info)) > 1
     if format in FORMATS_WITHOUT_HINT[hints]:
@@ -98,7 +105,7 @@ def _in_default_subset(
         return reservoir or (matrix == "banded" and not (cpu or beside))
     if format == "csr_row":
         return reservoir or (cpu and (not beside or matrix == "power_law"))
-    if format == "csr_team":  # with up to four entries a lane in a mean row
+    if format == "csr_team":  # with up to four entries per lane in a mean row
         near = TEAM_BY_MATRIX.get(matrix, team)
         return reservoir if cpu else near // 4 <= team <= near and matrix == "power_law"
     return reservoir or not beside
@@ -164,18 +171,18 @@ def spmv(
     """Sparse matrix-vector product y = A x in double, by CSR in rows, teams or blocks, ELL, SELL-C-sigma and slabs.
 
     A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows) or read from a
-    Matrix Market file; --size bounds the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are the
+    Matrix Market file; --size limits the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are the
     compulsory traffic of A in CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of each
-    stored nonzero, 4 for each of rows + 1 row pointers, x (8 a column that has an entry) and y (8 a row), once each. Neither
-    padding nor repeated reads of x count. `facts` are the stored entries of the format over the nonzeros, and the host's
-    seconds for the conversion from CSR, which is not timed. Every row is compared with SciPy's product within the rounding
-    error of a sum of its length.
+    stored nonzero, 4 for each of rows + 1 row pointers, x (8 per column that has an entry) and y (8 per row), once each.
+    Padding and repeated reads of x are not counted. `facts` are the stored entries of the format over the nonzeros, and the
+    host's seconds for the conversion from CSR, which is not timed. Every row is compared with SciPy's product within the
+    rounding error of a sum of its length.
 
     csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices with
     random columns. `hints`: loads past L1 by NVIDIA's PTX, or software prefetches on CPUs.
 
-    Raises Skip for a matrix that does not fit into memory or suit the format and for work-groups that the device or the team
-    does not allow, DeviceError for a file that cannot be read.
+    Raises Skip for a matrix that does not fit in memory or suit the format and for work-groups that the device or the team does
+    not allow, DeviceError for a file that cannot be read.
     """
     info, blocked = device.info, order == "blocked"
     _refuse(info, format, hints, team, work_group)
@@ -207,13 +214,15 @@ def _refuse(info: DeviceInfo, format: str, hints: str, team: int, work_group: in
     if work_group > info.max_work_group:
         raise Skip(f"a work-group of {work_group} is over this device's largest, {info.max_work_group}")
     if format == "csr_team" and work_group % team:
-        raise Skip(f"a work-group of {work_group} is not made of whole teams of {team}")
+        raise Skip(f"a work-group of {work_group} is not a multiple of a team of {team}")
     if format in FORMATS_WITHOUT_HINT[hints]:
-        raise Skip(f"{format} has no loads of its own with hints={hints}")
+        raise Skip(f"{format} has no loads with hints={hints}")
 
 
 def _is_even(a: Csr, groups: int, units: int) -> bool:
-    """Whether each work-group has at most a quarter of a compute unit's share of the entries, so that all units work until
-    about the end. One dense row delays a single unit, which is slow but correct."""
+    """Whether each work-group has at most a quarter of a compute unit's share of the entries.
+
+    All units then work until about the end. A single dense row delays one unit, which is slow but correct.
+    """
     largest = np.diff(a.indptr[np.linspace(0, a.rows, groups + 1).astype(np.int64)]).max()
     return bool(4 * units * int(largest) <= a.nonzeros)

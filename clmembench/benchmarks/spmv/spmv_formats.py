@@ -14,38 +14,41 @@ import numpy.typing as npt
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Value
 
-ELL_ALIGNMENT_ROWS = 32  # rows, so that entries of ELL start at whole lines
+ELL_ALIGNMENT_ROWS = 32  # so that entries of ELL start at whole lines
 MAX_PADDING_RATIO = 3.0  # stored entries of ELL and SELL over nonzeros
-RUN_ENTRIES = 256  # of a slab, which share a first column
+RUN_ENTRIES = 256  # entries of a slab that share a base column
 LANES_SHIFT = 28  # as in spmv_adaptive.cl
-BARRIER_COST_STEPS = 12  # steps of a sum that take as long as a round's barrier
-MIN_PARTED_TILES = 8  # longer rows are parted among work-groups
-SUM_ENTRIES = 64  # of a row, for each of its sums in a slab that many work-items share
+BARRIER_COST_STEPS = 12  # a barrier per round takes as long as this many steps of a sum
+MIN_PARTED_TILES = 8  # longer rows are divided among work-groups
+SUM_ENTRIES = 64  # entries of a row per sum, in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConvertedMatrix:
-    """A matrix in the format of a kernel: arrays in the order of the kernel's arguments, definitions of its build, the number
-    of stored entries (including padding), the number of items that it loops over, and the host's seconds of the conversion."""
+    """A matrix in the format of a kernel.
+
+    It has the arrays in the order of the kernel's arguments, definitions of its build, the number of stored entries (including
+    padding), the number of items that the kernel loops over, and the host's seconds for the conversion.
+    """
 
     arrays: tuple[Array, ...]
     defines: Mapping[str, Value]
     entries: int
     items: int
     seconds: float = 0.0
-    parts: int = 0  # of rows that several work-groups share
+    parts: int = 0  # number of parts of rows that several work-groups share
     # row, first part, number of parts of each such row
     parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))
 
 
 class UnsuitedFormat(Exception):
-    """A matrix that a format cannot hold; the message says why."""
+    """A matrix that a format cannot store; the message gives the reason."""
 
 
 def _convert_once(convert: Callable[..., ConvertedMatrix]) -> Callable[..., ConvertedMatrix]:
-    """Caches the last conversion for the next point, with its time, which is a note and no measurement."""
+    """Caches the last conversion for the next point, with its time, which is a note and not a measurement."""
 
     @lru_cache(maxsize=1)
     def timed(*args: Any) -> ConvertedMatrix:
@@ -71,7 +74,7 @@ def ell(a: Csr) -> ConvertedMatrix:
 def sell(a: Csr, chunk: int, sigma: int) -> ConvertedMatrix:
     """SELL-C-sigma (Kreutzer et al. 2014): rows sorted by length within windows of `sigma`, in chunks of `chunk` rows.
 
-    Each chunk is padded to its longest row. Raises UnsuitedFormat where the padding is excessive. Arrays: values and indices,
+    Each chunk is padded to its longest row. Raises UnsuitedFormat if the padding is excessive. Arrays: values and indices, with
     entry k of slot s at (begins[s // chunk] + k) * chunk + s % chunk; begins (chunks + 1,); order (slots,), the row of each
     slot, where numbers from `rows` on are no rows.
     """
@@ -98,9 +101,12 @@ def sell(a: Csr, chunk: int, sigma: int) -> ConvertedMatrix:
 
 @_convert_once
 def blocks(a: Csr, work_group: int, per: int) -> ConvertedMatrix:
-    """CSR and its blocks (Greathouse & Daga 2014; Daga & Greathouse 2015): whole rows of up to work_group * per entries, a
-    longer row by itself, a much longer one in parts. Blocks are (blocks, 4) of uint32: see spmv_adaptive.cl. The number of
-    lanes of a row minimises the steps of a block, given its longest row."""
+    """CSR and its blocks (Greathouse & Daga 2014; Daga & Greathouse 2015).
+
+    A block has whole rows of up to work_group * per entries; a longer row is a block by itself, and a much longer one is
+    divided into parts. Blocks are (blocks, 4) of uint32: see spmv_adaptive.cl. The number of lanes per row minimises the steps
+    of a block, given its longest row.
+    """
     tile = work_group * per
     ends, begins = a.indptr.astype(np.int64), [0]
     while begins[-1] < a.rows:
@@ -137,10 +143,10 @@ def blocks(a: Csr, work_group: int, per: int) -> ConvertedMatrix:
 def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> ConvertedMatrix:
     """Slabs of rows with about equally many entries, sorted by column: the blocks of Buluç et al. 2009 as wide as the matrix.
 
-    The number of slabs is a multiple of `least` where there are enough rows. A slab has at most `most_sums` sums: one a row,
-    and where a work-group shares them further ones for rows with over SUM_ENTRIES entries. Arrays: values; words, a sum above a
-    column within its run; the first column of each run; the first run, row and further sum of each slab (slabs + 1,); the row
-    of each further sum within its slab. Raises UnsuitedFormat where 32 bits cannot hold a word.
+    The number of slabs is a multiple of `least` if there are enough rows. A slab has at most `most_sums` sums: one per row, and
+    further ones for rows with over SUM_ENTRIES entries if a work-group shares the sums. Arrays: values; words, with a sum in
+    the bits above a column within its run; the base column of each run; the first run, row and further sum of each slab (slabs
+    + 1,); the row of each further sum within its slab. Raises UnsuitedFormat if 32 bits cannot hold a word.
     """
     lengths = a.row_lengths.astype(np.int64)
     sums = np.maximum(1, -(-lengths // SUM_ENTRIES)) if shared else np.ones(a.rows, np.int64)
@@ -149,11 +155,11 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> ConvertedMatrix:
     rows, room = np.diff(begins), np.diff(before[begins])
     bits = 32 - max(1, int(room.max() - 1).bit_length())
     row, position, column = _sort_by_column(a)
-    # short keys sort fast
+    # short keys sort faster
     slab_of = np.repeat(np.arange(len(rows)), rows).astype(np.uint16 if len(rows) < 2**16 else np.uint32)
     order = np.argsort(slab_of[row], kind="stable")
     row, position, column = row[order], position[order], column[order]
-    # a row's entries alternate between its sums; the first lies at the row's place, the others after those of all rows
+    # a row's entries alternate between its sums; the first sum has the row's index, the others follow those of all rows
     place = (np.arange(a.rows) - np.repeat(begins[:-1], rows)).astype(np.uint32)[row]
     several = np.flatnonzero((sums > 1)[row])
     of = row[several]
@@ -179,15 +185,17 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> ConvertedMatrix:
 
 
 def refuse_padded(format: str, stored: int, a: Csr) -> None:
-    """Raises UnsuitedFormat for a format that would store far more than the nonzeros: its result would describe its padding."""
+    """Raises UnsuitedFormat if a format would store far more than the nonzeros: its result would describe its padding."""
     if stored > MAX_PADDING_RATIO * a.nonzeros or stored >= 2**31:
         rows = f"the longest row has {a.row_lengths.max()}, the mean {a.nonzeros / a.rows:.3g}"
         raise UnsuitedFormat(f"{format} would store {stored / max(1, a.nonzeros):.3g} times the nonzeros: {rows}")
 
 
 def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_sums: int) -> Ints:
-    """The first row of each slab, and one past the last: a multiple of `least` slabs of about equally many entries, and enough
-    that no slab has more than `most_sums` sums. Raises UnsuitedFormat where no number of slabs is enough."""
+    """The first row of each slab, and one past the last: a multiple of `least` slabs of about equally many entries.
+
+    The number is large enough that no slab has more than `most_sums` sums. Raises UnsuitedFormat if no number suffices.
+    """
     if most_sums < 1:
         raise UnsuitedFormat("there is no local memory for a slab's sums")
     rows, rounds = len(indptr) - 1, max(1, -(-int(before[-1]) // (least * most_sums)))
@@ -199,7 +207,7 @@ def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_s
         if np.diff(before[begins]).max() <= most_sums:
             return begins
         if slabs == rows or rounds > 64:
-            raise UnsuitedFormat(f"a slab would have over {most_sums} sums, which is what local memory holds")
+            raise UnsuitedFormat(f"a slab would have over {most_sums} sums, the most that local memory holds")
         rounds += 1
 
 
@@ -227,5 +235,5 @@ def _row_pointers(counts: npt.NDArray[Any]) -> Ints:
 
 
 def _nonempty(array: Array) -> Array:
-    """The array, or one element where it is empty: a device's buffer cannot be empty."""
+    """The array, or one element if it is empty: a device's buffer cannot be empty."""
     return array if len(array) else np.zeros(1, array.dtype)

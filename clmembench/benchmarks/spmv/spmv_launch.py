@@ -1,4 +1,4 @@
-"""How spmv runs one configuration: the matrix in its format, the kernels that are built, and their launches."""
+"""One configuration of spmv: the matrix in its format, the kernels for it, and their launches."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Buffer, Command, Device, DeviceInfo, Kernel, Launch, Skip
 from clmembench.resources import kernel_source
 
-MAX_PREFETCHED_STREAMS = 8  # that a core's prefetchers follow at a time
+MAX_PREFETCHED_STREAMS = 8  # streams that a core's prefetchers follow at a time
 TILE_ROWS = 2048  # rows whose sums a core's first cache holds
-PREFETCH_ENTRIES = 512  # beyond a core's hardware prefetchers, within some KiB of its first cache
+PREFETCH_ENTRIES = 512  # beyond the distance of hardware prefetchers, within some KiB of the first cache
 CHUNK_ROWS = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
-MAX_CORE_SUMS = 1 << 16  # of a slab: half a MiB, which a core's second cache holds
+MAX_CORE_SUMS = 1 << 16  # of a slab: half a MiB, which fits in a core's second cache
 SLAB_GROUPS_PER_UNIT = 2  # work-groups of slabs on a compute unit
-RESERVED_LOCAL_BYTES = 1 << 10  # bytes of local memory that drivers may take
+RESERVED_LOCAL_BYTES = 1 << 10  # local memory that drivers may use
 KERNEL_FILES = {"csr_adaptive": "spmv_adaptive", "sell": "spmv_sell", "slab": "spmv_slab"}  # others are in spmv.cl
 
 
 def convert(
     info: DeviceInfo, a: Csr, format: str, hints: str, blocked: bool, work_group: int, per: int, sigma: int
 ) -> formats.ConvertedMatrix:
-    """The matrix in the format of that kernel. Raises Skip and formats.UnsuitedFormat where the conversion is impossible."""
+    """The matrix in the format of this kernel. Raises Skip or formats.UnsuitedFormat if the conversion is impossible."""
     if format == "csr_adaptive":
         return formats.blocks(a, work_group, per)
     if format == "slab":
@@ -69,7 +69,7 @@ def make_commands(
     groups: int,
     group_size: int,
 ) -> tuple[Command, ...]:
-    """The launch of a format's kernel and, where several work-groups share rows, the launch that adds up their parts."""
+    """The launch of a format's kernel; if several work-groups share rows, also the launch that adds up their parts."""
     buffers = [_upload(device, array) for array in (*stored.arrays, x)]
     parts = [device.alloc(8 * max(1, stored.parts))] if format == "csr_adaptive" else []
     shape = ((device.info.work_groups or groups) * group_size,), (group_size,)

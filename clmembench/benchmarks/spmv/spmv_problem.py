@@ -1,4 +1,4 @@
-"""The matrix and vector that spmv multiplies and the check of the product, made once for all points of one matrix."""
+"""The matrix and vector that spmv multiplies and the check of the product, created once for all points of one matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clmembench.model import Buffer, Device, DeviceError, DeviceInfo, Skip
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """A matrix, a vector, their product, and the largest error that each row of a correct result may have."""
+    """A matrix, a vector, their product, and the largest allowed error of each row of a result."""
 
     matrix: Csr
     x: npt.NDArray[np.float64]
@@ -33,8 +33,8 @@ def make_problem(matrix: str, seed: int, most: int) -> Problem:
     y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
     if not np.isfinite(magnitude).all():
         raise ValueError(f"{matrix}: products of its values and numbers about 1 overflow")
-    # Higham 2002, section 3.1: a sum of n products in any order is off by at most n u times the sum of their magnitudes; here
-    # both sides may be. Products below the normal numbers lose one step of the smallest ones each.
+    # Higham 2002, section 3.1: the error of a sum of n products in any order is at most n u times the sum of their magnitudes;
+    # here both results may have it. Each subnormal product loses up to one step of the smallest subnormal numbers.
     terms = a.row_lengths + 2.0
     allowed = 2 * terms * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
     met = np.zeros(a.columns, dtype=bool)
@@ -43,22 +43,24 @@ def make_problem(matrix: str, seed: int, most: int) -> Problem:
 
 
 def problem_of_point(matrix: str, seed: int, info: DeviceInfo) -> Problem:
-    """The problem, made once for all points of one matrix. Raises Skip where it would not fit, and DeviceError for a file that
-    cannot be read: the user named it, so a run without it is a failure."""
+    """The problem, created once for all points of one matrix. Raises Skip if it would not fit.
+
+    Raises DeviceError for a file that cannot be read: the user named it, so that a run without it is a failure.
+    """
     most = matrices.MAX_INDEX if info.array_bytes is None else info.array_bytes // 8
     try:
         if matrix not in matrices.GENERATORS:
             header = matrix_market.read_header(matrix)
             require_memory(info, header.rows, header.columns, header.nonzeros)
-        found = make_problem(matrix, seed, most)
+        problem = make_problem(matrix, seed, most)
     except ValueError as error:
         raise (Skip if matrix in matrices.GENERATORS else DeviceError)(str(error)) from error
-    require_memory(info, found.matrix.rows, found.matrix.columns, found.matrix.nonzeros)
-    return found
+    require_memory(info, problem.matrix.rows, problem.matrix.columns, problem.matrix.nonzeros)
+    return problem
 
 
 def require_memory(info: DeviceInfo, rows: int, columns: int, stored: int) -> None:
-    """Raises Skip for a matrix whose stored entries would not fit beside the host's intermediate arrays."""
+    """Raises Skip for a matrix whose stored entries would not fit together with the host's intermediate arrays."""
     nbytes, largest = 12 * stored + 12 * rows + 8 * columns, 8 * max(stored, rows, columns)
     host = 4 * nbytes > info.host_mem_bytes
     if largest > info.max_alloc_bytes or 2 * nbytes > info.global_mem_bytes or host:
@@ -70,11 +72,11 @@ def product_check(device: Device, y: Buffer, problem: Problem) -> Callable[[], N
     """The check of y against the problem's product, for Work; it raises AssertionError with the first wrong row."""
 
     def check() -> None:
-        found = device.download(y, np.float64, len(problem.y))
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is within no bound
+        rows = device.download(y, np.float64, len(problem.y))
+        wrong = np.flatnonzero(~(np.abs(rows - problem.y) <= problem.allowed))  # a NaN is never within the bound
         if len(wrong):
             row = wrong[0]
-            values = f"{float(found[row])!r} and not {float(problem.y[row])!r} within {problem.allowed[row]:.1e}"
-            raise AssertionError(f"{len(wrong)} of {len(found)} rows are wrong, the first is row {row}: {values}")
+            values = f"{float(rows[row])!r} and not {float(problem.y[row])!r} within {problem.allowed[row]:.1e}"
+            raise AssertionError(f"{len(wrong)} of {len(rows)} rows are wrong, the first is row {row}: {values}")
 
     return check

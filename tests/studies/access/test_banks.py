@@ -187,7 +187,7 @@ def test_every_load_of_the_chain_is_seen_in_where_it_ends(word_bytes, stride, it
     work.check()
     for made in (loads - 1, loads // 2, loads // 4, loads - loads // 4, loads // 16, loads // 34 * 17, loads - 17):
         left(made, loads, loads)
-        with pytest.raises(AssertionError, match="not where so many loads lead"):
+        with pytest.raises(AssertionError, match="ended at the wrong word"):
             work.check()
     left(loads, loads // 2, loads)
     with pytest.raises(AssertionError, match=f"{loads // 2} loads, not {loads}"):
@@ -207,7 +207,7 @@ def test_the_same_kernel_runs_at_every_stride():
 
 
 @pytest.mark.parametrize(
-    ("shape", "why"), [((1, 2, 32), "no type"), ((1, 4, 4096), "no work-group"), ((4096, 8, 32), "do not fit")]
+    ("shape", "why"), [((1, 2, 32), "no type"), ((1, 4, 4096), "exceed a work-group"), ((4096, 8, 32), "do not fit")]
 )
 def test_shapes_that_no_device_has_are_skipped(shape, why):
     with pytest.raises(Skip, match=why):

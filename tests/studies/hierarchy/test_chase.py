@@ -83,7 +83,7 @@ def test_every_space_has_a_lap_and_a_trace_that_are_verified(device, space):
     slope = prepared(device, Probe(RANDOM, space))
     for work in (slope.work(slope.start), slope.work(3 * slope.start)):
         assert sampling.check_outputs(device, work) == ""
-        assert ("numbers" in " ".join(work.notes)) is (space in spaces.SPACES_OF_NUMBERS)
+        assert ("nodes hold indices" in " ".join(work.notes)) is (space in spaces.SPACES_OF_NUMBERS)
     work = prepared(device, Probe(RANDOM, space, "trace", skip=5, record=100))
     assert sampling.check_outputs(device, work) == ""
     visited = device.download(work.reads["visited"].buffer, np.uint32, 100)
@@ -166,7 +166,7 @@ def test_a_cold_trace_empties_caches_before_every_launch(device, monkeypatch):
         (Probe(Pattern("sequential", 3, 64 * KIB), "image1d"), "one such image"),
         (Probe(Pattern("sequential", 3, 8), "image2d"), "multiples of 16"),
         (Probe(Pattern("sequential", 9, 1 << 30)), "one buffer"),
-        (Probe(Pattern("sequential", 9, 1 << 33)), "a chase reaches"),
+        (Probe(Pattern("sequential", 9, 1 << 33)), "a chase can use at most"),
         (Probe(RANDOM, mode="trace"), "number to record"),
         (Probe(RANDOM, cold=True), "for traces"),
         (Probe(RANDOM, record=4), "for traces"),
