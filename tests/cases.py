@@ -19,6 +19,9 @@ def each(names: str | tuple[str, ...], values: Iterable[Any]) -> Callable[[Calla
     cases. It is skipped where all of them are."""
     several, cases = isinstance(names, tuple), list(values)
     assert cases, "no cases"
+    assert not any(isinstance(case, type(pytest.param())) for case in cases), (
+        "marks of single cases: use pytest.mark.parametrize"
+    )
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @wraps(test)

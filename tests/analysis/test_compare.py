@@ -15,6 +15,7 @@ from clmembench.analysis.matching import objections, pooled
 from clmembench.gates.whole import judged_run
 from clmembench.report import comparison, render
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, device, header, record, run, series, slope
+from tests.cases import each
 
 CARDS = {"stream": STREAM, "pchase": CHASE}
 
@@ -290,9 +291,9 @@ def on_a_shared_cpu(of):
     return replace(of, header=header(device(kind="cpu"), CARDS, host={"virtual": True}))
 
 
-@pytest.mark.parametrize("processes", [1, 3, 6])
-@pytest.mark.parametrize("host", [lambda r: r, on_a_shared_cpu], ids=["gpu", "shared cpu"])
-@pytest.mark.parametrize("spread", [0.001, 0.1, 0.3])
+@each("processes", [1, 3, 6])
+@each("host", [lambda r: r, on_a_shared_cpu])
+@each("spread", [0.001, 0.1, 0.3])
 def test_a_run_ten_times_slower_never_passes(processes, host, spread):
     found = judged(host(points(1.0, processes, spread)), host(points(0.1, processes, spread)))
     assert found.outcome in ("FAIL", "CANNOT DECIDE"), found
@@ -362,7 +363,7 @@ LOST = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "values", "says"), LOST.values(), ids=LOST)
+@each(("change", "values", "says"), LOST.values())
 def test_a_check_that_left_values_of_the_baseline_out_passes_only_on_request_and_counts_them(change, values, says):
     found = compare.compare(points(), change(points(1.001)))
     default, allowed = judge(found, 0.05), judge(found, 0.05, allow_left_out=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from statistics import NormalDist
 
 import numpy as np
-import pytest
 
 from clmembench.analysis.stats import difference, summarise
+from tests.cases import each
 
 TRIALS = 1000  # their share is within 0.02 of its expectation, by over 2.9 standard errors
 
@@ -26,8 +26,8 @@ NOISE = {
 }
 
 
-@pytest.mark.parametrize("n", [16, 32, 64])
-@pytest.mark.parametrize("kind", NOISE)
+@each("n", [16, 32, 64])
+@each("kind", NOISE)
 def test_an_interval_covers_the_true_median_as_often_as_it_says(kind, n):
     draw, truth = NOISE[kind]
     found = [summarise(row) for row in draw(np.random.default_rng(n), (TRIALS, n)).tolist()]
@@ -37,8 +37,8 @@ def test_an_interval_covers_the_true_median_as_often_as_it_says(kind, n):
     assert kind == "quantised" or covered <= 0.995
 
 
-@pytest.mark.parametrize("n", [16, 32, 64])
-@pytest.mark.parametrize("kind", NOISE)
+@each("n", [16, 32, 64])
+@each("kind", NOISE)
 def test_an_interval_of_a_slope_covers_the_true_difference_as_often_as_it_says(kind, n):
     draw, truth = NOISE[kind]
     rng = np.random.default_rng(n)

@@ -8,6 +8,7 @@ from clmembench.model import CacheLevel, Hierarchy, TlbLevel
 from clmembench.model.findings import measured_finding, undetermined_finding
 from scripts.dissect_error_rate import judge_hierarchy
 from scripts.trace_error_rate import DOCS, sentence, table, write_block
+from tests.cases import each
 from tests.published import PUBLISHED
 from tests.simulated import KIB, Cache, Machine, Path, Tlb, plain
 
@@ -67,7 +68,7 @@ def test_bounds_of_what_is_undetermined_are_judged(low, high, hold):
     assert (row.outcome, row.bounds_hold) == ("undetermined", hold)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@each("name", PUBLISHED)
 def test_a_published_device_names_its_source_and_what_is_assumed(name):
     device = PUBLISHED[name]()
     assert device.source and device.facts["assumed"]

@@ -7,6 +7,7 @@ import pytest
 
 from clmembench.analysis.plateaus import CurvePoint, curve_points, find_plateaus, has_settled, memory_floor_bytes
 from tests.builders import LATENCY, clock, device, slope
+from tests.cases import each
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -46,8 +47,8 @@ def simulated(machine, per_octave=4, seed=0, noise=0.015, last=4 * GIB, latency=
     return [CurvePoint(size, ns, 0.99 * ns, 1.01 * ns) for size, ns in values]
 
 
-@pytest.mark.parametrize("per_octave", [2, 4])
-@pytest.mark.parametrize("name", MACHINES)
+@each("per_octave", [2, 4])
+@each("name", MACHINES)
 def test_every_level_is_found_with_its_latency_and_capacity(name, per_octave):
     machine = MACHINES[name]
     for seed in range(20):
@@ -61,8 +62,8 @@ def test_every_level_is_found_with_its_latency_and_capacity(name, per_octave):
         assert [p.next_bytes is None for p in found] == [False] * (len(machine) - 1) + [True]
 
 
-@pytest.mark.parametrize("per_octave", [2, 4])
-@pytest.mark.parametrize("name", MACHINES)
+@each("per_octave", [2, 4])
+@each("name", MACHINES)
 def test_a_capacity_is_placed_within_one_step_of_the_sweep(name, per_octave):
     machine = MACHINES[name]
     for seed in range(20):
@@ -90,8 +91,8 @@ def test_disturbed_points_end_no_level_early(name):
     assert met >= 0.9 * 20 * len(machine[:-1])
 
 
-@pytest.mark.parametrize("per_octave", [2, 4])
-@pytest.mark.parametrize("name", MACHINES)
+@each("per_octave", [2, 4])
+@each("name", MACHINES)
 def test_the_first_capacity_and_memory_are_right_under_random_replacement_too(name, per_octave):
     machine = MACHINES[name]
     for seed in range(20):
@@ -176,8 +177,8 @@ def grown(machine, floor, per_octave=4, seed=0, last=16 * GIB):
     return None
 
 
-@pytest.mark.parametrize("per_octave", [2, 4])
-@pytest.mark.parametrize(
+@each("per_octave", [2, 4])
+@each(
     ("machine", "info", "latest"),
     [
         (CPU, device(kind="cpu", cache_bytes=32 * MIB), GIB),
@@ -185,7 +186,6 @@ def grown(machine, floor, per_octave=4, seed=0, last=16 * GIB):
         (BIG_CACHE, device(kind="cpu", cache_bytes=300 * MIB), 8 * GIB),
         (BIG_CACHE, device(kind="gpu", cache_bytes=4 * MIB), 8 * GIB),
     ],
-    ids=["CPU", "H100", "CPU with 300 MiB", "GPU that claims less"],
 )
 def test_a_sweep_settles_in_memory_and_never_before(machine, info, latest, per_octave):
     largest_cache = machine[-2][0]

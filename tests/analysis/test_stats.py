@@ -17,6 +17,7 @@ from clmembench.analysis.stats import (
     pool_differences,
     summarise,
 )
+from tests.cases import each
 
 finite = st.floats(-1e12, 1e12)
 
@@ -59,8 +60,8 @@ DRAWS = {
 }
 
 
-@pytest.mark.parametrize("n", [6, 7, 12, 31])
-@pytest.mark.parametrize("name", DRAWS)
+@each("n", [6, 7, 12, 31])
+@each("name", DRAWS)
 def test_the_interval_covers_the_true_median_95_times_in_100(name, n):
     draw, truth = DRAWS[name]
     trials = 3000
@@ -153,8 +154,8 @@ def test_the_difference_of_two_medians_by_hand():
     assert (s.least, s.n, s.processes) == (26, 7, 1)
 
 
-@pytest.mark.parametrize("n", [6, 12, 31])
-@pytest.mark.parametrize("name", DRAWS)
+@each("n", [6, 12, 31])
+@each("name", DRAWS)
 def test_the_interval_of_a_difference_covers_it_95_times_in_100(name, n):
     draw, truth = DRAWS[name]
     rng, trials = np.random.default_rng(n), 1500
@@ -241,7 +242,7 @@ def test_a_ratio_of_what_is_not_above_0_is_an_error(a, b):
         stats.ratio(a, b, 0.1, 0.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("low", "high", "verdict"),
     [
         (1.06, 1.2, "more"),
@@ -268,8 +269,8 @@ def test_medians_of_resamples_are_distributed_as_those_of_real_ones(n):
     assert distance < 2.22 * math.sqrt(2 / 20_000)
 
 
-@pytest.mark.parametrize("noisier", [0.3, 1.0, 3.0, 10.0])
-@pytest.mark.parametrize("pairs", [2, 3, 4, 6])
+@each("noisier", [0.3, 1.0, 3.0, 10.0])
+@each("pairs", [2, 3, 4, 6])
 def test_a_ratio_of_pairs_covers_the_truth_where_they_are_noisier_than_expected(pairs, noisier):
     rng, trials = np.random.default_rng([pairs, int(10 * noisier)]), 1500
     covered, widths = 0, []

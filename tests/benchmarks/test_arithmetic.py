@@ -13,6 +13,7 @@ from clmembench.measure.sampling import check_outputs
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.runtimes.opencl import RUNTIME
+from tests.cases import each
 
 
 @pytest.fixture(scope="module", params=["cpu", "gpu"])
@@ -23,16 +24,16 @@ def device(request):
     return opened
 
 
-@pytest.mark.parametrize("chains", [1, 2, 4, 8, 12])
-@pytest.mark.parametrize("dtype", ["float", "double", "int"])
+@each("chains", [1, 2, 4, 8, 12])
+@each("dtype", ["float", "double", "int"])
 def test_every_chain_ends_where_it_should(device, dtype, chains):
     prepared = arithmetic.prepare(device, dtype=dtype, width=4 if device.info.kind == "cpu" else 1, chains=chains)
     for rounds in (1, 7, 300):
         assert check_outputs(device, prepared.work(rounds)) == ""
 
 
-@pytest.mark.parametrize("dtype", ["float", "double", "int"])
-@pytest.mark.parametrize("place", [1, 2, 3, 4])
+@each("dtype", ["float", "double", "int"])
+@each("place", [1, 2, 3, 4])
 def test_a_factor_or_an_addend_that_is_another_is_seen(device, dtype, place):
     """A product by 1 may be left out unseen, and so may half of the operations that are counted."""
     work = arithmetic.prepare(device, dtype=dtype, width=1, chains=2).work(10)

@@ -12,6 +12,7 @@ from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.runtimes.opencl import RUNTIME
+from tests.cases import each
 
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 DEFAULT = {"op": "add", "dtype": "int", "memory": "global", "address": "same", "result": "used"}
@@ -45,7 +46,7 @@ def device(request):
     return opened
 
 
-@pytest.mark.parametrize("params", CHOICES, ids=lambda p: "-".join(p.values()))
+@each("params", CHOICES)
 def test_every_kind_is_right_on_pocl(device, params):
     items = device.info.compute_units if device.info.kind == "cpu" else 512
     prepared = atomic.prepare(device, **params, items=items)
@@ -81,8 +82,8 @@ def left_behind(contest, rounds):
     return cells, held, counts
 
 
-@pytest.mark.parametrize("address", ["same", "group", "line"])
-@pytest.mark.parametrize("op", ["add", "cas", "exchange"])
+@each("address", ["same", "group", "line"])
+@each("op", ["add", "cas", "exchange"])
 def test_checks_accept_what_is_right_and_notice_one_wrong_word(op, address):
     contest = _atomic_case(FAKE_DEVICE_INFO, op, "int", "global", address, "used", 512)
     cells, held, counts = left_behind(contest, 3)

@@ -19,6 +19,7 @@ from clmembench.plan.selection import Selection, suites
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
+from tests.cases import each
 
 MIB = 1 << 20
 CPU = replace(
@@ -47,7 +48,7 @@ def metrics_of(benchmark: Benchmark, params) -> list[Metric]:
     return [m for m in benchmark.metrics if m.applies(params)]
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES)
+@each(("name", "kind"), CASES)
 def test_every_point_prepares_work_that_speaks_of_its_metrics(name, kind):
     """All points of a benchmark in one test: some have hundreds, and a test of its own costs more than most of them."""
     benchmark, wrong = discovered()[name], []
@@ -92,8 +93,8 @@ def speaks_of_its_metrics(benchmark: Benchmark, info, params) -> None:
             assert sum(a.nbytes for a in command.args if isinstance(a, Local)) <= device.info.local_mem_bytes
 
 
-@pytest.mark.parametrize("info", [FAKE_DEVICE_INFO, CPU], ids=["gpu", "cpu"])
-@pytest.mark.parametrize("name", discovered())
+@each("info", [FAKE_DEVICE_INFO, CPU])
+@each("name", discovered())
 def test_every_benchmark_has_points_a_summary_a_source_and_a_suite(name, info):
     benchmark = discovered()[name]
     assert benchmark.summary.endswith(".")
@@ -103,9 +104,9 @@ def test_every_benchmark_has_points_a_summary_a_source_and_a_suite(name, info):
     assert sweep.describe_plan(benchmark, info, Selection(suite="quick"))
 
 
-@pytest.mark.parametrize("suite", ["quick", "all"])
-@pytest.mark.parametrize("info", [FAKE_DEVICE_INFO, CPU], ids=["gpu", "cpu"])
-@pytest.mark.parametrize("name", [name for name, benchmark in discovered().items() if not benchmark.adaptive])
+@each("suite", ["quick", "all"])
+@each("info", [FAKE_DEVICE_INFO, CPU])
+@each("name", [name for name, benchmark in discovered().items() if not benchmark.adaptive])
 def test_every_value_of_an_axis_is_a_point_of_its_suite(name, info, suite):
     # tuning axes are searched and growing ones grow; a value of another that never comes up was lost in `where`
     benchmark = discovered()[name]
@@ -152,7 +153,7 @@ def test_stream_refuses_a_shape_that_would_not_be_what_it_says(width, work_group
         discovered()["stream"].prepare(FakeDevice(SMALL["gpu"]), width=width, work_group=work_group, **params)
 
 
-@pytest.mark.parametrize(
+@each(
     ("info", "wanted"),
     [
         (FAKE_DEVICE_INFO, 2048 * MIB),  # a GPU with 16 GiB
@@ -228,8 +229,8 @@ def test_one_benchmark_is_found_by_its_name_without_the_others():
 NARROW = ("stream", "banks", "cache_read", "copy_grid", "datatypes", "local_copy", "local_read", "transpose", "barrier", "spmv")
 
 
-@pytest.mark.parametrize("largest", [1, 12, 100, 256])
-@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+@each("largest", [1, 12, 100, 256])
+@each("kind", ["gpu", "cpu"])
 def test_a_device_with_small_work_groups_has_shapes_for_every_benchmark(kind, largest):
     info = replace(SMALL[kind], max_work_group=largest)
     for name in NARROW:

@@ -17,6 +17,7 @@ from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
+from tests.cases import each
 
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
 CHECK = import_module("clmembench.benchmarks.dgemm.dgemm")
@@ -59,7 +60,7 @@ def stored(device, work, dtype):
     return device.download(buffer, TYPES[dtype], nbytes // np.dtype(TYPES[dtype]).itemsize)
 
 
-@pytest.mark.parametrize(("dtype", "shape"), UNASKED + UNDIVIDED_SHAPES, ids=str)
+@each(("dtype", "shape"), UNASKED + UNDIVIDED_SHAPES)
 def test_every_shape_is_right_at_any_size_and_after_any_number_of_passes(device, dtype, shape):
     for n in (1, 37, 130):
         work = prepare(device, n, dtype, shape)
@@ -69,8 +70,8 @@ def test_every_shape_is_right_at_any_size_and_after_any_number_of_passes(device,
         work.check()
 
 
-@pytest.mark.parametrize("groups", [1, 3, 50])
-@pytest.mark.parametrize("shape", [(1, "6x8", 256), (64, "8x8", 8)], ids=str)
+@each("groups", [1, 3, 50])
+@each("shape", [(1, "6x8", 256), (64, "8x8", 8)])
 def test_any_number_of_work_groups_shares_the_tiles(device, monkeypatch, groups, shape):
     monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups))
     work = prepare(device, 300, "double", shape)  # 5 x 5 tiles of 64 x 64, in bands
@@ -90,9 +91,9 @@ def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
     assert np.array_equal(found.reshape(-1, padded)[:n, :n], first @ second)
 
 
-@pytest.mark.parametrize("n", [37, 600])
-@pytest.mark.parametrize("dtype", ["double", "float"])
-@pytest.mark.parametrize("shape", [(1, "6x8", 256), (64, "8x8", 8)], ids=str)
+@each("n", [37, 600])
+@each("dtype", ["double", "float"])
+@each("shape", [(1, "6x8", 256), (64, "8x8", 8)])
 def test_one_wrong_element_is_noticed_wherever_it_is(device, n, dtype, shape):
     work = prepare(device, n, dtype, shape)
     assert sampling.check_outputs(device, work) == ""
@@ -151,7 +152,7 @@ def test_expected_vectors_are_those_of_the_whole_product():
     assert vectors.min() >= 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("n", "shape", "info", "reason"),
     [
         (0, (1, "6x8", 256), CPU, "at least one element"),
@@ -178,7 +179,7 @@ def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
         prepare(FakeDevice(info), n, "double", shape)
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "info", "reason"),
     [
         ((128, "64x32", 16), FAKE_DEVICE_INFO, "a depth of 8"),
@@ -240,12 +241,11 @@ def test_each_variant_is_compared_with_the_peak_of_its_instructions():
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "local_mem_bytes"),
     [((128, "64x32", 8), 49152), ((256, "64x32", 8), 49152), ((256, "32x32", 8), 49152), ((128, "32x16", 8), 30000)],
-    ids=str,
 )
-@pytest.mark.parametrize("n", [1, 3, 17, 65, 129, 257])
+@each("n", [1, 3, 17, 65, 129, 257])
 def test_the_kernel_for_matrix_instructions_is_right_where_they_are_emulated(device, monkeypatch, n, shape, local_mem_bytes):
     features = device.info.features - {"ptx"}
     monkeypatch.setattr(device, "info", replace(device.info, features=features, local_mem_bytes=local_mem_bytes))
@@ -278,9 +278,9 @@ def test_as_many_slabs_as_fit_below_local_memory_are_on_their_way(shape, local_m
     assert cut.stages(replace(FAKE_DEVICE_INFO, local_mem_bytes=local_mem_bytes)) == stages
 
 
-@pytest.mark.parametrize("local_mem_bytes", [40 << 10, 256 << 10, 1 << 20, 2 << 20])
-@pytest.mark.parametrize("units", [1, 2, 7, 96])
-@pytest.mark.parametrize("n", [1, 64, 1000, 2048])
+@each("local_mem_bytes", [40 << 10, 256 << 10, 1 << 20, 2 << 20])
+@each("units", [1, 2, 7, 96])
+@each("n", [1, 64, 1000, 2048])
 def test_a_cpus_tiles_are_enough_for_its_compute_units_fit_its_local_memory_and_cover_c(n, units, local_mem_bytes):
     shape = DGEMM._parse_shape("portable", "double", "6x8", 256, 1)
     panels = -(-n // 6), -(-n // 8)

@@ -16,6 +16,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests import oclgrind
+from tests.cases import each
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
@@ -155,7 +156,7 @@ class FakeBench:
         return self.findings[name]
 
 
-@pytest.mark.parametrize(
+@each(
     ("findings", "told"),
     [
         ({"one": "wrong: 1"}, "wrong: 1"),

@@ -12,6 +12,7 @@ from clmembench import resources
 from clmembench.measure.probe import OPS_PER_STEP
 from clmembench.model import Launch
 from clmembench.runtimes import runtime
+from tests.cases import each
 
 FOLDER = resources.folders()[0]
 FILES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.cl"))}
@@ -47,7 +48,7 @@ def own_folder(tmp_path, monkeypatch):
     resources.kernel_source.cache_clear()
 
 
-@pytest.mark.parametrize("text", ONCE)
+@each("text", ONCE)
 def test_what_kernels_share_is_written_in_one_file(text):
     assert {name for name, source in FILES.items() if text in source} == {"common"}
 
@@ -58,7 +59,7 @@ def test_no_file_redefines_what_is_shared():
         assert name == "common" or not shared & set(re.findall(r"#define (\w+)", text)), name
 
 
-@pytest.mark.parametrize("name", FILES)
+@each("name", FILES)
 def test_every_inclusion_is_resolved_and_its_text_stands_in_the_source_once(name):
     source = resources.kernel_source(name)
     assert not re.search(r"^\s*#\s*include", source, re.MULTILINE)
@@ -95,7 +96,7 @@ def test_repetitions_are_as_many_as_their_names_say(device, own_folder):
     assert device.download(out, np.uint32, 5).tolist() == [4, 12, 28, 15 + 100 * (0 + 1 + 6 + 28), x]
 
 
-@pytest.mark.parametrize("name", FILES)
+@each("name", FILES)
 def test_kernel_files_keep_the_house_style(name):
     text = FILES[name]
     assert text.startswith("// ") and text.endswith("\n")

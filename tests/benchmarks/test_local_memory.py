@@ -19,6 +19,7 @@ from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.access import local_curves
 from tests import banked, builders
 from tests.banked import HALVES, MAXWELL, straight
+from tests.cases import each
 
 UNITS, GHZ, PEAK = 4, 2.0, 4 * 128 * 2.0  # compute units, and GB/s of all of them at 128 B a cycle
 FREE, WAY = 28.0, 2.0  # cycles
@@ -211,7 +212,7 @@ def test_points_of_the_suite_are_few_and_fit_a_compute_unit():
     assert all({1, 2, 4, 8, 16, 32, 64} <= found for found in active.values())
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "params", "why"),
     [
         ("local_copy", {"work_group": 1024, "groups_a_unit": 1, "ilp": 8}, "do not fit"),

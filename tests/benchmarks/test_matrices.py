@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import GENERATORS, MAX_INDEX, Csr
+from tests.cases import each
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"
 GOOD = HEAD + "% a comment\n2 3 3\n1 1 1.5\n2 3 -2e0\n2 1 4\n"
@@ -40,8 +41,8 @@ def file(tmp_path):
 # ---- generated ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", GENERATORS)
-@pytest.mark.parametrize("most", [1000, 1234, 100_000])
+@each("name", GENERATORS)
+@each("most", [1000, 1234, 100_000])
 def test_a_generated_matrix_is_well_formed_and_no_larger_than_asked(name, most):
     a = matrices.generate(name, 3, most)
     assert most / 4 < a.nonzeros <= most
@@ -318,7 +319,7 @@ def test_files_that_cannot_be_opened_are_refused(tmp_path, file):
         assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["banded", "a.csv", 5, 1.5, True, "", "mtx"])
+@each("value", ["banded", "a.csv", 5, 1.5, True, "", "mtx"])
 def test_other_values_are_no_files(value):
     assert matrix_market.is_file(value) is False
 

@@ -20,6 +20,7 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.runtimes.opencl import build as opencl_build
 from tests.builders import record
+from tests.cases import each
 
 PRIVATE = import_module("clmembench.benchmarks.private_array")
 DIVERGENCE = import_module("clmembench.benchmarks.divergence")
@@ -31,8 +32,8 @@ def pocl():
     return runtime("opencl").open(next(d for d in runtime("opencl").devices() if d.kind == "cpu"))
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 5])
-@pytest.mark.parametrize("words", [4, 9])
+@each("rounds", [1, 2, 5])
+@each("words", [4, 9])
 def test_what_rounds_leave_is_what_doing_them_one_by_one_leaves(rounds, words):
     added = PRIVATE._initial_contents("add", words, 3, seed=1)
     assert np.array_equal(PRIVATE._expected("add", added, rounds), added + rounds)
@@ -53,8 +54,8 @@ def test_what_rounds_leave_is_what_doing_them_one_by_one_leaves(rounds, words):
         )
 
 
-@pytest.mark.parametrize("every", [2, 3, 4, 6])
-@pytest.mark.parametrize("least", [2, 10, 100, 1001])
+@each("every", [2, 3, 4, 6])
+@each("least", [2, 10, 100, 1001])
 def test_sorts_that_were_left_out_leave_another_order(every, least):
     prepared = discovered()["private_array"].prepare(FakeDevice(), pattern="sort", indexing="static", words=9)
     rounds = int(prepared.work(least).commands[0].args[-1])
@@ -85,8 +86,8 @@ def test_steps_are_counted_as_they_are_done(words):
         )
 
 
-@pytest.mark.parametrize("pattern", PRIVATE.PATTERN_CODES)
-@pytest.mark.parametrize("words", [4, 9])
+@each("pattern", PRIVATE.PATTERN_CODES)
+@each("words", [4, 9])
 def test_contents_show_the_number_of_rounds(pattern, words):
     given = [PRIVATE._initial_contents(pattern, words, 32, seed) for seed in range(20)]
     for rounds in (4, 64, 1 << 12, 1 << 20):
@@ -96,8 +97,8 @@ def test_contents_show_the_number_of_rounds(pattern, words):
                 assert (left != wanted).any(axis=0).all()
 
 
-@pytest.mark.parametrize("pattern", PRIVATE.PATTERN_CODES)
-@pytest.mark.parametrize("indexing", ["static", "dynamic"])
+@each("pattern", PRIVATE.PATTERN_CODES)
+@each("indexing", ["static", "dynamic"])
 def test_a_wrong_element_is_noticed_on_a_real_device(pocl, pattern, indexing):
     prepared = discovered()["private_array"].prepare(pocl, pattern=pattern, indexing=indexing, words=9)
     for rounds in (1, 2, 3):

@@ -16,6 +16,7 @@ from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
+from tests.cases import each
 
 MIB = 1 << 20
 REDUCTION = discovered()["reduction"]
@@ -49,8 +50,8 @@ def lengths(info) -> tuple:
 # ---- on a real device -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("method", "work_group"), SHAPES)
-@pytest.mark.parametrize("n", [1, 7, 1024, 100_003])
+@each(("method", "work_group"), SHAPES)
+@each("n", [1, 7, 1024, 100_003])
 def test_every_method_is_exact(device, method, work_group, n):
     for width in (1, 4):
         work = prepared(device, n, method, 3, width, work_group)
@@ -83,8 +84,8 @@ def test_as_many_work_groups_as_a_place_asks_for(device, monkeypatch, method):
     assert sampling.check_outputs(device, work) == ""
 
 
-@pytest.mark.parametrize("method", ["loop", "tree", "atomic"])
-@pytest.mark.parametrize("error", [1.0, -1.0, float("nan")])
+@each("method", ["loop", "tree", "atomic"])
+@each("error", [1.0, -1.0, float("nan")])
 def test_a_damaged_result_is_noticed(device, method, error):
     work = prepared(device, A_ROW_AND_TEN, method)
     assert sampling.check_outputs(device, work) == ""
@@ -145,8 +146,8 @@ def test_the_device_holds_the_hosts_values(device, monkeypatch, method, seed):
 # ---- the inputs -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 7, 1024, 65_535, 65_536, 65_537, 100_003, (1 << 22) + 12_345])
-@pytest.mark.parametrize("seed", [0, 0x9E3779B9])
+@each("n", [1, 7, 1024, 65_535, 65_536, 65_537, 100_003, (1 << 22) + 12_345])
+@each("seed", [0, 0x9E3779B9])
 def test_the_sum_of_rows_and_columns_is_the_sum_of_the_elements(n, seed):
     assert exact_total(n, seed) == int(element_value(np.arange(n), seed).sum(dtype=np.int64))
 
@@ -169,7 +170,7 @@ def test_values_are_positive_differ_by_index_and_depend_on_the_seed():
 # ---- the points -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("info", "largest"),
     [
         (FAKE_DEVICE_INFO, 1 << 28),  # a GPU with 16 GiB: 2 GiB of doubles

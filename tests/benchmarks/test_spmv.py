@@ -18,6 +18,7 @@ from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import walked
+from tests.cases import each
 
 SPMV = import_module("clmembench.benchmarks.spmv.spmv")  # its benchmark has the same name
 BENCHMARK = discovered()["spmv"]
@@ -91,16 +92,16 @@ def exact(monkeypatch, a: Csr) -> None:
     monkeypatch.setattr(spmv_formats, "MAX_PADDING_RATIO", 1e9)
 
 
-@pytest.mark.parametrize("chosen", SHAPES, ids=NAMES)
-@pytest.mark.parametrize("name", MATRICES)
+@each("chosen", SHAPES)
+@each("name", MATRICES)
 def test_every_shape_gives_the_exact_product(device, monkeypatch, name, chosen):
     exact(monkeypatch, MATRICES[name])
     work = BENCHMARK.prepare(device, "reservoir", **chosen)
     assert sampling.check_outputs(device, work) == ""
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-@pytest.mark.parametrize("chosen", SHAPES, ids=NAMES)
+@each("groups", [1, 3])
+@each("chosen", SHAPES)
 def test_fewer_work_groups_take_all_rows_in_rounds(device, monkeypatch, chosen, groups):
     monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups))
     for name in ("tall", "one dense row"):
@@ -110,8 +111,8 @@ def test_fewer_work_groups_take_all_rows_in_rounds(device, monkeypatch, chosen, 
         assert sampling.check_outputs(device, work) == ""
 
 
-@pytest.mark.parametrize("matrix", matrices.GENERATORS)
-@pytest.mark.parametrize("chosen", EACH.values(), ids=EACH)
+@each("matrix", matrices.GENERATORS)
+@each("chosen", EACH.values())
 def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
     try:
         work = BENCHMARK.prepare(device, matrix, **chosen)
@@ -195,7 +196,7 @@ def test_files_that_cannot_be_multiplied_fail_with_their_line(device, tmp_path):
 GPU_ROW = shape("csr_row", work_group=128, team=8)
 
 
-@pytest.mark.parametrize(
+@each(
     ("info", "chosen", "reason"),
     [
         (replace(FAKE_DEVICE_INFO, max_alloc_bytes=1 << 20), GPU_ROW, "too much for this device"),
@@ -260,7 +261,7 @@ def dense(stored: spmv_formats.ConvertedMatrix, a: Csr) -> np.ndarray:
     return found[: a.rows]
 
 
-@pytest.mark.parametrize("name", MATRICES)
+@each("name", MATRICES)
 def test_conversions_keep_every_entry(name):
     a = MATRICES[name]
     want = np.zeros((a.rows, a.columns))

@@ -12,6 +12,7 @@ from clmembench.benchmarks.subgroup import MEMORIES, TABLE_WORDS, make_chains, p
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
 from clmembench.runtimes.opencl import RUNTIME
+from tests.cases import each
 
 PLAIN = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 32, "groups": 2}
 
@@ -21,12 +22,11 @@ def device():
     return RUNTIME.open(next(info for info in RUNTIME.devices() if info.kind == "cpu"))
 
 
-@pytest.mark.parametrize("memory", [name for name in MEMORIES if name != "global_cg"])
-@pytest.mark.parametrize(
+@each("memory", [name for name in MEMORIES if name != "global_cg"])
+@each(
     "changes",
     [{}, {"items": 1, "groups": 1}, {"degree": 8}, {"pattern": "shifted", "shift_bytes": 4}, {"pattern": "permuted"},
      {"pattern": "scattered"}, {"pattern": "scattered", "items": 256, "groups": 3}],
-    ids=str,
 )  # fmt: skip
 def test_every_chain_ends_where_it_should(device, memory, changes):
     prepared = subgroup.prepare(device, memory=memory, **{**PLAIN, **changes})
@@ -48,13 +48,12 @@ def test_equal_steps_end_where_they_should(device, step):
     assert all((after - before) % TABLE_WORDS in (step, step + 1, step - 7) for before, after in pairwise(seen))
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [{"pattern": "scattered"}, {"pattern": "permuted"}, {}, {"items": 1, "groups": 1}, {"degree": 32},
      {"pattern": "shifted", "shift_bytes": 124}, {"memory": "register"}],
-    ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("times", [1, 2, 4])
+@each("times", [1, 2, 4])
 def test_a_load_too_few_is_seen_in_the_count_and_in_the_place(device, changes, times):
     """As many blocks as half of the work, a quarter of it, or one less; the count alone may come from a kernel that skips
     loads, and the place alone from a lap more."""

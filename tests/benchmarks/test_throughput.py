@@ -26,6 +26,7 @@ from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.access.throughput_tables import element_bytes
 from tests.builders import CHASE, clock, device, header, record, run, series, slope, walked
+from tests.cases import each
 from tests.studies.access.test_saturation import CARDS, NBYTES, UNITS, copies
 
 KIB = 1 << 10
@@ -50,8 +51,8 @@ def streamed(device, op, dtype="double", width=1, work_group=7, order="item", no
     return discovered()["stream"].prepare(device, op=op, dtype=dtype, array_bytes=UNDIVIDED_BYTES, **shape)
 
 
-@pytest.mark.parametrize("dtype", ["double", "float"])
-@pytest.mark.parametrize("op", ["copy", "scale", "add", "triad", "write", "dot", "read"])
+@each("dtype", ["double", "float"])
+@each("op", ["copy", "scale", "add", "triad", "write", "dot", "read"])
 def test_stream_is_exact_at_odd_sizes_in_every_width(pocl, op, dtype):
     for width in (1, 2, 4, 8, 16):
         for order in ("blocked", "tiled") if op in ("dot", "read") else ("item",):
@@ -59,8 +60,8 @@ def test_stream_is_exact_at_odd_sizes_in_every_width(pocl, op, dtype):
             assert sampling.check_outputs(pocl, work) == ""
 
 
-@pytest.mark.parametrize("op", ["copy", "triad", "write"])
-@pytest.mark.parametrize("place", [0, 4321, -1])  # -1: in the rest behind the last eight
+@each("op", ["copy", "triad", "write"])
+@each("place", [0, 4321, -1])  # -1: in the rest behind the last eight
 def test_one_wrong_element_of_stream_is_noticed_wherever_it_is(pocl, op, place):
     work = streamed(pocl, op)
     assert sampling.check_outputs(pocl, work) == ""
@@ -92,10 +93,10 @@ def test_the_device_fills_stream_as_the_host_knows(pocl, monkeypatch, seed, leve
     assert np.array_equal(pocl.download(buffer, np.float64, 10_003), input_value(np.arange(10_003), 0x9E3779B9 + seed, levels))
 
 
-@pytest.mark.parametrize(("own", "factor"), [(True, 1), (False, 1), (False, 5)])
-@pytest.mark.parametrize(("groups", "group", "ilp", "lanes", "blocks", "batches"),
+@each(("own", "factor"), [(True, 1), (False, 1), (False, 5)])
+@each(("groups", "group", "ilp", "lanes", "blocks", "batches"),
                          [(3, 4, 4, 4, 8, 5), (2, 1, 8, 16, 4, 11), (5, 2, 4, 4, 1, 7), (7, 2, 4, 4, 4, 8)])  # fmt: skip
-@pytest.mark.parametrize("xor", [False, True])
+@each("xor", [False, True])
 def test_the_sums_of_what_is_read_are_those_of_reading_it(own, factor, groups, group, ilp, lanes, blocks, batches, xor):
     if xor and (group > 1 or factor > 1):
         group, factor = 1, 1
@@ -179,8 +180,8 @@ def test_a_set_that_cannot_be_read_so_is_refused(set_bytes, items):
         discovered()["cache_read"].prepare(FakeDevice(), set="own", path="plain", set_bytes=set_bytes, unit_items=items)
 
 
-@pytest.mark.parametrize("name", ["copy_grid", "datatypes", "cache_read"])
-@pytest.mark.parametrize(("kind", "units", "most"), [("gpu", 132, 100), ("cpu", 16, 25)])
+@each("name", ["copy_grid", "datatypes", "cache_read"])
+@each(("kind", "units", "most"), [("gpu", 132, 100), ("cpu", 16, 25)])
 def test_a_run_asks_for_no_more_points_than_are_worth_their_time(name, kind, units, most):
     info = replace(FAKE_DEVICE_INFO, kind=kind, compute_units=units, global_mem_bytes=128 << 30)
     asked = {str(p.params) for p in walked(explore(discovered()[name], info, Selection())) if p.role == "measure"}

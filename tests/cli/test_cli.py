@@ -24,6 +24,7 @@ from clmembench.gates.thresholds import POINT
 from clmembench.results import jsonl, run_files, whole_file
 from clmembench.results.limits import MAX_FILE_BYTES
 from tests.builders import device
+from tests.cases import each
 from tests.commands import ROOT, Ended, as_on_a_quiet_host, brief_points, cli, process
 
 
@@ -73,8 +74,8 @@ def speaks(run, tmp_path, command, encoding):
     assert done.stdout.isascii() or encoding != "ascii"
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-@pytest.mark.parametrize("command", SPEAKS, ids=lambda command: " ".join(command))
+@each("encoding", ["ascii", "latin-1"])
+@each("command", SPEAKS)
 def test_output_goes_to_a_terminal_of_any_encoding(tmp_path, monkeypatch, command, encoding):
     monkeypatch.chdir(tmp_path)
     speaks(cli, tmp_path, command, encoding)
@@ -207,7 +208,7 @@ def test_sizes_of_an_axis_may_have_units_and_quotes():
     assert "array_bytes 64 KiB, 1 MiB, 4 KiB" in done.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "code", "says"),
     [
         (("run", "-s", "nonsense"), 2, "choose from quick"),

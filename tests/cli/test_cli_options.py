@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from string import ascii_uppercase
 
-import pytest
 import typer
 from typer.testing import CliRunner
 
@@ -16,6 +15,7 @@ import clmembench
 from clmembench.cli import app
 from clmembench.cli.command import Command
 from clmembench.studies.ab import command as live
+from tests.cases import each
 
 PACKAGE = Path(clmembench.__file__).parent
 
@@ -108,7 +108,7 @@ def help_of(name: str, monkeypatch, columns: int) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_names_short_forms_and_environment_variables_of_options_stay(name):
     assert " ".join(written(p) for p in COMMANDS[name].params if p.name != "help") == OPTIONS.get(name, "")
 
@@ -132,15 +132,15 @@ def test_an_option_of_several_commands_is_defined_in_one_place():
     assert several == {option: several[option] for option in ("--strict", "--live", "--energy")}
 
 
-@pytest.mark.parametrize("option", sorted(SHARED - {"--output", "--processes"}))
+@each("option", sorted(SHARED - {"--output", "--processes"}))
 def test_an_option_has_one_form_in_all_its_commands(option):
     found = [p for command in COMMANDS.values() for p in command.params if option in p.opts]
     assert len(found) > 1
     assert len({(tuple(p.opts), p.metavar) for p in found}) == 1
 
 
-@pytest.mark.parametrize("columns", [80, 100])
-@pytest.mark.parametrize("name", COMMANDS)
+@each("columns", [80, 100])
+@each("name", COMMANDS)
 def test_help_fits_its_terminal_and_says_everything(name, columns, monkeypatch):
     lines = help_of(name, monkeypatch, columns).splitlines()
     assert max(map(len, lines)) <= columns
@@ -153,7 +153,7 @@ def test_help_fits_its_terminal_and_says_everything(name, columns, monkeypatch):
             assert "".join(parameter.help.split()) in words
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each("name", COMMANDS)
 def test_help_texts_are_sentences_that_begin_with_what_the_reader_looks_for(name):
     command = COMMANDS[name]
     texts = [command.help or "", *(p.help for p in command.params if getattr(p, "help", None))]
@@ -163,7 +163,7 @@ def test_help_texts_are_sentences_that_begin_with_what_the_reader_looks_for(name
     assert not any(sentence.startswith(OPENINGS) for text in texts for sentence in re.split(r"(?<=[.;:]) ", text))
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIONS if name])
+@each("name", [name for name in OPTIONS if name])
 def test_help_says_how_the_environment_sets_an_option(name, monkeypatch):
     text = " ".join(help_of(name, monkeypatch, 100).split())
     options = [o[2:] for p in COMMANDS[name].params for o in p.opts if o.startswith("--") and p.name != "help"]
@@ -173,7 +173,7 @@ def test_help_says_how_the_environment_sets_an_option(name, monkeypatch):
         assert found and found[1].lower().replace("_", "-") == found[2] and found[2] in options
 
 
-@pytest.mark.parametrize("name", [name for name in OPTIONS if name])
+@each("name", [name for name in OPTIONS if name])
 def test_the_variable_of_an_option_is_named_after_it_and_its_old_name_works(name, monkeypatch):
     """The old one is named after the parameter of the function."""
     prefix = f"CLMEMBENCH_{name.removesuffix(' --live').upper().replace(' ', '_')}"
@@ -194,10 +194,8 @@ def test_square_brackets_of_a_help_text_are_shown(monkeypatch):
     assert "op=[triad,copy]" in help_of("run", monkeypatch, 100)
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"), [(("--json", "--csv"), "--json, --csv, --md and --latex"), (("--md", "--latex"), "--json")]
-)
-@pytest.mark.parametrize("command", ["show", "topology", "casestudy mnf"])
+@each(("flags", "said"), [(("--json", "--csv"), "--json, --csv, --md and --latex"), (("--md", "--latex"), "--json")])
+@each("command", ["show", "topology", "casestudy mnf"])
 def test_two_output_formats_are_refused_before_the_file_is_read(command, flags, said):
     done = CliRunner().invoke(app, [*command.split(), "missing.jsonl", *flags])
     assert done.exit_code == 2 and f"choose one of {said}" in done.stderr and "missing" not in done.stderr

@@ -21,6 +21,7 @@ from clmembench.results.jsonl import Writer
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.studies.peers.benchmarks import programs
 from tests.builders import STREAM, device, header, record, series
+from tests.cases import each
 from tests.faulty import ROOT, Command, tree
 
 # of the standard library but what `python -m` itself imports (contextlib), of what is installed beside this package, and what
@@ -187,7 +188,7 @@ def test_figures_take_no_settings_from_the_current_folder(planted, tmp_path):
     assert done.stdout == without.getvalue() and "<svg" in done.stdout and used(planted) == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "scripts").glob("*.py")), ids=lambda path: path.name)
+@each("path", sorted((ROOT / "scripts").glob("*.py")))
 def test_scripts_start_python_without_the_current_folder(path):
     text = path.read_text()
     assert text.count('"-m", "clmembench"') + text.count('"-m", *command') == text.count('"-P", "-m"')

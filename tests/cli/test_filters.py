@@ -12,6 +12,7 @@ import pytest
 from clmembench.host import environment
 from clmembench.results import jsonl
 from tests.builders import device, header, record, series
+from tests.cases import each
 from tests.commands import ROOT, cli
 
 QUICK = ROOT / "reports" / "xeon-2-cores-pocl-quick.jsonl.gz"
@@ -29,7 +30,7 @@ def whole() -> list[dict]:
     return objects()
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "wanted"),
     [
         (("-b", "launch*"), lambda v: v["benchmark"].startswith("launch")),
@@ -42,7 +43,6 @@ def whole() -> list[dict]:
         (("-s", "memory", "-a", "op=copy", "--status", "ok"), lambda v: v["params"].get("op") == "copy"),
         (("-s", "all", "--device", "name~xeon"), lambda v: True),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_filter_shows_the_values_it_names_unchanged(whole, args, wanted):
     expected = [value for value in whole if wanted(value)]
@@ -72,7 +72,7 @@ def test_chosen_points_are_listed_and_nothing_is_inferred_from_some_of_a_curve()
     assert "array_bytes=64 KiB" in shown and "ends with lines of" not in shown
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "said"),
     [
         (("-b", "nothing"), "choose from benchmarks pchase, stream"),
@@ -83,7 +83,6 @@ def test_chosen_points_are_listed_and_nothing_is_inferred_from_some_of_a_curve()
         (("--status", "broken"), "choose from ok, suspect"),
         (("--device", "name~Radeon"), "pthread-Intel(R) Xeon(R) Processor"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_a_filter_that_nothing_matches_says_what_there_is(args, said):
     done = cli("show", str(QUICK), *args)

@@ -18,6 +18,7 @@ from clmembench.plan.selection import Selection
 from clmembench.results import jsonl
 from clmembench.units import format_duration
 from tests.builders import record, series
+from tests.cases import each
 from tests.commands import ROOT
 
 
@@ -172,7 +173,7 @@ def test_stored_runs_took_as_long_as_was_foreseen_on_the_way():
     assert sum(held) / len(held) >= 0.8
 
 
-@pytest.mark.parametrize(
+@each(
     ("seconds", "text"),
     [(0.2, "0 s"), (59.6, "1 min"), (61, "1 min 1 s"), (3600, "1 h"), (7500, "2 h 5 min"), (7199, "2 h")],
 )

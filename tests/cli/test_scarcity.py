@@ -13,10 +13,11 @@ from clmembench import cli as command_line
 from clmembench.host import failures
 from clmembench.host.failures import not_started
 from clmembench.report.many_runs import digests
+from tests.cases import each
 from tests.report.test_fleet import stored
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "says"),
     [
         (MemoryError(), "ulimit -v"),
@@ -70,11 +71,11 @@ def test_a_current_folder_that_is_gone_costs_nothing_until_it_is_needed(tmp_path
         os.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     "error",
     [OSError(errno.ENOSPC, "No space left on device"), OSError(errno.EROFS, "Read-only"), RuntimeError("no new thread")],
 )
-@pytest.mark.parametrize("where", ["__init__", "submit"])
+@each("where", ["__init__", "submit"])
 def test_runs_are_read_by_one_process_where_no_pool_can_be_had(tmp_path, monkeypatch, error, where):
     class Pool:
         def __init__(self, *_, **__):

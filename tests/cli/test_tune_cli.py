@@ -13,6 +13,7 @@ from clmembench.model import Tuned
 from clmembench.results import jsonl
 from clmembench.results import tuned as tuning
 from clmembench.runtimes import runtime
+from tests.cases import each
 from tests.commands import brief_points, cli
 from tests.faulty import ROOT, Command, mountable, within
 
@@ -119,7 +120,7 @@ def test_a_dry_run_and_a_user_who_names_a_shape(forced):
     assert "stored" not in cli(*dry, "--tuning", str(forced[0]), "--no-tuning").stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "code", "says"),
     [
         (("tune", "launch"), 2, "'launch' matches no benchmark that has tuning axes: choose from"),

@@ -15,6 +15,7 @@ from clmembench.measure import quiet
 from clmembench.measure.quiet import HostUse
 from clmembench.results import jsonl
 from tests.builders import device
+from tests.cases import each
 from tests.commands import brief_points, cli
 
 BUSY, QUIET = HostUse(Load(0.4, 0.0), None), HostUse(Load(0.01, 0.0), None)
@@ -72,7 +73,7 @@ def test_nobody_waits_for_a_file_that_is_no_lock(measured_device, tmp_path):
     assert done.returncode == 3 and "remove it" in done.stderr and "--wait waits" not in done.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "parsed"),
     [
         (["--wait"], ["--wait", "forever"]),
@@ -82,7 +83,6 @@ def test_nobody_waits_for_a_file_that_is_no_lock(measured_device, tmp_path):
         (["--wait=5m"], ["--wait=5m"]),
         (["--wait-quiet", "5m"], ["--wait-quiet", "5m"]),
     ],
-    ids=lambda words: " ".join(words),
 )
 def test_wait_may_stand_without_a_duration(given, parsed):
     assert with_wait(given) == parsed
@@ -94,7 +94,7 @@ def test_what_is_no_duration_is_refused(option, value):
     assert done.returncode == 2 and "no duration" in done.stderr
 
 
-@pytest.mark.parametrize(
+@each(
     ("use", "kind", "said"),
     [
         (HostUse(Load(0.4, 0.0), None), "cpu", "other programs use 40% of the CPUs"),

@@ -14,6 +14,7 @@ from clmembench.cli import completion, devices, exit_codes, options
 from clmembench.plan import selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from scripts import wrong_inputs
+from tests.cases import each
 from tests.cli.test_cli_options import COMMANDS
 from tests.commands import ROOT, cli
 
@@ -93,7 +94,7 @@ def test_a_wrong_input_names_its_remedy(one_device, tmp_path, command, code, say
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("command", "code", "says"), [case for case in WRONG if "leave out one" in case[2]])
+@each(("command", "code", "says"), [case for case in WRONG if "leave out one" in case[2]])
 def test_options_that_contradict_each_other_are_refused_before_devices_are_listed(monkeypatch, tmp_path, command, code, says):
     monkeypatch.setattr(devices, "listed", lambda *_: pytest.fail("it listed the devices"))
     assert cli(*command.split(), cwd=tmp_path).returncode == code

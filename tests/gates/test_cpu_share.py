@@ -13,6 +13,7 @@ from clmembench.measure.timed_work import TimedWork
 from clmembench.model import Call, Copy, Launch, Placement, Work
 from clmembench.plan.budget import Deadline
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, device, header, record, run, series, slope
+from tests.cases import each
 
 MS = 10**6
 HOST = {"cpu": "Test CPU", "virtual": False, "logical_cpus": 2, "usable_cpus": 2, "cpu_limit": None}
@@ -79,7 +80,7 @@ def test_a_wait_while_nobody_else_ran_is_waking():
     assert judged(copy(used=1.0, cpu_waited=0.5, cpu_others=0.0, cpu_stolen=0.0)).gate == "cores"
 
 
-@pytest.mark.parametrize(
+@each(
     ("used", "pass_ms", "gate"),
     [(2.0, 10.0, ""), (1.6, 10.0, ""), (1.0, 10.0, "cores"), (0.26, 10.0, "cores"), (1.06, 3.0, "cores"), (1.0, 0.1, "")],
 )
@@ -173,7 +174,7 @@ def started(groups, local=1):
     return Launch(object(), (), (groups * local,), (local,))
 
 
-@pytest.mark.parametrize(
+@each(
     ("work", "kind", "units"),
     [
         (Work((started(64, 8),)), "cpu", 4),

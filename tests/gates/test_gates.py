@@ -13,6 +13,7 @@ from clmembench.model import BenchmarkInfo, Metric, Placement
 from clmembench.report.frame import point_values, rows
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
+from tests.cases import each
 
 KIB, MIB = 1 << 10, 1 << 20
 SHEET = SpecSheet(
@@ -33,7 +34,7 @@ def gate_of(one, metrics=METRICS):
 clean = series([10**7] * 8, nbytes=10**8, host_ns=(10**7 + 20_000,) * 8)
 
 
-@pytest.mark.parametrize(
+@each(
     ("times", "gate"),
     [
         (clean, ""),
@@ -185,16 +186,16 @@ def kinds(factor, ms=10.0):
 KINDS = ("rate", "several passes", "slope", "overlap", "queue")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("factor", [125 / 3, 1000.0, 1e6])  # ticks where 24 MHz are meant; ps; a thousandth of these
+@each("kind", KINDS)
+@each("factor", [125 / 3, 1000.0, 1e6])  # ticks where 24 MHz are meant; ps; a thousandth of these
 def test_stamps_that_count_a_smaller_unit_than_ns_span_more_time_than_the_host_saw(kind, factor):
     # this alone makes what is fast look slow, and it needs no peak
     for ms in (0.1, 10.0):
         assert gate_of(kinds(factor, ms)[kind], (replace(BANDWIDTH, peak=None),)) == "stamps"
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "queue"])
-@pytest.mark.parametrize("factor", [3 / 125, 1e-3, 1e-6])
+@each("kind", [kind for kind in KINDS if kind != "queue"])
+@each("factor", [3 / 125, 1e-3, 1e-6])
 def test_stamps_that_count_a_larger_unit_than_ns_span_far_less_time_than_the_host_waited(kind, factor):
     assert gate_of(kinds(factor)[kind], (replace(BANDWIDTH, peak=None),)) == "stamps"
 
@@ -354,7 +355,7 @@ def judged_rate(metric: Metric, amount: float, ns: int, suite: str = "memory", c
     return value
 
 
-@pytest.mark.parametrize(
+@each(
     ("metric", "amount", "ns", "claims", "sound"),
     [
         ("bits", 2**62, 16_000_000, {}, False),  # a plug-in that names an amount it never moved
@@ -389,7 +390,7 @@ def test_what_a_pass_is_said_to_do_is_judged_whatever_the_metric_is(amount):
         assert {v.status for v in derive(judged_run(one, None))} == {status}
 
 
-@pytest.mark.parametrize(
+@each(
     ("metric", "ns", "suite", "clock", "sound"),
     [
         (LATENCY, 0.6, "memory", "device", True),  # 1.2 cycles at 2 GHz

@@ -15,6 +15,7 @@ from clmembench.report.frame import rows
 from clmembench.report.run_warnings import warnings
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import header, record, run, series
+from tests.cases import each
 
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", vendor="Intel")
 GPU = replace(FAKE_DEVICE_INFO, vendor="NVIDIA Corporation")
@@ -30,7 +31,7 @@ def test_a_quiet_host_and_a_cool_device_have_nothing_to_complain_of():
     assert complaints(GPU, {**HOST, "virtual": True, "load_1min": 99.0}, SENSORS) == []  # the host is not what is measured
 
 
-@pytest.mark.parametrize(
+@each(
     ("fact", "value", "says", "remedy"),
     [
         ("load_1min", 9.0, "load is 9 on 16 CPUs", "stop other programs"),
@@ -83,7 +84,7 @@ def test_a_run_warns_of_what_its_header_holds():
 UNIFIED, CPU_V1 = "0::/a/b\n", "5:cpuset:/a/b\n3:cpu,cpuacct:/a/b\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("groups", "root", "files", "limit"),
     [
         (UNIFIED, "/", {"a/b/cpu.max": "150000 100000\n"}, 1.5),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements, read
+from tests.cases import each
 
 
 def described(*sockets: tuple[int, ...]) -> tuple[HardwareThread, ...]:
@@ -148,7 +149,7 @@ def test_xeon_phi_with_two_threads_a_core_and_all():
     assert cpus(PHI, 240, "scatter") == (*range(0, 240, 4), *range(1, 240, 4), *range(2, 240, 4), *range(3, 240, 4))
 
 
-@pytest.mark.parametrize(
+@each(
     ("count", "compact", "scatter", "balanced"),
     [
         (2, (0, 1), (0, 2), (0, 2)),
@@ -184,7 +185,7 @@ def test_the_order_in_which_a_topology_is_given_does_not_matter():
         assert cpus(tuple(reversed(XEON)), 57, placement) == cpus(XEON, 57, placement)
 
 
-@pytest.mark.parametrize(
+@each(
     ("topology", "count", "wanted"),
     [
         (TWO_CPUS, 1, ("compact",)),
@@ -308,8 +309,8 @@ def test_nothing_said_is_a_core_for_each_cpu(tmp_path):
     assert read(tmp_path, {0, 1, 2, 3}) == APART[:3]
 
 
-@pytest.mark.parametrize("name", ["physical_package_id", "core_id", "thread_siblings_list"])
-@pytest.mark.parametrize("text", [None, b"", b"x", b"\xff\xfe", b"0-", b"3-1", b"0-99999999999", b"0,,2"])
+@each("name", ["physical_package_id", "core_id", "thread_siblings_list"])
+@each("text", [None, b"", b"x", b"\xff\xfe", b"0-", b"3-1", b"0-99999999999", b"0,,2"])
 def test_a_file_that_is_missing_or_damaged_is_nothing_said(tmp_path, name, text):
     file = four(tmp_path) / "cpu2" / "topology" / name
     file.unlink() if text is None else file.write_bytes(text)

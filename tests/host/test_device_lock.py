@@ -21,6 +21,7 @@ from clmembench.host import device_lock, environment
 from clmembench.results.jsonl import ResultsError, Writer, read
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import device, header, record
+from tests.cases import each
 from tests.faulty import Command, tree, within
 
 HOLD = """
@@ -104,7 +105,7 @@ TWO = {
 }
 
 
-@pytest.mark.parametrize("infos", ONE_HARDWARE.values(), ids=ONE_HARDWARE)
+@each("infos", ONE_HARDWARE.values())
 def test_devices_of_one_hardware_exclude_each_other(infos):
     for first, second in (infos, infos[::-1]):
         with device_lock.held(first):
@@ -113,7 +114,7 @@ def test_devices_of_one_hardware_exclude_each_other(infos):
     assert free(*infos)  # one run on both holds each lock once
 
 
-@pytest.mark.parametrize("infos", TWO.values(), ids=TWO)
+@each("infos", TWO.values())
 def test_devices_of_two_pieces_of_hardware_do_not(infos):
     for first, second in (infos, infos[::-1]):
         with device_lock.held(first):

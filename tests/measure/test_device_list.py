@@ -17,6 +17,7 @@ from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.runtimes.opencl import drivers, info
 from clmembench.runtimes.opencl.info import cl
 from clmembench.runtimes.shared import unusable_claim
+from tests.cases import each
 from tests.commands import cli
 from tests.faulty_drivers import DRIVER, FAULTS, LAYER, compiled
 
@@ -284,7 +285,7 @@ def test_a_variable_that_hides_every_driver_is_named(registered, name, value, sa
     assert text.startswith(f"{name}={value} {says}") and "or unset it" in text
 
 
-@pytest.mark.parametrize(
+@each(
     ("log", "words"),
     [
         ("", ""),

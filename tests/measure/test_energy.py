@@ -27,6 +27,7 @@ from clmembench.results import jsonl, limits
 from clmembench.results.jsonl import decode_record, encode
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice, FakeKernel
 from tests.builders import BANDWIDTH, STREAM, device, header, record, run, series
+from tests.cases import each
 from tests.commands import brief_points, cli
 
 FLOPS = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
@@ -251,7 +252,7 @@ def test_energy_is_of_what_the_metric_counts(metric, unit, better, value):
     assert found.high / found.low == pytest.approx(1.04 / 0.96)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "of_record", "says"),
     [
         (

@@ -18,6 +18,7 @@ from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
 from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, script_by_arguments
 from tests.builders import record
+from tests.cases import each
 
 QUICK = Budget(min_time_s=0.0, max_time_s=0.05, max_noise=0.01, slope_ns=1e4)
 
@@ -254,9 +255,9 @@ def leaping(leap: int) -> Leaping:
     return device
 
 
-@pytest.mark.parametrize("leap", [STAMPED, -STAMPED, 2**64, -(2**64), 2**63, -(2**63)])
-@pytest.mark.parametrize("clock", ["device", "queue"])
-@pytest.mark.parametrize("before", [(), (launch(1),)])
+@each("leap", [STAMPED, -STAMPED, 2**64, -(2**64), 2**63, -(2**63)])
+@each("clock", ["device", "queue"])
+@each("before", [(), (launch(1),)])
 def test_stamps_beyond_64_bits_with_a_sign_are_a_suspect_record_that_can_be_stored(leap, clock, before):
     work = Work((launch(0),), nbytes=64, clock=clock, before=before)
     found = sampling.sample_point(leaping(leap), work, replace(QUICK, max_time_s=1), quantum_ns=1)
@@ -296,7 +297,7 @@ def test_a_reading_of_the_core_clock_after_one_point_is_that_before_the_next(mon
     assert len(taken) == 2 * once
 
 
-@pytest.mark.parametrize("returned", [False, np.False_, True, "", 0, np.ones(3)])
+@each("returned", [False, np.False_, True, "", 0, np.ones(3)])
 def test_a_check_that_returns_anything_passes_nothing(returned):
     found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1, check=lambda: returned), QUICK, quantum_ns=1)
     assert found.series == () and "use assert" in found.wrong

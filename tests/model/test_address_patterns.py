@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from clmembench.model import Pattern, Probe
 from clmembench.model.address_patterns import pattern_bytes, pattern_offsets
+from tests.cases import each
 
 
 @settings(deadline=None, max_examples=60)
@@ -84,7 +85,7 @@ def test_segments_are_run_through_in_order_and_a_place_met_again_lies_8_bytes_fu
     assert lap.tolist() == [0, 128, 256, 8, 136, 264, 64, 192, 16]
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "says"),
     [
         (Pattern("random", 4, 4), "multiples of 8"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from clmembench.benchmarks import BANDWIDTH, axis, axis_of, benchmark
 from clmembench.measure import runner
 from clmembench.measure.job import ProbeResult
@@ -14,6 +12,7 @@ from clmembench.plan import configurations, sweep
 from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import walked
+from tests.cases import each
 
 
 @benchmark(
@@ -93,7 +92,7 @@ def test_what_a_search_leaves_out_to_save_time_costs_nothing_where_it_is_stored(
     assert of(asked(replace(SMALL, params={"op": "copy"})), "copy", 4096) == [("measure", 4, "block")]
 
 
-@pytest.mark.parametrize(
+@each(
     "stale",
     [
         replace(SMALL, tuning={"width": 16, "order": "block"}),  # no longer on its axis

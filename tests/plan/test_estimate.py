@@ -22,6 +22,7 @@ from clmembench.results import jsonl, run_files
 from clmembench.results.limits import MAX_FILE_BYTES
 from clmembench.studies.hierarchy import command as topology
 from tests.builders import device, record, series
+from tests.cases import each
 from tests.commands import ROOT, brief_points, cli
 
 RUNS = [ROOT / "reports" / f"{name}.jsonl.gz" for name in (
@@ -35,7 +36,7 @@ def selection_of(head: Header) -> Selection:
     return Selection(suite=head.suite, globs=names, axes=head.axes, processes=head.processes, tuning=head.tuning)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name.partition(".")[0])
+@each("path", RUNS)
 def test_a_measured_run_took_the_time_and_the_disk_that_are_estimated(path: Path):
     run = jsonl.read(path)
     found = estimate.estimate_run(run.header.device, selection_of(run.header))
@@ -142,8 +143,8 @@ def winning(points: Iterator[Point], best: int) -> list[Point]:
         answers = [record(p.benchmark, p.params, series(times, nbytes=1 << 20, flops=1000), role=p.role) for p in found]
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu"])
-@pytest.mark.parametrize("name", ["dgemm", "stream", "datatypes"])
+@each("kind", ["cpu", "gpu"])
+@each("name", ["dgemm", "stream", "datatypes"])
 def test_no_search_has_more_trials_than_were_planned(name, kind):
     info = device(kind=kind, features=frozenset({"fp64", "nontemporal"}))
     selection = Selection(globs=(name,), axes={"n": (512,), "dtype": ("double",), "op": ("triad",)})

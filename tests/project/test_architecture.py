@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import clmembench
+from tests.cases import each
 
 ROOT = Path(clmembench.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -220,7 +221,7 @@ def test_nothing_that_is_read_is_run():
     assert of_files(lambda path: runs_data(tree_of(path))) == {}
 
 
-@pytest.mark.parametrize(
+@each(
     ("code", "found"),
     [
         ("eval('1')", ["eval"]),
@@ -238,7 +239,7 @@ def test_what_would_run_data_is_seen(code, found):
     assert sorted(runs_data(ast.parse(code))) == sorted(found)
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "code", "breach"),
     [
         ("analysis/stats.py", "from clmembench.results import jsonl", "analysis imports results"),
@@ -267,7 +268,7 @@ def test_a_breach_is_seen(where, code, breach):
     assert breaches(ROOT / where, ast.parse(code)) == [breach]
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "code"),
     [
         ("report/frame.py", "from clmembench import __version__, units\ndef f():\n    import pandas"),

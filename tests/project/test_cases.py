@@ -48,6 +48,8 @@ def test_a_case_sees_no_file_patch_or_output_of_another(tmp_path, monkeypatch, c
 def test_a_test_without_cases_or_without_their_names_is_no_test():
     with pytest.raises(AssertionError, match="no cases"):
         each("name", [])
+    with pytest.raises(AssertionError, match="marks of single cases"):
+        each("name", [pytest.param(1, marks=pytest.mark.slow)])
     with pytest.raises(AssertionError, match="does not take"):
         each("other", [1])(lambda name: None)
 

@@ -13,6 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from scripts import site_hooks, site_links, site_reference
+from tests.cases import each
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -59,7 +60,7 @@ def generated() -> dict[str, str]:
     return {f"docs/{page}": text for page, text in site_reference.pages().items()}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_links_lead_to_files_and_headings(page, generated):
     assert complaints(page, page_text(page), generated) == []
 

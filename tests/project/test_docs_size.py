@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from statistics import fmean
 
-import pytest
+from tests.cases import each
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted(DOCS.rglob("*.md"))}
@@ -31,7 +31,7 @@ def test_the_docs_have_few_pages_and_words():
     assert sum(len(text.split()) for text in PAGES.values()) <= MAX_WORDS
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each("page", PAGES)
 def test_sentences_are_short_in_the_mean(page):
     assert fmean(len(one.split()) for one in sentences(PAGES[page])) <= MAX_MEAN_SENTENCE_WORDS
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import clmembench
+from tests.cases import each
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(clmembench.__file__).parent
@@ -45,7 +46,7 @@ def test_every_import_of_the_package_is_declared():
     assert {MODULES.get(name, name) for name in others} - declared == set()
 
 
-@pytest.mark.parametrize("requirement", [one for one in DECLARED if ">=" in one], ids=name_of)
+@each("requirement", [one for one in DECLARED if ">=" in one])
 def test_the_lowest_version_that_is_declared_is_the_one_that_is_tried(requirement):
     lowest = re.search(r">=([0-9.]+)", requirement)[1].split(".")
     tried = pinned("lowest.txt")[name_of(requirement)].split(".")

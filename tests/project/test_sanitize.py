@@ -16,6 +16,7 @@ from clmembench import sanitize
 from clmembench.report import frame, render, views
 from clmembench.report.table import one_table as only
 from tests.builders import header, record, run, series
+from tests.cases import each
 
 BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
 INVISIBLE = "\u200b\u2060\ufeff\u00ad\u2028\u2029\ud800\ue000"
@@ -24,7 +25,7 @@ GITHUB = MarkdownIt("gfm-like", {"linkify": False, "html": True})
 anything = st.text() | st.text("\\|`*_{}[]()<>#+-=.!~$&^%\"'\n :/w1a@")
 
 
-@pytest.mark.parametrize("c", [*CONTROL, *BIDIRECTIONAL, *INVISIBLE], ids=lambda c: f"{ord(c):04x}")
+@each("c", [*CONTROL, *BIDIRECTIONAL, *INVISIBLE])
 def test_what_cannot_be_seen_or_steers_a_terminal_is_a_question_mark(c):
     assert (
         sanitize.printable(f"a{c}b")
@@ -36,7 +37,7 @@ def test_what_cannot_be_seen_or_steers_a_terminal_is_a_question_mark(c):
     assert sanitize.markdown(f"a{c}b") == "a b"
 
 
-@pytest.mark.parametrize("text", ["Ångström µ", "数値 64", "עברית", "a b", "64 KiB – ok", "e\u0301"])
+@each("text", ["Ångström µ", "数値 64", "עברית", "a b", "64 KiB – ok", "e\u0301"])
 def test_what_can_be_read_stays_as_it_is(text):
     assert sanitize.printable(text) == sanitize.line(text) == sanitize.markdown(text) == sanitize.latex(text) == text
 
@@ -89,7 +90,7 @@ def test_an_address_is_no_link(text):
     assert rendered(sanitize.markdown(text))[1] == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "escaped"),
     [
         ("op=copy array_bytes=256 MiB", "op=copy array_bytes=256 MiB"), ("-2.5 ns", "-2.5 ns"), ("1.5 GB/s", "1.5 GB/s"),
@@ -133,9 +134,7 @@ def test_any_text_stays_text_in_latex(text):
     assert unescaped(sanitize.latex(text)) == sanitize.printable(text)
 
 
-@pytest.mark.parametrize(
-    "evil", ["\\input{/etc/passwd}", "a & b \\\\ c", "50%", "*x", "[2pt]", "$\\frac{1}{2}$", "x\ny", "|<~^>"]
-)
+@each("evil", ["\\input{/etc/passwd}", "a & b \\\\ c", "50%", "*x", "[2pt]", "$\\frac{1}{2}$", "x\ny", "|<~^>"])
 def test_a_latex_table_keeps_its_shape(evil):
     found = run(
         [record(evil, {evil: evil}, series([100] * 8, nbytes=1000))], header(cards={evil: header().benchmarks["stream"]})

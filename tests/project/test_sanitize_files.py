@@ -20,6 +20,7 @@ from clmembench.results.jsonl import ResultsError, Writer
 from clmembench.specs import sheets
 from clmembench.studies.traces import trace_csv
 from tests.builders import header, record, series
+from tests.cases import each
 
 ONE = record("stream", {"op": "copy"}, series([100] * 6, nbytes=1000))
 
@@ -116,7 +117,7 @@ def odd_files(tmp_path_factory):
     return named | {"folder": folder, "device": Path("/dev/zero"), "name": folder / ("n" * 300)}
 
 
-@pytest.mark.parametrize("command", READERS, ids=" ".join)
+@each("command", READERS)
 def test_whatever_is_no_file_ends_a_command_in_one_line(monkeypatch, tmp_path, odd_files, command):
     monkeypatch.setattr(sanitize, "MAX_WRITER_WAIT_S", 0.01)
     run = tmp_path / "r.jsonl"
@@ -221,14 +222,13 @@ def test_a_regular_file_of_limited_size_is_read(tmp_path):
 LONG = "a." * sanitize.MAX_DOTTED_KEY_PARTS + "a"
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "a." * 200_000 + "a = 1", f"[{LONG}]", f"[[{LONG}]]", f"x = {{ {LONG} = 1 }}", LONG.replace(".", " . ") + " = 1",
         LONG.replace("a", '"a"') + " = 1", LONG.replace("a", "'a.b'") + " = 1", "x = 'quoted' # a comment\n" + LONG + " = 1",
         'x = """ a "text" \\""" """\n' + LONG + " = 1", "x = ''' it's '''\n" + LONG + " = 1",
     ],
-    ids=range(10),
 )  # fmt: skip
 def test_a_dotted_key_of_many_parts_is_refused_before_it_is_parsed(monkeypatch, text):
     monkeypatch.setattr("tomllib.loads", lambda text: pytest.fail("it was parsed"))
@@ -236,13 +236,12 @@ def test_a_dotted_key_of_many_parts_is_refused_before_it_is_parsed(monkeypatch, 
         sanitize.parse_toml(text.encode())
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "a." * 15 + "a = 1", f"x = '{LONG}'", f'x = "{LONG}"', f"# {LONG}", f'x = """\n{LONG}\n"""', f"x = '''\n{LONG}\n'''",
         "x = [1.5, 2.5, -1e3, 1979-05-27T07:32:00.999Z]", 'x = "\\" # no comment"\ny = 1.0',
     ],
-    ids=range(8),
 )  # fmt: skip
 def test_dots_elsewhere_are_no_parts_of_a_key(text):
     assert sanitize.parse_toml(text.encode()) is not None

@@ -18,13 +18,14 @@ from clmembench.report.figures import study_figures
 from clmembench.studies import NO_FIGURE, Study
 from clmembench.studies.access import throughput_curves, throughput_tables
 from tests.builders import device
+from tests.cases import each
 
 ONE = dict.fromkeys(("after_summary", "findings", "headlines", "markdown", "page"), 1)
 FUNCTIONS = {**ONE, "summary": 2, "device_page": 2, "part": 3}
 OWN = studies.packaged()
 
 
-@pytest.mark.parametrize("study", OWN, ids=lambda study: study.name)
+@each("study", OWN)
 def test_every_reference_leads_to_something(study):
     for name in (*study.commands.values(), *study.replaces.values(), *(output.type for output in study.json.values())):
         assert study.load(name) is not None

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from clmembench import units
 from clmembench.units import format_bytes, format_in, format_params, format_value, parse_bytes, parse_seconds
+from tests.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "nbytes"),
     [
         ("1", 1), ("4096", 4096), ("4096B", 4096), ("64KiB", 64 << 10), ("64K", 64 << 10), ("64k", 64 << 10),
@@ -21,9 +22,7 @@ def test_sizes_are_parsed(text, nbytes):
     assert parse_bytes(text) == nbytes
 
 
-@pytest.mark.parametrize(
-    "text", ["", "KiB", "-4", "+4", "1e6", "4 KiBs", "4,096", "four", "0x10", "4 4", "1.KiB", ".5KiB", "nan", "\u0664"]
-)
+@each("text", ["", "KiB", "-4", "+4", "1e6", "4 KiBs", "4,096", "four", "0x10", "4 4", "1.KiB", ".5KiB", "nan", "\u0664"])
 def test_what_is_no_size_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match="write bytes or a size such as 64KiB") as caught:
         parse_bytes(text)
@@ -60,7 +59,7 @@ def test_formatted_sizes_are_within_half_a_thousandth_of_their_unit(nbytes):
     assert re.fullmatch(r"\d+(\.\d{1,3})?", number)
 
 
-@pytest.mark.parametrize(
+@each(
     ("nbytes", "text"),
     [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (1536, "1.5 KiB"), (256 << 20, "256 MiB"), (1 << 50, "1024 TiB")],
 )
@@ -68,14 +67,12 @@ def test_sizes_are_formatted(nbytes, text):
     assert format_bytes(nbytes) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("300ms", 0.3), (" 2 s ", 2)]
-)
+@each(("text", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("300ms", 0.3), (" 2 s ", 2)])
 def test_durations_are_parsed(text, seconds):
     assert parse_seconds(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "0", "0s", "-1", "1d", "s", "1e3", "1 m 30 s", "inf"])
+@each("text", ["", "0", "0s", "-1", "1d", "s", "1e3", "1 m 30 s", "inf"])
 def test_what_is_no_duration_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match="write seconds or a duration such as 90s") as caught:
         parse_seconds(text)
@@ -118,7 +115,7 @@ def test_a_formatted_value_keeps_its_significant_digits(value, digits, sign):
 DASH = "\N{EN DASH}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         (None, DASH), (math.nan, DASH), (math.inf, DASH), (-math.inf, DASH), (0, "0"), (0.0, "0"), (1234.5, "1,234"),
@@ -129,7 +126,7 @@ def test_values_are_formatted(value, text):
     assert format_value(value) == text
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "unit", "text"),
     [
         (9876.0, "ns", "9.88 us"), (4786.0, "us", "4.79 ms"),
@@ -149,7 +146,7 @@ def test_parameters_show_sizes_with_units_and_the_rest_as_it_is():
     assert format_params({}) == ""
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "shown"),
     [
         ("array_bytes", 33554432, "32 MiB"), ("spacing_bytes", "line", "line"), ("n", 33554432, "33554432"),

@@ -17,6 +17,7 @@ from clmembench.report.many_runs.history import histories
 from clmembench.results import jsonl, tuned
 from clmembench.specs.sheets import Match, SpecSheet, match_sheet
 from tests.builders import STREAM, device, header, run
+from tests.cases import each
 from tests.report.test_scorecard import triad
 
 MESA = "AMD Radeon RX 6800 (radeonsi, navi21, LLVM 15.0.7, DRM 3.54, 6.5.0)"
@@ -24,7 +25,7 @@ RENAMED = "AMD Radeon RX 6800 (radeonsi, navi21, LLVM 17.0.6, DRM 3.57, 6.8.0-41
 SERIAL, OTHER_SERIAL = "12ab34cd56ef78901234567890abcdef", "00ab34cd56ef78901234567890abcdef"
 
 
-@pytest.mark.parametrize(
+@each(
     "names",
     [
         (MESA, RENAMED, "AMD Radeon RX 6800 (navi21, LLVM 14.0.6, DRM 3.49, 6.1.0-13-amd64)",
@@ -59,7 +60,7 @@ def test_a_driver_update_that_renames_a_cpu_leaves_its_model(names):
     assert len({identity.model_key(device(name, kind="cpu")) for name in names}) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("one", "other"),
     [
         (MESA, MESA.replace("6800", "6800 XT")), (MESA, MESA.replace("navi21", "navi22")), ("gfx906", "gfx908"),
@@ -117,7 +118,7 @@ def test_a_cpu_is_known_by_its_model_alone():
     assert not identity.is_same_model(old, replace(old, kind="gpu"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("platforms", "same"),
     [
         (("Intel(R) OpenCL HD Graphics", "Intel(R) OpenCL Graphics"), True), (("rusticl", "Clover"), False),

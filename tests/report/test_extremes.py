@@ -24,6 +24,7 @@ from clmembench.report.table import one_table as only
 from clmembench.results.jsonl import ResultsError, encode, read
 from clmembench.specs.sheets import SpecError
 from tests.builders import CHASE, STREAM, clock, device, header, record, run, series, slope
+from tests.cases import each
 from tests.pages import without_own_script
 
 KIB = 1 << 10
@@ -132,8 +133,8 @@ def test_the_run_that_is_damaged_is_good_itself(folder):
     assert {row.status for row in frame.rows(found, None)} >= {"ok", "skipped", "failed", "wrong"}
 
 
-@pytest.mark.parametrize("params", [{}, {"op": 1}, {"array_bytes": "large"}, {"array_bytes": 0}, {"array_bytes": -4096}])
-@pytest.mark.parametrize("card", [CHASE, STREAM])
+@each("params", [{}, {"op": 1}, {"array_bytes": "large"}, {"array_bytes": 0}, {"array_bytes": -4096}])
+@each("card", [CHASE, STREAM])
 def test_points_without_a_number_on_the_axis_of_a_figure_are_in_the_tables_alone(params, card):
     work = [series([100] * 8, ops=1000, nbytes=1000), series([300] * 8, ops=3000, nbytes=3000)]
     points = [

@@ -11,6 +11,7 @@ from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.report import finding_tables, render
 from clmembench.report.table import one_table as only
 from tests import found_hierarchies as hierarchies
+from tests.cases import each
 from tests.found_hierarchies import KIB, known, level, unknown
 
 EVIL = ["=1+cmd|' /C calc'!A0", "a|b", "<script>", "\x1b[31mred\n", "\u202eleft", "\\input{x}", "a & b_c"]
@@ -83,7 +84,7 @@ def test_latex_is_a_whole_table():
     assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {8}
 
 
-@pytest.mark.parametrize("evil", EVIL)
+@each("evil", EVIL)
 def test_hostile_text_stays_text(evil):
     found = Finding(evil, evil, None, None, evil, "inconsistent", evil, (evil,), evil)
     hierarchy = Hierarchy((CacheLevel(evil, evil, {evil: found}),), (TlbLevel(evil, {evil: found}),), patterns={evil: found})
@@ -98,7 +99,7 @@ def test_hostile_text_stays_text(evil):
     assert [c for c in markdown + latex if c != "\n" and not c.isprintable()] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("finding", "words"),
     [
         (Finding("n", None, None, None, "B", "undetermined", ""), ""),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clmembench.report import folding, frame, render, summary
 from clmembench.report.table import Column, Document, Remark, Table
 from clmembench.results import jsonl
+from tests.cases import each
 from tests.terminals import on_terminal
 
 ROOT = Path(__file__).parents[2]
@@ -88,8 +89,8 @@ def words(text: str) -> set[str]:
     return set(re.split(r"[\s/,=;:_.-]+", text))
 
 
-@pytest.mark.parametrize("width", [60, 80, 110, 140, 200])
-@pytest.mark.parametrize("name", ["xeon-2-cores-pocl-quick", "h200-sxm-quick", "h100-sxm"])
+@each("width", [60, 80, 110, 140, 200])
+@each("name", ["xeon-2-cores-pocl-quick", "h200-sxm-quick", "h100-sxm"])
 def test_no_table_breaks_within_a_word_or_between_a_number_and_its_unit(name, width, documents):
     shown = render.text(documents(name), width=width)
     assert words(shown) <= words(render.text(documents(name)))

@@ -30,6 +30,7 @@ from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
 from tests import found_hierarchies as hierarchies
 from tests.builders import BANDWIDTH, CHASE, COST, STREAM, clock, device, found_of, header, record, run, series, slope
+from tests.cases import each
 from tests.commands import ROOT
 from tests.pages import Page, assert_harmless
 
@@ -155,14 +156,14 @@ def test_csv_has_one_line_a_row_and_a_column_for_each_parameter():
     assert float(back[0]["median"]) == pytest.approx(50.0)
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
+@each("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_no_cell_of_a_csv_is_a_formula(start):
     evil = start + "cmd|' /C calc'!A0"
     for line in csv.reader(io.StringIO(render.csv_text(point_fields(rows(hostile(evil), None))), newline="")):
         assert [cell for cell in line if cell[:1] in ("=", "+", "-", "@", "\t", "\r")] == []
 
 
-@pytest.mark.parametrize("evil", HOSTILE)
+@each("evil", HOSTILE)
 def test_csv_and_json_keep_their_shape_with_hostile_names(evil):
     table = rows(hostile(evil), None)
     head, *lines = csv.reader(io.StringIO(render.csv_text(point_fields(table)), newline=""))
@@ -312,7 +313,7 @@ def test_text_is_aligned_and_plain():
     assert copy.index("50.0 GB/s") == triad.index("50.0 GB/s")
 
 
-@pytest.mark.parametrize("evil", HOSTILE)
+@each("evil", HOSTILE)
 def test_hostile_names_cannot_steer_a_terminal(evil):
     found = hostile(evil)
     shown = render.text(summary.summary_document(found, rows(found, None), None))
@@ -322,7 +323,7 @@ def test_hostile_names_cannot_steer_a_terminal(evil):
 # ---- Markdown -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("evil", HOSTILE)
+@each("evil", HOSTILE)
 def test_markdown_tables_keep_their_columns(evil):
     found = hostile(evil)
     table = rows(found, None)
@@ -332,7 +333,7 @@ def test_markdown_tables_keep_their_columns(evil):
     assert_tables_are_rectangular(render_markdown([found, ordinary()]))
 
 
-@pytest.mark.parametrize("evil", HOSTILE)
+@each("evil", HOSTILE)
 def test_markdown_has_no_live_markup_from_names(evil):
     shown = render_markdown([hostile(evil)])
     assert re.findall(r"(?<!\\)<[a-z/]", shown) == []
@@ -340,7 +341,7 @@ def test_markdown_has_no_live_markup_from_names(evil):
     assert [c for c in shown if c != "\n" and not c.isprintable()] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "escaped"),
     [("a|b", "a\\|b"), ("a\\b", "a\\\\b"), ("a\\|b", "a\\\\\\|b"), ("<b>", "\\<b>"), ("a\nb", "a b"), ("op=copy", "op=copy")],
 )
@@ -371,7 +372,7 @@ def assert_no_control_or_bidirectional_characters(source):
     assert sorted({hex(ord(c)) for c in source if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf")}) == []
 
 
-@pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
+@each("evil", [h for h in HOSTILE if "$" not in h])
 def test_hostile_text_is_escaped_and_still_readable(evil):
     source = render_html([hostile(evil)])
     assert_harmless(source)
@@ -844,7 +845,7 @@ def test_a_device_without_patterns_has_no_figure_of_them():
     assert "Global latency patterns" not in dissected_page(dissected_gpu(patterns=False))
 
 
-@pytest.mark.parametrize("evil", [h for h in HOSTILE if "$" not in h])
+@each("evil", [h for h in HOSTILE if "$" not in h])
 def test_a_hostile_hierarchy_is_text_in_a_page_and_in_markdown(evil):
     found = Finding(evil, evil, None, None, evil, "inconsistent", evil, (evil,), evil)
     size = Finding("size_bytes", 4096, 4096, 4096, evil, "ok", evil, (evil,), evil)
@@ -941,7 +942,7 @@ def test_every_logarithmic_axis_of_values_has_labels():
     assert len(labels) >= 4, labels
 
 
-@pytest.mark.parametrize(("low", "high"), [(1e-9, 1e3), (1e-30, 1e30), (21, 49), (3, 30), (0.9, 1.1), (700, 6_000), (1e-3, 2)])
+@each(("low", "high"), [(1e-9, 1e3), (1e-30, 1e30), (21, 49), (3, 30), (0.9, 1.1), (700, 6_000), (1e-3, 2)])
 def test_labels_of_a_logarithmic_axis_are_some_and_not_too_many(low, high):
     found = style.log_labels(low, high)
     assert 2 <= len(found) <= 24 and found == sorted(found)

@@ -29,6 +29,7 @@ from clmembench.specs.sheets import published_sheets
 from clmembench.units import format_value
 from tests import found_hierarchies
 from tests.builders import CHASE, LATENCY, STREAM, clock, device, found_of, header, record, run, series, slope
+from tests.cases import each
 from tests.pages import without_own_script
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -374,10 +375,10 @@ def test_the_ratio_of_bandwidths_is_told_with_the_interval_of_compare():
 OTHER_PROGRAMS = [0.0, 0.3, 0.8]
 
 
-@pytest.mark.parametrize("others", OTHER_PROGRAMS)
-@pytest.mark.parametrize("processes", [1, 3])
-@pytest.mark.parametrize("factor", [1.01, 1.2, 2.0, 5.0, 30.0])
-@pytest.mark.parametrize("kinds", [("gpu", "cpu"), ("gpu", "gpu"), ("cpu", "cpu")])
+@each("others", OTHER_PROGRAMS)
+@each("processes", [1, 3])
+@each("factor", [1.01, 1.2, 2.0, 5.0, 30.0])
+@each("kinds", [("gpu", "cpu"), ("gpu", "gpu"), ("cpu", "cpu")])
 def test_a_report_states_what_compare_calls_and_nothing_that_it_leaves_undecided(kinds, factor, processes, others):
     """Samples within a process agree to 0.1%, so that intervals of a run's own samples would part all of these."""
 

@@ -23,6 +23,7 @@ from clmembench.studies.traces.properties import cache_findings
 from clmembench.studies.traces.set_mappings import SetMapping
 from clmembench.studies.traces.streams import AccessStream
 from tests.builders import record
+from tests.cases import each
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 STORED = GOLDEN / "schema1-cause.jsonl"
@@ -131,8 +132,8 @@ def lru_lap():
     return lines, np.array([not hit for hit in hits_of_accesses(DETERMINISTIC_POLICIES["LRU"][0], 4, lines.tolist())])
 
 
-@pytest.mark.parametrize("words", [None, "x", "no policy that is known"])
-@pytest.mark.parametrize("explained", [False, True])
+@each("words", [None, "x", "no policy that is known"])
+@each("explained", [False, True])
 def test_the_inference_of_a_cache_does_not_read_what_is_said_of_its_policy(monkeypatch, words, explained):
     if explained:
         lines, missed = lru_lap()

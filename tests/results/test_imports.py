@@ -16,6 +16,7 @@ from clmembench.results import imported, jsonl
 from clmembench.results.imported import ImportFault
 from clmembench.results.importers import READERS, foreign_text
 from tests.builders import device, header
+from tests.cases import each
 from tests.report.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.report.test_scorecard import CARDS, EVERY_PUBLISHED, TRIAD, line, of, triad
 
@@ -119,7 +120,7 @@ SHAPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@each("shape", SHAPES)
 def test_babelstream_as_other_systems_and_versions_write_it_is_the_same(shape):
     (found,), (plain,) = READERS["babelstream"](foreign_text.decoded(SHAPES[shape].encode())), READERS["babelstream"](STREAM)
     assert (found.device.lstrip("\ufeff"), found.left_out) == (plain.device, ())
@@ -135,8 +136,8 @@ def test_a_file_of_powershell_is_text():
     assert foreign_text.decoded(STREAM.encode("utf-16")) == STREAM
 
 
-@pytest.mark.parametrize(("unit", "factor"), [("gbytes", 1e9), ("gibytes", 2**30)])
-@pytest.mark.parametrize("above", ["", FULL + "\n", PHASES + FULL + "\n"], ids=["3.4", "4.0", "5.0"])
+@each(("unit", "factor"), [("gbytes", 1e9), ("gibytes", 2**30)])
+@each("above", ["", FULL + "\n", PHASES + FULL + "\n"])
 def test_babelstreams_triad_only_is_the_mean_of_all_its_repetitions(unit, factor, above):
     head = f"function,num_times,n_elements,sizeof,{unit}_per_sec,runtime\n"
     text = f"{above}{head}Triad,100,33554432,4,{2e12 / factor},0.0201326592\n"

@@ -15,6 +15,7 @@ from clmembench.analysis.derive import derive
 from clmembench.model import Cause, ClockReading, Metric, Placement, Record, Series, Trace
 from clmembench.results.jsonl import SCHEMA, ResultsError, Writer, decode_record, encode, mismatch, read
 from tests.builders import CHASE, STREAM, clock, device, header, record, series, slope
+from tests.cases import each
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 STEPS_OF_CUTS = (7, pytest.param(1, marks=pytest.mark.slow))  # bytes
@@ -201,9 +202,7 @@ def test_another_schema_is_refused_with_the_remedy(tmp_path, schema):
         read(path)
 
 
-@pytest.mark.parametrize(
-    "first", [b"", b"\n", b"{}", b"[]", b"1", b"null", b"\xff\xfe", b"not json", b"[" * 100_000], ids=lambda b: repr(b[:10])
-)
+@each("first", [b"", b"\n", b"{}", b"[]", b"1", b"null", b"\xff\xfe", b"not json", b"[" * 100_000])
 def test_a_file_of_something_else_is_refused(tmp_path, first):
     path = tmp_path / "r.jsonl"
     path.write_bytes(first)
@@ -268,7 +267,7 @@ def test_a_trace_unpacks_to_what_was_packed(dtype, samples, count, noisy):
 HONEST = Trace.pack("ticks", [np.arange(100, dtype="u4")] * 3)
 
 
-@pytest.mark.parametrize(
+@each(
     "lie",
     [
         {"nbytes": 1199}, {"count": 101}, {"samples": 2}, {"dtype": "u8"}, {"samples": 2, "nbytes": 800},
@@ -277,7 +276,6 @@ HONEST = Trace.pack("ticks", [np.arange(100, dtype="u4")] * 3)
         {"data": HONEST.data[:40]}, {"data": ""}, {"data": "!!!"}, {"data": b64encode(b"no zlib").decode()},
         {"dtype": "no such type"}, {"dtype": "O"},
     ],
-    ids=str,
 )  # fmt: skip
 def test_a_trace_that_is_not_what_it_says_is_refused(lie):
     with pytest.raises(ValueError):

@@ -25,6 +25,7 @@ from clmembench.results import jsonl, limits, line_limits, record_lines
 from clmembench.results.jsonl import MAX_BAD_LINE_NOTES, ResultsError, Writer, decode_record, encode, read
 from clmembench.results.line_limits import check_line
 from tests.builders import CHASE, STREAM, clock, device, header, record, series
+from tests.cases import each
 
 GOOD = record("stream", {"op": "copy"}, series([100, 101, 99, 100, 102, 98], nbytes=1000), core_clock=clock(2.0))
 TRACE = Trace.pack("ticks", [np.arange(100, dtype="u4")] * 3)
@@ -48,7 +49,7 @@ def test_the_record_that_is_changed_is_good_itself():
     assert decode_record(changed("process", 0, TRACED)) == TRACED
 
 
-@pytest.mark.parametrize(
+@each(
     ("where", "value"),
     [
         # of another type: nothing is made to fit
@@ -82,15 +83,14 @@ def test_the_record_that_is_changed_is_good_itself():
         ("place.cpus", [0] * (limits.MAX_HEADER_ENTRIES + 1)),
         ("series.0.warmups_ns", [0] * (limits.MAX_SAMPLES + 1)), ("place.placement", "x" * (limits.MAX_NAME_LETTERS + 1)),
     ],
-    ids=lambda v: repr(v)[:40],
 )  # fmt: skip
 def test_a_record_that_is_not_of_its_schema_or_over_a_limit_is_refused(where, value):
     with pytest.raises(ValueError):
         decode_record(changed(where, value))
 
 
-@pytest.mark.parametrize("name", ["process", "seconds", "core_clock.before_ns"])
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+@each("name", ["process", "seconds", "core_clock.before_ns"])
+@each("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
 def test_no_number_is_infinite_or_none(name, number):
     with pytest.raises(ValueError):
         decode_record(changed(name, "@").replace('"@"', number))
@@ -175,7 +175,7 @@ OVER = {
 }
 
 
-@pytest.mark.parametrize("what", OVER)
+@each("what", OVER)
 def test_a_line_that_would_take_a_hundred_times_its_size_is_refused_before_it_is_parsed(monkeypatch, what):
     def parsed(kind):
         pytest.fail("it was parsed")
@@ -221,7 +221,7 @@ def test_a_record_too_long_for_a_line_is_written_as_one_that_failed_and_a_log_is
 # ---- traces ---------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "lie",
     [
         {"nbytes": 1199}, {"count": 101}, {"samples": 2}, {"dtype": "uint64"}, {"samples": 4, "nbytes": 1600},
@@ -230,7 +230,6 @@ def test_a_record_too_long_for_a_line_is_written_as_one_that_failed_and_a_log_is
         {"dtype": "u4,O"}, {"dtype": "(2,3)f8"}, {"dtype": "object"}, {"samples": 2**40, "count": 2**40, "nbytes": 2**82},
         {"unit": "x" * (limits.MAX_NAME_LETTERS + 1)}, {"samples": "3"}, {"data": 5},
     ],
-    ids=str,
 )  # fmt: skip
 def test_a_trace_that_is_not_what_it_says_costs_its_record(lie):
     line = json.loads(encode(TRACED))
@@ -293,7 +292,7 @@ BAD_HEADERS = {
 }
 
 
-@pytest.mark.parametrize("fault", BAD_HEADERS)
+@each("fault", BAD_HEADERS)
 def test_a_header_over_a_limit_is_refused_with_its_place(tmp_path, monkeypatch, fault):
     monkeypatch.setattr(limits, "MAX_HEADER_ENTRIES", 10)
     path = tmp_path / "r.jsonl"
@@ -311,7 +310,7 @@ def test_a_fact_of_the_host_is_finite(tmp_path, number):
         read(path)
 
 
-@pytest.mark.parametrize("schema", [0, -1, True, 1.0, 2**70, [], "\u202e"])
+@each("schema", [0, -1, True, 1.0, 2**70, [], "\u202e"])
 def test_a_schema_is_one_there_was(tmp_path, schema):
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps({**json.loads(encode(header())), "schema": schema}) + "\n")

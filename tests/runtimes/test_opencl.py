@@ -26,6 +26,7 @@ from clmembench.runtimes.opencl import sample as opencl_sample
 from clmembench.runtimes.opencl.sample import CommandTimer
 from clmembench.runtimes.shared import first_error
 from tests.builders import walked
+from tests.cases import each
 
 KIB, MIB = 1 << 10, 1 << 20
 PCHASE = import_module("clmembench.benchmarks.pchase")
@@ -193,9 +194,9 @@ def test_work_groups_that_did_not_run_together_are_tried_again(device, refusals)
     assert verified(device, replace(known, prepare=prepare), {"groups": 2}) and not left
 
 
-@pytest.mark.parametrize("op", ["copy", "scale", "add", "triad", "write", "dot", "read"])
-@pytest.mark.parametrize("dtype", ["float", "double"])
-@pytest.mark.parametrize("width", [1, 4])
+@each("op", ["copy", "scale", "add", "triad", "write", "dot", "read"])
+@each("dtype", ["float", "double"])
+@each("width", [1, 4])
 def test_stream_is_right_at_an_odd_size_in_every_shape(device, op, dtype, width):
     order = "tiled" if op in ("dot", "read") else "item"
     params = {"op": op, "dtype": dtype, "array_bytes": 1000 * KIB + 24, "nontemporal": 0}
@@ -260,8 +261,8 @@ def test_pocl_maps_without_copying(device):
     assert any("zero-copy" in note for note in work.notes)
 
 
-@pytest.mark.parametrize("groups", [1, 3, 70])
-@pytest.mark.parametrize("name", [b.name for b in discovered().values() if b.scaling and b.scaling(GPU)])
+@each("groups", [1, 3, 70])
+@each("name", [b.name for b in discovered().values() if b.scaling and b.scaling(GPU)])
 def test_a_fixed_number_of_work_groups_is_launched_and_does_all_the_work(device, monkeypatch, name, groups):
     # as a study over work-groups asks for it on a GPU
     known = discovered()[name]

@@ -15,6 +15,7 @@ from clmembench.measure import sampling
 from clmembench.model import BuildError, Copy, DeviceError, Fill, Launch, Local
 from clmembench.resources import kernel_source
 from clmembench.runtimes import NAMES, runtime
+from tests.cases import each
 
 NO_SYCL = "no SYCL CPU device here: pip install 'clmembench[sycl]'"
 
@@ -223,8 +224,8 @@ def test_local_memory_and_work_groups_over_the_limit_are_refused_before_launchin
         computing.run([Launch(rotate, (out, np.uint32(1), Local(4)), (too_many,), (too_many,))])
 
 
-@pytest.mark.parametrize("behind", ["arithmetic", "streaming", "copy_back"])
-@pytest.mark.parametrize("direction", ["to_device", "from_device"])
+@each("behind", ["arithmetic", "streaming", "copy_back"])
+@each("direction", ["to_device", "from_device"])
 def test_a_copy_and_what_it_hides_behind_are_both_right_at_odd_sizes(computing, direction, behind):
     params = {"direction": direction, "behind": behind, "array_bytes": 100_003}
     for missing in ("", "one", "other"):

@@ -21,6 +21,7 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.sycl import build, library
 from clmembench.runtimes.sycl.build import KernelBundle
 from tests.builders import walked
+from tests.cases import each
 from tests.commands import brief_points, cli, process
 from tests.runtimes.test_runtimes import cpu_of
 
@@ -128,7 +129,7 @@ class Everything:
         return name
 
 
-@pytest.mark.parametrize("name", kernel_names())
+@each("name", kernel_names())
 def test_the_kernels_of_a_source_are_those_that_it_defines(name):
     source = kernel_source(name)
     names = list(KernelBundle(Everything(), source, ()))

@@ -10,6 +10,7 @@ from clmembench.cli import devices as device_selection
 from clmembench.model import DeviceInfo
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.runtimes.hardware import is_same_hardware, same_hardware
+from tests.cases import each
 
 CPU = replace(GPU, kind="cpu", runtime="opencl", selector="0:0", uuid="c0", platform="A")
 
@@ -22,7 +23,7 @@ def sycl_infos() -> list[DeviceInfo]:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "number"),
     [
         ("sycl:0", 0), ("sycl:3", 3), ("sycl:opencl:gpu", 1), ("sycl:level_zero", 0), ("sycl:opencl:cpu:1", 3),

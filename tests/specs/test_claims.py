@@ -1,13 +1,12 @@
 """Claims about a memory hierarchy: which level each is about, and whether what was found agrees."""
 
-import pytest
-
 from clmembench.model import Finding
 from clmembench.resources import sheet_paths
 from clmembench.specs import sheets
 from clmembench.specs.claims import FIRST_CACHE, LARGEST_CACHE, Claim, claims_by_level, list_claims, unit_cache_bytes, verdict
 from tests import found_hierarchies as hierarchies
 from tests.builders import device
+from tests.cases import each
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
 
 
@@ -15,7 +14,7 @@ def two_methods(value, low, high):
     return Finding("size_bytes", value, low, high, "B", "inconsistent", "a; b", (), "they disagree")
 
 
-@pytest.mark.parametrize(
+@each(
     ("finding", "claimed", "says"),
     [
         (known("size_bytes", 32 * KIB), 32 * KIB, "agrees"),
@@ -100,7 +99,7 @@ def test_a_claim_that_is_the_sum_of_all_units_first_caches_is_not_held_against_t
     assert not first and [c.about for c in second] == [""]
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "each"),
     [
         ({"compute_units": 132, "cache_bytes": 132 * 32 * KIB}, 32 * KIB),

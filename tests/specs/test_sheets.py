@@ -18,6 +18,7 @@ from clmembench.specs.sheets import (
     published_sheets,
 )
 from tests.builders import device
+from tests.cases import each
 
 SHEETS = {path.name: load(path) for path in sheet_paths()}
 
@@ -36,7 +37,7 @@ SHEET = SpecSheet(
 GOOD = 'name = "A"\nkind = "gpu"\n[match]\ndevice_names = ["A"]\n[figures.f]\nvalue = 1.0\nunit = "GB/s"\nsource = "x"\n'
 
 
-@pytest.mark.parametrize("name", SHEETS)
+@each("name", SHEETS)
 def test_every_figure_is_a_positive_number_with_a_unit_and_a_source(name):
     sheet = SHEETS[name]
     assert sheet.name.strip() and sheet.figures
@@ -45,7 +46,7 @@ def test_every_figure_is_a_positive_number_with_a_unit_and_a_source(name):
         assert figure.unit.strip() and figure.source.strip()
 
 
-@pytest.mark.parametrize("name", SHEETS)
+@each("name", SHEETS)
 def test_the_unit_of_a_figure_is_that_of_its_name(name):
     ends = {"_gb_s": {"GB/s"}, "_gflop_s": {"GFLOP/s", "FLOP/cycle"}, "_bytes": {"B"}}
     for figure_name, figure in SHEETS[name].figures.items():
@@ -60,7 +61,7 @@ def test_no_two_sheets_match_the_same_hardware():
     assert len({s.name for s in SHEETS.values()}) == len(SHEETS)
 
 
-@pytest.mark.parametrize("name", SHEETS)
+@each("name", SHEETS)
 def test_every_sheet_is_found_by_each_thing_it_matches(name):
     sheet = SHEETS[name]
     by_name = [device(n, kind=sheet.kind) for n in sheet.match.device_names]
@@ -131,7 +132,7 @@ def test_what_is_not_known_is_no_peak(sheet, name):
     assert peak(sheet, name, CPU, 2.5, sockets=1) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "damage",
     [
         GOOD.replace('"A"\nkind', '"A\nkind'),  # no TOML
@@ -165,7 +166,7 @@ def test_a_good_sheet_loads(tmp_path):
     assert load(path) == SpecSheet("A", "gpu", Match(("A",)), {"f": Figure(1.0, "GB/s", "x")})
 
 
-@pytest.mark.parametrize("name", [n for n, sheet in SHEETS.items() if sheet.published])
+@each("name", [n for n, sheet in SHEETS.items() if sheet.published])
 def test_every_published_result_says_where_it_stands(name):
     for result in SHEETS[name].published:
         assert 0 <= result.value < float("inf")
@@ -198,7 +199,7 @@ def test_sheets_beside_a_report_are_named_by_their_files():
         published_sheets(["h100-sxm"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("damage", "says"),
     [
         (GOOD.replace("1.0", '"1.0"'), "valid number"),  # a text is no number, and a number no text
@@ -214,7 +215,6 @@ def test_sheets_beside_a_report_are_named_by_their_files():
         (GOOD + "".join(f'[figures.f{n}]\nvalue = 1.0\nunit = "B"\nsource = "x"\n' for n in range(1001)), "over 1000 figures"),
         (GOOD + f"# {'x' * (1 << 20)}\n", "over 1048576 bytes"),
     ],
-    ids=range(12),
 )  # fmt: skip
 def test_a_sheet_is_read_strictly_and_within_limits(tmp_path, damage, says):
     path = tmp_path / "mine.toml"
@@ -224,15 +224,13 @@ def test_a_sheet_is_read_strictly_and_within_limits(tmp_path, damage, says):
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize(
-    "name", ["../specs", "/etc/passwd", "../platforms/nvidia-gtx-980", "nvidia-gtx-980.toml", "*", "", "."]
-)
+@each("name", ["../specs", "/etc/passwd", "../platforms/nvidia-gtx-980", "nvidia-gtx-980.toml", "*", "", "."])
 def test_a_name_beside_a_report_is_no_path(name):
     with pytest.raises(SpecError, match="choose from all"):
         published_sheets([name])
 
 
-@pytest.mark.parametrize("sheet", all_sheets(), ids=lambda sheet: sheet.name)
+@each("sheet", all_sheets())
 def test_a_sheet_that_states_double_precision_states_single_precision_too(sheet):
     double, single = (sheet.figures.get(f"{kind}_vector_gflop_s") for kind in ("fp64", "fp32"))
     assert (double is None) == (single is None), "a report says 'not known' of what the same source states"

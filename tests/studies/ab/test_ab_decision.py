@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clmembench.studies.ab import ab_decision
+from tests.cases import each
 from tests.paired_rounds import HOSTS, decided
 
 RUNS = 250
@@ -50,7 +51,7 @@ def test_the_shares_of_all_looks_and_values_add_up_to_the_error():
         assert found.most > found.rounds[-1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("factor", "verdict"), [(3.0, "faster"), (1.1, "faster"), (1.0, "same"), (1.04, "same"), (0.9, "slower"), (0.3, "slower")]
 )
 def test_rounds_that_agree_are_decided_at_the_first_look(factor, verdict):

@@ -15,6 +15,7 @@ import pytest
 
 from clmembench.results import jsonl
 from clmembench.studies.ab import ab_decision
+from tests.cases import each
 from tests.commands import brief_points, cli
 from tests.faulty import ROOT
 from tests.slowed_kernels import broken, slowed
@@ -146,7 +147,7 @@ def test_ctrl_c_leaves_two_whole_files_and_no_process(tmp_path):
     assert all(jsonl.read(f).notes == () and jsonl.read(f).records for f in files)
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "says"),
     [
         (("x.jsonl",), "leave out x.jsonl"),

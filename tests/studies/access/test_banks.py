@@ -16,6 +16,7 @@ from clmembench.studies.access.banks import BankAccess, BankMapping, study_banks
 from clmembench.studies.access.conflict_fit import fit_conflict_line
 from tests import banked
 from tests.banked import FERMI, GTX560TI, GTX780, GTX980, HALVES, KEPLER_4, KEPLER_8, MAXWELL, TESLA, measured, straight, tabled
+from tests.cases import each
 
 
 def shape(banks: BankMapping) -> tuple[int, int, int]:
@@ -44,8 +45,8 @@ def test_words_of_8_bytes_take_two_passes_on_banks_of_4_whole_or_in_halves_and_o
     assert (KEPLER_8.passes(1, 8, 32), KEPLER_4.passes(1, 8, 32)) == (1, 1)
 
 
-@pytest.mark.parametrize("noise", [0.0005, 0.02])
-@pytest.mark.parametrize(
+@each("noise", [0.0005, 0.02])
+@each(
     ("banks", "wide", "latency", "free", "way", "growth"),
     [
         (FERMI, HALVES, tabled(GTX560TI), 50, 37.3, "linear"),
@@ -84,8 +85,8 @@ def test_ordinary_memory_has_no_banks_at_all(strides):
     assert "banks" not in found.findings
 
 
-@pytest.mark.parametrize("mapping", banked.UNKNOWN, ids=lambda f: f.__name__)
-@pytest.mark.parametrize("noise", [0.001, 0.03])
+@each("mapping", banked.UNKNOWN)
+@each("noise", [0.001, 0.03])
 def test_a_mapping_that_nobody_knows_is_undetermined(mapping, noise):
     found = study_banks(measured(mapping, mapping, straight(28, 2), noise, np.random.default_rng(7)), "cycles")
     assert found.findings["memory"].status == "undetermined"
@@ -167,8 +168,8 @@ def test_a_line_over_passes_says_what_each_costs():
 # ---- the benchmark
 
 
-@pytest.mark.parametrize("word_bytes", [4, 8])
-@pytest.mark.parametrize(("stride", "items"), [(3, 32), (0, 32), (32, 1)])
+@each("word_bytes", [4, 8])
+@each(("stride", "items"), [(3, 32), (0, 32), (32, 1)])
 def test_every_load_of_the_chain_is_seen_in_where_it_ends(word_bytes, stride, items):
     device = FakeDevice()
     prepared = discovered()["banks"].prepare(device, stride=stride, word_bytes=word_bytes, items=items)

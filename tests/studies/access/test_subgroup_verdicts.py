@@ -8,6 +8,7 @@ import pytest
 
 from clmembench.studies.access import subgroup
 from clmembench.studies.access.effect import BoundedRatio, bounded_ratio, impact_verdict, support_verdict
+from tests.cases import each
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
 
 
@@ -130,7 +131,7 @@ def test_support(low, high, wanted):
     assert support_verdict(BoundedRatio((low + high) / 2, low, high)) == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     ("low", "high", "wanted"),
     [
         (0.96, 1.05, "none"),

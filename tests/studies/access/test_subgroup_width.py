@@ -13,6 +13,7 @@ from clmembench.report.frame import rows
 from clmembench.studies.access.private_arrays import width_sections
 from clmembench.studies.access.subgroup_width import NO_LOCKSTEP, SubGroupWidth, measure_sub_group_width
 from tests.builders import clock, device, header, record, run, series
+from tests.cases import each
 
 COST = Metric("multiply_add", "ns", "ops", "slope", "lower", cycles=True)
 CARDS = {"divergence": BenchmarkInfo(1, "access", "Cost.", "Fang et al. 2017", (COST,), x="span")}
@@ -44,8 +45,8 @@ def found(measured: list[Record], claimed: int = 0) -> SubGroupWidth:
     return width_found
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.004, 0.05])
-@pytest.mark.parametrize("items", [2, 8, 16, 32, 64, 128])
+@each("noise", [0.0, 0.004, 0.05])
+@each("items", [2, 8, 16, 32, 64, 128])
 def test_widths_are_found_again(items, noise):
     one = found(records(lockstep(items), noise=noise), items)
     assert (one.finding.status, one.finding.value, one.finding.low, one.finding.high) == ("ok", items, items, items)
@@ -139,8 +140,8 @@ def test_the_section_stands_the_claim_beside_the_measured_width():
     assert ("1", "failed", "[1]", "") in section.rows and any("[1]" in note and "why" in note for note in section.notes)
 
 
-@pytest.mark.parametrize("fact", [0, -1, 1 << 62, "<script>" * 9, True])
-@pytest.mark.parametrize("span", [0, -1, 3, 1 << 62, -(1 << 63), "", True])
+@each("fact", [0, -1, 1 << 62, "<script>" * 9, True])
+@each("span", [0, -1, 3, 1 << 62, -(1 << 63), "", True])
 def test_whatever_a_file_holds_can_be_shown(span, fact):
     odd = [point(1, 2.0, facts={"preferred_multiple": fact}), point(2, 1e-9), point(4, 1e9)]
     odd += [record("divergence", params, *odd[0].series, index=9) for params in ({"span": span}, {})]

@@ -21,6 +21,7 @@ from clmembench.studies.guidelines import advice_table
 from clmembench.studies.guidelines.all_guidelines import NEEDED_POINTS, advice_of_guidelines
 from clmembench.studies.guidelines.local_memory import break_even_reuse
 from tests.builders import walked
+from tests.cases import each
 from tests.simulated_memories import CPU, K20C, by_line, flat, serial, value, values
 
 CPU_INFO = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
@@ -370,8 +371,8 @@ def test_there_are_30_guidelines_and_each_has_points_that_it_needs():
     assert all(name in NEEDED_POINTS or name[0] in (*NEEDED_POINTS, "C") for name in ALL_GUIDELINES)
 
 
-@pytest.mark.parametrize("name", ALL_GUIDELINES)
-@pytest.mark.parametrize(
+@each("name", ALL_GUIDELINES)
+@each(
     ("cause", "verdict"),
     [
         (Cause.BUDGET, "undetermined"), (Cause.BENCHMARK_BUDGET, "undetermined"), (Cause.QUARANTINE, "undetermined"),

@@ -14,6 +14,7 @@ from clmembench.studies.hierarchy.replacement.policy_trace import explaining_age
 from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, SetLines, SetOfLevel
 from clmembench.studies.hierarchy.replacement.set_miss_rates import steady_miss_rate
 from tests.aged_sets import HitAgedLines, OneSet, QuadAgeSet
+from tests.cases import each
 from tests.simulated import Cache, Machine, Noise, Path, plain
 
 HIT, MISS, WAY_BYTES = 10.0, 90.0, 4096
@@ -95,8 +96,8 @@ def _is_nru(name, value):
     return value == "NRU" and "_M0_" in name and "H00" in name
 
 
-@pytest.mark.parametrize("ways", [3, 8, 32])
-@pytest.mark.parametrize("name", ["LRU", "FIFO"])
+@each("ways", [3, 8, 32])
+@each("name", ["LRU", "FIFO"])
 def test_lru_and_fifo_are_told_apart_whatever_the_number_of_ways(name, ways):
     """Random walks over many lines differ by little; a stream past protected lines does not."""
     found, _ = policy_of(simulated_set(name, ways, 5), ways)
@@ -128,8 +129,8 @@ def test_a_variant_that_only_chosen_laps_confirm_is_not_named():
     assert (found.value, "no further ones confirm it" in found.reason) == (None, True)
 
 
-@pytest.mark.parametrize("name", INSERTION_AGES)
-@pytest.mark.parametrize("ways", [2, 4, 8])
+@each("name", INSERTION_AGES)
+@each("ways", [2, 4, 8])
 def test_lru_that_counts_hits_is_simulated_as_it_says(name, ways):
     lines = np.random.default_rng(ways).integers(0, ways + 2, 400).tolist()
     mine, theirs = HitAgedLruSet(ways, INSERTION_AGES[name]), HitAgedLines(INSERTION_AGES[name], ways)

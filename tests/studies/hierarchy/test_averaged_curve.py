@@ -15,6 +15,7 @@ from clmembench.studies.hierarchy.geometry.level_geometry import confirmed_size,
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.prefetch_control import BlockTranslation, PlateauPoint, free_of_prefetching
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 from tests.truths import hashed
 
@@ -65,7 +66,7 @@ def blocks_answer(cycles: Callable[[int, int], float]) -> Callable[[list[Probe]]
     return answers
 
 
-@pytest.mark.parametrize(
+@each(
     ("cycles", "penalty", "free"),
     [
         (lambda block, seed: 100.0, 0.0, True),
@@ -75,7 +76,6 @@ def blocks_answer(cycles: Callable[[int, int], float]) -> Callable[[list[Probe]]
         (lambda block, seed: {4 * BLOCK: 110.0, BLOCK: 100.0}.get(block, 60.0), 15.0, False),
         (lambda block, seed: 90.0 if block > BLOCK else 100.0, 15.0, False),
     ],
-    ids=["alike", "one disturbed", "slower", "slower by translation", "slower, and faster in small ones", "faster"],
 )
 def test_a_prefetcher_shows_in_blocks_of_other_sizes(cycles: Callable[[int, int], float], penalty: float, free: bool) -> None:
     asked = free_of_prefetching(
@@ -101,7 +101,7 @@ def test_a_prefetcher_whose_gain_a_translation_would_explain_shows_in_sparse_lap
     assert replay(asked, answers) is free
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "sets", "low", "status"),
     [
         ("LRU", 192, 1.0, "ok"),

@@ -6,6 +6,7 @@ from clmembench.studies.hierarchy.geometry.cache_bits import with_sets_by_bits
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry, StrideLimits
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 LINE, HIT, MISS = 128, 47.0, 200.0
@@ -33,8 +34,8 @@ def masks(sets, ways, more):
     return Sets((ways,) * sets, masks=tuple(found))
 
 
-@pytest.mark.parametrize(("policy", "nearer"), [("LRU", "random"), ("FIFO", "LRU"), ("tree-PLRU", "LRU"), ("random", "LRU")])
-@pytest.mark.parametrize(("sets", "ways"), [(256, 8), (512, 4), (64, 16)])
+@each(("policy", "nearer"), [("LRU", "random"), ("FIFO", "LRU"), ("tree-PLRU", "LRU"), ("random", "LRU")])
+@each(("sets", "ways"), [(256, 8), (512, 4), (64, 16)])
 def test_sets_that_bits_choose(sets, ways, policy, nearer):
     lines = sets * ways
     found = told(plain(sets, ways, LINE), (lines, lines + 6), policy=policy, nearer=nearer)
@@ -61,10 +62,8 @@ def test_no_wrong_number_where_something_else_chooses_them(second):
         assert found.ways is None or (found.sets, found.ways) == (len(second.ways), second.ways[0])
 
 
-@pytest.mark.parametrize("policy", ["LRU", "random"])
-@pytest.mark.parametrize(
-    ("frame", "sets", "counts", "bits"), [(4, 256, 3456, 3), (64, 1024, 5120, 9), (64, 96, 752, 4), (4, 64, 1000, 5)]
-)
+@each("policy", ["LRU", "random"])
+@each(("frame", "sets", "counts", "bits"), [(4, 256, 3456, 3), (64, 1024, 5120, 9), (64, 96, 752, 4), (4, 64, 1000, 5)])
 def test_frames_are_no_sets(frame, sets, counts, bits, policy):
     second = Sets((16,) * sets) if sets == 96 else plain(sets, 8 if frame == 64 else 16, LINE)
     found = told(second, (counts, counts + 8), tuple(range(7, 7 + bits)), policy, frame_bytes=frame * KIB)

@@ -16,6 +16,7 @@ from clmembench.studies.hierarchy.benchmarks.sharing_memory import region_cells
 from clmembench.studies.hierarchy.benchmarks.sharing_units import SLICE_BYTES, SLICE_NODES, constant_chain, units_work
 from clmembench.studies.hierarchy.sharing.sharing_records import eviction_of, fit_of
 from tests.builders import record
+from tests.cases import each
 
 KIB = 1 << 10
 TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
@@ -42,7 +43,7 @@ def test_every_walk_of_a_fit_ends_where_its_set_does(device, path):
     assert ((steps[2::FIT_LAPS] - more) * spacing == nbytes).all()
 
 
-@pytest.mark.parametrize(("owner", "other"), PAIRS)
+@each(("owner", "other"), PAIRS)
 def test_laps_of_two_paths_are_right_and_readable(device, owner, other):
     params = {"question": "paths", "owner": owner, "other": other, "array_bytes": 4 * KIB, "other_bytes": 20 * KIB}
     found = sample_point(device, SHARING.prepare(device, **params), TINY, 1.0)
@@ -122,7 +123,7 @@ def test_with_ptx_lines_that_two_paths_share_by_address_are_looked_at():
     assert (same.reads["ticks"].count, apart.reads["ticks"].count) == (len(WALKS) + len(SAME_WALKS), len(WALKS))
 
 
-@pytest.mark.parametrize(
+@each(
     ("params", "changes", "says"),
     [
         ({"question": "fit"}, {"features": frozenset()}, "no in-kernel counter"),

@@ -19,6 +19,7 @@ from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.studies.hierarchy import chase_latency
+from tests.cases import each
 
 KIB, MIB = 1 << 10, 1 << 20
 CHASE = import_module("clmembench.studies.hierarchy.benchmarks.chase")
@@ -61,7 +62,7 @@ def steps(device) -> tuple[int, int]:
     return int(word), int(count)
 
 
-@pytest.mark.parametrize("pattern", ORDERS.values(), ids=ORDERS)
+@each("pattern", ORDERS.values())
 def test_a_lap_of_every_order_is_followed_in_order(device, pattern):
     slope = prepared(device, Probe(pattern))
     assert isinstance(slope, Slope) and sampling.check_outputs(device, slope.work(slope.start)) == ""
@@ -78,7 +79,7 @@ def test_every_order_is_among_these():
     assert {pattern.order for pattern in ORDERS.values()} == set(get_args(Order))
 
 
-@pytest.mark.parametrize("space", HERE)
+@each("space", HERE)
 def test_every_space_has_a_lap_and_a_trace_that_are_verified(device, space):
     slope = prepared(device, Probe(RANDOM, space))
     for work in (slope.work(slope.start), slope.work(3 * slope.start)):
@@ -90,7 +91,7 @@ def test_every_space_has_a_lap_and_a_trace_that_are_verified(device, space):
     assert np.array_equal(visited, np.resize(np.roll(pattern_offsets(RANDOM), -6), 100))
 
 
-@pytest.mark.parametrize("space", HERE)
+@each("space", HERE)
 def test_a_chain_that_is_not_the_lap_is_noticed(device, space):
     """Each launch follows the lap as it was uploaded: one that holds a node twice is no chain of any space."""
     slope = prepared(device, Probe(RANDOM, space))
@@ -154,7 +155,7 @@ def test_a_cold_trace_empties_caches_before_every_launch(device, monkeypatch):
     assert order == ["flush_write", "flush_read", "trace"] * 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("asked", "says"),
     [
         (Probe(RANDOM, "global_cg"), "no ptx"),
@@ -247,8 +248,8 @@ def test_a_part_of_a_lap_is_whole_blocks(device, block_bytes):
         assert work.ops < 1 << 16 and work.ops % (block_bytes // 64) == 0
 
 
-@pytest.mark.parametrize("nodes", [64, 128, 1000, 4096])
-@pytest.mark.parametrize("fewer", [lambda n: n // 2, lambda n: n - n // 4, lambda n: n // 16, lambda n: n - 1])
+@each("nodes", [64, 128, 1000, 4096])
+@each("fewer", [lambda n: n // 2, lambda n: n - n // 4, lambda n: n // 16, lambda n: n - 1])
 def test_a_chase_that_makes_fewer_steps_is_noticed(device, nodes, fewer):
     """By the count where a launch makes fewer blocks; by the word reached where it counts steps that it does not make."""
     slope = prepared(device, Probe(Pattern("random", nodes, 64)))

@@ -11,6 +11,7 @@ from clmembench.model import Answer, Pattern, Probe
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.studies.hierarchy.classic.saavedra import read_saavedra, saavedra_chases
 from clmembench.studies.hierarchy.classic.wong import read_wong, wong_chases
+from tests.cases import each
 
 
 @dataclass(frozen=True)
@@ -211,8 +212,8 @@ def test_a_budget_that_was_spent_midway_leaves_true_bounds(method):
         check_against_the_cache(READERS[method][1](left), left)
 
 
-@pytest.mark.parametrize("method", READERS)
-@pytest.mark.parametrize("share", [0.02, 0.2, 0.5, 0.9])
+@each("method", READERS)
+@each("share", [0.02, 0.2, 0.5, 0.9])
 def test_no_answer_rests_on_points_that_are_missing(method, share):
     answers, random = full_answers(method), np.random.default_rng(7)
     for _ in range(40):

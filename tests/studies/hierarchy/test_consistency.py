@@ -20,6 +20,7 @@ from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, inf
 from clmembench.studies.hierarchy.plan import probe_limits, replay
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
 from tests.builders import CHASE, clock, device, header, record, run, series, slope
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 
 IDS = ("chase:1", "chase:2")
@@ -218,9 +219,9 @@ def two_levels(last, knee, unit="cycles"):
     return LatencyCurve(tuple(sizes), values, tuple(ns), (step,), values[-1], ns[-1], 0.001, unit, 0.001, ids)
 
 
-@pytest.mark.parametrize("knee", [32 * KIB, 700 * KIB, 12 * MIB])
-@pytest.mark.parametrize("octaves", [1, 2, 3, 4, 6])
-@pytest.mark.parametrize("floor", [0, 4 * MIB, 128 * MIB])
+@each("knee", [32 * KIB, 700 * KIB, 12 * MIB])
+@each("octaves", [1, 2, 3, 4, 6])
+@each("floor", [0, 4 * MIB, 128 * MIB])
 def test_topology_calls_memory_what_pchase_does(knee, octaves, floor):
     curve = two_levels(knee << octaves, knee)
     same = [plateaus.CurvePoint(s, v, 0.99 * v, 1.01 * v) for s, v in zip(curve.sizes, curve.ns, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clmembench.studies.hierarchy.curve.curve_steps import find_steps
+from tests.cases import each
 
 KIB = 1 << 10
 SIZES = [int(2 * KIB * 2 ** (i / 4)) for i in range(40)]
@@ -25,10 +26,9 @@ def found(values: list[float]) -> list[tuple[float, int]]:
 EXPECTED = [(pytest.approx(4.0, rel=0.01), SIZES[7]), (pytest.approx(14.0, rel=0.01), SIZES[19])]
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [(), ((12, 11.0),), ((11, 9.0), (12, 12.0)), ((3, 9.0),), ((30, 48.0),), ((15, 30.0),)],
-    ids=["smooth", "one fast point", "two fast points", "one slow point", "a fast point of memory", "a slow point"],
 )
 def test_a_point_that_falls_out_is_no_level(changes):
     assert found(curve(*changes)) == EXPECTED

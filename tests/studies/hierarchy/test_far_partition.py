@@ -12,6 +12,7 @@ from clmembench.model import Answer, Probe
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve, WorkingSets, measure_curve
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 
 # cycles at working sets in MiB, as measured on an H200 through OpenCL; below 25 MiB the near part, and the L1
@@ -37,7 +38,7 @@ def measured(seed: int, sets: WorkingSets) -> LatencyCurve:
     return found
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_far_part_of_the_measured_curve(seed: int) -> None:
     """Near part, far part and memory are three latencies, and the far part's size is bracketed."""
     _, near, far = measured(seed, SETS).steps

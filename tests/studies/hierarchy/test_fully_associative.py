@@ -7,6 +7,7 @@ from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageProbe
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.tlb.fully_associative_tlb import is_fully_associative_tlb
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
 QUIET = Noise(lap_relative=0.001)
@@ -22,8 +23,8 @@ def hashed(sets, ways, line):
     return Sets((ways,) * sets, masks=masks)
 
 
-@pytest.mark.parametrize("policy", ["LRU", "FIFO", "random"])
-@pytest.mark.parametrize(("sets", "one"), [(Sets((96,)), True), (plain(2, 48, 64), False), (hashed(4, 24, 64), False)])
+@each("policy", ["LRU", "FIFO", "random"])
+@each(("sets", "one"), [(Sets((96,)), True), (plain(2, 48, 64), False), (hashed(4, 24, 64), False)])
 def test_random_lines_all_hit_in_a_fully_associative_cache_alone(sets, one, policy):
     device = Machine("test", {"global": Path((Cache(sets, 64, 5.0, policy),), 90.0)}, QUIET, 3)
     probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(5.0, 90.0, 0.005))
@@ -36,8 +37,8 @@ def test_a_span_too_short_for_random_lines_decides_nothing():
     assert replay(is_fully_associative(probe, 64, 96, 2 * 96 * 64), answers(device)) is False
 
 
-@pytest.mark.parametrize("policy", ["LRU", "random"])
-@pytest.mark.parametrize(("ways", "sets"), [(40, 1), (20, 2), (10, 4)])
+@each("policy", ["LRU", "random"])
+@each(("ways", "sets"), [(40, 1), (20, 2), (10, 4)])
 def test_random_pages_all_hit_in_a_fully_associative_tlb_alone(ways, sets, policy):
     page = 64 * KIB
     tlb = Tlb(plain(sets, ways, page), page, 30.0, policy)

@@ -9,6 +9,7 @@ import pytest
 
 from clmembench.model import Pattern, Probe
 from scripts.dissect_error_rate import judge_device, judge_published
+from tests.cases import each
 from tests.hierarchies import LARGEST, POLICIES, TLB_POLICIES, random_hierarchy, random_trace_set
 from tests.hierarchy import KIB, MIB
 from tests.published import PUBLISHED
@@ -81,7 +82,7 @@ def test_four_in_ten_have_no_clock_inside_a_kernel():
     assert all(random_hierarchy(seed, clock=True).truth["clock"] for seed in range(20))
 
 
-@pytest.mark.parametrize("machine", MANY[:40], ids=lambda machine: machine.name)
+@each("machine", MANY[:40])
 def test_consecutive_lines_fit_the_first_cache_and_one_more_does_not(machine):
     path = machine.paths["global"]
     cache = path.caches[0]
@@ -105,7 +106,7 @@ def test_a_seed_is_a_machine():
     assert one.truth != other.truth
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each("seed", range(6))
 def test_a_trace_set_is_what_the_format_asks(seed):
     machine, traces = random_trace_set(seed)
     assert machine.truth["clock"]

@@ -10,6 +10,7 @@ from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, inf
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import TRUTHS
 
@@ -21,13 +22,13 @@ def machine(*caches, memory=300.0, tlbs=(), noise=QUIET, **more):
     return Machine("test", {"global": Path(tuple(caches), memory, tuple(tlbs))}, noise, 7, **more)
 
 
-def each(answer):
+def answers(answer):
     return lambda probes: [answer(probe) for probe in probes]
 
 
 def found(device, most_bytes=512 * MIB):
     last = max(cache.size_bytes for cache in device.paths["global"].caches)
-    return replay(infer_hierarchy(ProbeLimits(most_bytes, 4 * last, frozenset(device.paths), 64)), each(device.answer))
+    return replay(infer_hierarchy(ProbeLimits(most_bytes, 4 * last, frozenset(device.paths), 64)), answers(device.answer))
 
 
 def values(findings):
@@ -122,7 +123,7 @@ def test_what_is_told_of_noisy_physical_pages_is_true_or_bounded():
 
 
 def test_a_device_that_answers_nothing_gives_an_empty_hierarchy_and_says_so():
-    hierarchy = replay(infer_hierarchy(ProbeLimits(64 * MIB, MIB)), each(lambda probe: Answer(probe, reason="gone")))
+    hierarchy = replay(infer_hierarchy(ProbeLimits(64 * MIB, MIB)), answers(lambda probe: Answer(probe, reason="gone")))
     assert not hierarchy.levels and "no chase" in hierarchy.notes[0]
 
 
@@ -135,7 +136,7 @@ def test_an_experiment_ends_when_answers_cease_at_any_point():
             asked.append(probe)
             return device.answer(probe) if len(asked) <= left else Answer(probe, reason="the budget was spent")
 
-        hierarchy = replay(infer_hierarchy(ProbeLimits(64 * MIB, MIB)), each(said))
+        hierarchy = replay(infer_hierarchy(ProbeLimits(64 * MIB, MIB)), answers(said))
         assert len(asked) < 2000
         for level in hierarchy.levels:
             told = values(level.findings)
@@ -147,8 +148,8 @@ def steady(hit, miss, capacity):
     return lambda probe: Answer(probe, hit if probe.pattern.count <= capacity else miss)
 
 
-@pytest.mark.parametrize("capacity", [1, 2, 7, 64, 500])
-@pytest.mark.parametrize("guesses", [(), (64,), (3, 900)])
+@each("capacity", [1, 2, 7, 64, 500])
+@each("guesses", [(), (64,), (3, 900)])
 def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
     experiment, answer = (
         find_capacity(LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(1.0, 9.0, 0.01)), 64, 2000, guesses),
@@ -165,11 +166,11 @@ def test_a_bound_is_found_whatever_is_guessed_first(capacity, guesses):
 
 def searched(answer, guesses=(), most=2000):
     experiment = find_capacity(LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(4.0, 14.0, 0.004)), 64, most, guesses)
-    return replay(experiment, each(answer))
+    return replay(experiment, answers(answer))
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("disturbed", [0.3, 0.6])
+@each("seed", range(8))
+@each("disturbed", [0.3, 0.6])
 def test_what_disturbs_most_laps_of_a_restless_core_moves_no_bound(seed, disturbed):
     """Another thread of the core takes lines now and then, in phases that outlast several laps."""
     rng = np.random.default_rng(seed)
@@ -277,7 +278,7 @@ def test_spaces_without_global_memory_are_looked_at_alone():
         return device.answer(probe)
 
     limits = ProbeLimits(64 * MIB, MIB, frozenset({"constant", "local"}), 64)
-    hierarchy = replay(infer_hierarchy(limits), each(answer))
+    hierarchy = replay(infer_hierarchy(limits), answers(answer))
     assert set(spaces) == {"constant", "local"}
     assert values(hierarchy.local.findings)["latency_cycles"] == pytest.approx(24, rel=0.02)
     assert hierarchy.constant[0].findings["latency_cycles"].value == pytest.approx(25, rel=0.02)

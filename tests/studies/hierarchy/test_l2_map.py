@@ -12,6 +12,7 @@ from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.studies.hierarchy.benchmarks.l2_map import LINES, SPREAD_BYTES, prepare_gpu_map, random_line_offsets
+from tests.cases import each
 
 KIB = 1 << 10
 TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
@@ -62,10 +63,10 @@ def test_a_map_of_which_most_is_missing_is_wrong(device):
         work.check()
 
 
-@pytest.mark.parametrize("every", [2, 3, 4, 8])
-@pytest.mark.parametrize("first", [0, 1, -1])
-@pytest.mark.parametrize("made", [True, False])
-@pytest.mark.parametrize("far", [22, 100, 1000, 30001])
+@each("every", [2, 3, 4, 8])
+@each("first", [0, 1, -1])
+@each("made", [True, False])
+@each("far", [22, 100, 1000, 30001])
 def test_steps_that_are_left_out_end_elsewhere_in_the_sector_at_one_end_of_the_slope(device, far, made, first, every):
     """Every second, third ... step is made, or left out, from whichever on: one of both ends' checks must see it."""
     slope = prepare_gpu_map(device, "load", ptx=0)

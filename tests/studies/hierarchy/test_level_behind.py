@@ -16,6 +16,7 @@ from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import find_fill_unit, longest_unit
 from clmembench.studies.hierarchy.probes.line_probe import LineProbe
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 
 QUIET = Noise(lap_relative=0.001)
@@ -111,8 +112,8 @@ def test_lines_that_overflow_a_tlb_are_no_eviction_set():
     assert isinstance(found, str) or found.ways == 8
 
 
-@pytest.mark.parametrize("miss", [560.0, 1500.0])
-@pytest.mark.parametrize(("first", "second"), [(32, 64), (64, 128), (128, 128)])
+@each("miss", [560.0, 1500.0])
+@each(("first", "second"), [(32, 64), (64, 128), (128, 128)])
 def test_a_longer_unit_than_the_nearer_levels_is_found_where_a_hit_costs_much_itself(first, second, miss):
     """The first cache serves the second access of a pair in one of its lines, and this level that in one of its own."""
     device = machine(Cache(plain(16, 4, first), first, 30.0), Cache(plain(256, 8, second), second, 460.0), memory=miss)

@@ -15,6 +15,7 @@ from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, ProbeSession
 from clmembench.studies.hierarchy.tlb.tlb_geometry import TlbGeometry
+from tests.cases import each
 from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
 
@@ -66,7 +67,7 @@ def test_what_caches_could_hold_is_in_the_interval():
     assert alone.ends is not None and held.ends is not None and held.ends[1] > alone.ends[1] > 1.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("latency", "claimed", "why", "least"),
     [
         (lambda stride, seed: None, 16 * MIB, "got no answer", None),

@@ -21,6 +21,7 @@ from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, inf
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize, find_fill_unit
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, HitMissModel, LevelProbe, ProbeSession
+from tests.cases import each
 from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 from tests.truths import hashed
@@ -42,20 +43,16 @@ def settled(cache, pairs, fits=1.0, nearer=UNPAIRED, filled=PAIR):
     return replay(experiment, lambda probes: [device.answer(probe) for probe in probes])
 
 
-@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU", "random"])
-@pytest.mark.parametrize(
-    ("is_hashed", "frame_bytes", "fits"), [(False, 0, 1.0), (True, 0, 1.0), (False, 4096, 0.6), (True, 4096, 0.6)]
-)
-@pytest.mark.parametrize("pairs", [BUDDY, NEXT, HALF])
+@each("policy", ["LRU", "tree-PLRU", "NRU", "random"])
+@each(("is_hashed", "frame_bytes", "fits"), [(False, 0, 1.0), (True, 0, 1.0), (False, 4096, 0.6), (True, 4096, 0.6)])
+@each("pairs", [BUDDY, NEXT, HALF])
 def test_lines_that_are_evicted_each_by_itself_are_lines(policy, is_hashed, frame_bytes, fits, pairs):
     found = settled(second(64, 8, policy, is_hashed, frame_bytes), pairs, fits)
     assert (found.line_bytes, found.pair_bytes, found.filled.nbytes) == (64, 128, 64)
 
 
-@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU", "random"])
-@pytest.mark.parametrize(
-    ("is_hashed", "frame_bytes", "fits"), [(False, 0, 1.0), (True, 0, 1.0), (False, 4096, 0.6), (True, 4096, 0.6)]
-)
+@each("policy", ["LRU", "tree-PLRU", "NRU", "random"])
+@each(("is_hashed", "frame_bytes", "fits"), [(False, 0, 1.0), (True, 0, 1.0), (False, 4096, 0.6), (True, 4096, 0.6)])
 def test_a_line_whose_halves_leave_together_is_one(policy, is_hashed, frame_bytes, fits):
     found = settled(second(128, 8, policy, is_hashed, frame_bytes), None, fits)
     assert (found.line_bytes, found.pair_bytes, found.filled.nbytes, found.doubt) == (0, 0, 128, "")
@@ -66,8 +63,8 @@ def test_pairs_at_some_misses_show_a_second_access_that_neither_hits_nor_misses(
     assert (found.line_bytes, found.pair_bytes) == (64, 128)
 
 
-@pytest.mark.parametrize("policy", ["LRU", "tree-PLRU", "NRU"])
-@pytest.mark.parametrize("pairs", [PairPrefetch(0), PairPrefetch(0, 0.5), PairPrefetch(0, ahead=1)])
+@each("policy", ["LRU", "tree-PLRU", "NRU"])
+@each("pairs", [PairPrefetch(0), PairPrefetch(0, 0.5), PairPrefetch(0, ahead=1)])
 def test_the_same_sector_of_the_other_line_tells_line_and_sector(policy, pairs):
     """A second access 32 B away misses and one 64 B away does not: a line of 128 B, or a sector of 64 B, was told."""
     cache = Cache(plain(64, 8, 64), 64, 4.0, policy, 32)
@@ -189,7 +186,7 @@ def test_halves_that_more_lines_tell_otherwise_than_fewer_are_not_settled(monkey
     assert replay(paired_lines.shortest_line(probe, 128, 1200 * KIB, 1024 * MIB), lambda probes: []) == line
 
 
-@pytest.mark.parametrize(("line", "nearer", "expected"), [
+@each(("line", "nearer", "expected"), [
     (LineUnit(UnitSize(64), 64, 128), 64, True),
     (LineUnit(UnitSize(None), doubted=(64, 128), doubt="not settled"), None, True),
     (LineUnit(UnitSize(128), doubted=(64, 128), note="one"), 64, True),  # as under FIFO

@@ -6,6 +6,7 @@ import pytest
 from clmembench.model import Series, Trace
 from clmembench.studies.hierarchy.sharing.partitions import LatencyMap, find_partitions, measured_map
 from tests.builders import record, slope
+from tests.cases import each
 
 UNITS, LINES = 132, 256
 
@@ -27,8 +28,8 @@ def same_groups(found, truth):
     return len(pairs) == len(set(found)) == len(set(truth.tolist()))
 
 
-@pytest.mark.parametrize("count", [2, 4])
-@pytest.mark.parametrize("seed", range(4))
+@each("count", [2, 4])
+@each("seed", range(4))
 def test_partitions_and_their_plateaus_are_found(count, seed):
     cycles, of_unit, of_line = simulated(count, seed=seed)
     found = find_partitions(cycles)
@@ -41,7 +42,7 @@ def test_partitions_and_their_plateaus_are_found(count, seed):
     assert f["partitions"].evidence == ("run:1",)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_one_partition_is_undetermined(seed):
     found = find_partitions(simulated(1, seed=seed)[0])
     assert {f.status for f in found.findings.values()} == {"undetermined"}

@@ -12,6 +12,7 @@ from clmembench.studies.hierarchy.levels.memory_spaces import path_levels
 from clmembench.studies.hierarchy.levels.path_geometry import with_geometry_of_path
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ProbeSession
+from tests.cases import each
 from tests.found_hierarchies import known, level
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, plain
 from tests.truths import hashed
@@ -43,8 +44,8 @@ def values(found: CacheLevel):
     return {name: f.value for name, f in found.findings.items() if f.status == "ok"}
 
 
-@pytest.mark.parametrize("policy", ["LRU", "FIFO", "random"])
-@pytest.mark.parametrize(("sets", "ways"), [(8, 4), (4, 8), (1, 32)])
+@each("policy", ["LRU", "FIFO", "random"])
+@each(("sets", "ways"), [(8, 4), (4, 8), (1, 32)])
 def test_a_constant_l1_of_2_kib_is_recovered_within_64_kib(sets, ways, policy):
     device = machine("constant_array", Cache(plain(sets, ways, 64), 64, 28.2, policy), BEHIND)
     found, asked = first_level(device, "constant_array", 64 * KIB)

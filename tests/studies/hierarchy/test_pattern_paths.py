@@ -16,6 +16,7 @@ from clmembench.studies.hierarchy.patterns.latency_experiment import HierarchyGe
 from clmembench.studies.hierarchy.patterns.latency_patterns import PATTERN_NAMES
 from clmembench.studies.hierarchy.patterns.pattern_paths import NAME, PatternLimits, translation_pattern, with_patterns
 from clmembench.studies.hierarchy.views import hierarchy_json, tree
+from tests.cases import each
 from tests.published_gpus import MORE_GPUS
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
 from tests.studies.hierarchy.test_classic import asked
@@ -78,8 +79,8 @@ def test_where_translation_sits_on_the_devices_of_the_paper(machine, hierarchy, 
     assert (finding.value, finding.status) == (value, "ok") and says in finding.method and finding.evidence
 
 
-@pytest.mark.parametrize("virtual", [True, False])
-@pytest.mark.parametrize("name", ["M60 (Maxwell)", "K80 (Kepler)", "A100 (Ampere), near L2"])
+@each("virtual", [True, False])
+@each("name", ["M60 (Maxwell)", "K80 (Kepler)", "A100 (Ampere), near L2"])
 def test_published_gpus_whose_first_cache_asks_a_tlb_or_does_not(name, virtual):
     machine = MORE_GPUS[name]()
     path = replace(machine.paths["global"], l1_virtual=virtual)

@@ -7,6 +7,7 @@ from clmembench.studies.hierarchy.replacement.cache_set import DETERMINISTIC_POL
 from clmembench.studies.hierarchy.replacement.policies import decide_policy
 from clmembench.studies.hierarchy.replacement.policy_rates import policies_by_cyclic_laps, policy_from_rates
 from clmembench.studies.hierarchy.replacement.set_miss_rates import sampled_miss_rates, steady_miss_rate
+from tests.cases import each
 
 FERMI = (1 / 6, 1 / 2, 1 / 6, 1 / 6)  # Mei & Chu 2015, section 4.5
 
@@ -128,8 +129,8 @@ def test_rates_are_those_of_laps_that_are_all_simulated(name):
                 assert steady_miss_rate(maker, ways, lap, repeats) == counted(maker(ways).access, lap, repeats), (ways, lap)
 
 
-@pytest.mark.parametrize("ways", [1, 3, 8])
-@pytest.mark.parametrize("likely", ["even", "any", "one never"])
+@each("ways", [1, 3, 8])
+@each("likely", ["even", "any", "one never"])
 def test_drawn_victims_are_those_of_sets_simulated_one_by_one(ways, likely):
     sets, repeats, random = 12, 9, np.random.default_rng(ways)
     weights = np.ones((sets, ways)) if likely == "even" else random.random((sets, ways)) + 0.01

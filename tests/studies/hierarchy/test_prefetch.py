@@ -7,6 +7,7 @@ import pytest
 
 from clmembench.model.address_patterns import pattern_offsets
 from clmembench.studies.hierarchy.probes.prefetch import measure_prefetch, probe_ahead
+from tests.cases import each
 from tests.simulated import Cache, Machine, Noise, Path, Tlb, plain
 from tests.studies.hierarchy.test_classic import asked
 
@@ -65,8 +66,8 @@ def test_what_only_some_sizes_show_is_no_prefetch():
     assert found.value is None and "not of all sizes" in found.reason
 
 
-@pytest.mark.parametrize("beyond", [0, 256, 4096, 3 * 4096 + 2048, 1 << 20])
-@pytest.mark.parametrize("line", [32, 64, 128])
+@each("beyond", [0, 256, 4096, 3 * 4096 + 2048, 1 << 20])
+@each("line", [32, 64, 128])
 def test_the_access_ahead_lies_that_far_beyond_the_sequence_and_its_page_was_touched(beyond, line):
     probe = probe_ahead(beyond, line)
     lap = pattern_offsets(probe.pattern)

@@ -11,6 +11,7 @@ from clmembench.studies.hierarchy.plan import CPU_REASON, LOCAL_BYTES, sharing_p
 from clmembench.studies.hierarchy.sharing.cache_sharing import pairs_to_try, sharing_findings, sharing_notes
 from clmembench.studies.hierarchy.sharing.sharing_records import fit_of
 from tests.builders import device, record, walked
+from tests.cases import each
 from tests.shared_storage import KIB, SIZES, Unit, packed, units_record
 
 GPU = device(features=frozenset({"ptx", "images"}), local_mem_bytes=48 * KIB)
@@ -45,8 +46,8 @@ def verdicts(findings):
     return {name: f.value for name, f in findings.items() if "_with_" in name}
 
 
-@pytest.mark.parametrize("lru", [False, True])
-@pytest.mark.parametrize("seed", range(1, 4))
+@each("lru", [False, True])
+@each("seed", range(1, 4))
 def test_one_storage_of_all_loads_but_those_of_constants(lru, seed):
     found = sharing_findings(measured(unit(lru=lru, seed=seed)))
     said = verdicts(found)
@@ -191,8 +192,8 @@ def test_a_set_that_never_leaves_bounds_the_cache_from_below():
     assert (finding.status, finding.low, finding.high) == ("undetermined", SIZES[-1], None)
 
 
-@pytest.mark.parametrize("nbytes", [5 * KIB, 9 * KIB, 16 * KIB, 23 * KIB, 30 * KIB])
-@pytest.mark.parametrize("lru", [False, True])
+@each("nbytes", [5 * KIB, 9 * KIB, 16 * KIB, 23 * KIB, 30 * KIB])
+@each("lru", [False, True])
 def test_the_largest_set_that_stays_brackets_the_storage(nbytes, lru):
     fit = fit_of(unit(nbytes=(nbytes, KIB), lru=lru).fit("global"))
     assert fit.low_bytes <= nbytes

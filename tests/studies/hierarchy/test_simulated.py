@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clmembench.model import Pattern, Probe
 from clmembench.model.address_patterns import pattern_offsets
 from tests import cachesim
+from tests.cases import each
 from tests.hierarchy import PairPrefetch, latencies_of
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Simulation, Tlb, plain, trace_rows, write_csv
 
@@ -28,7 +29,7 @@ def hits(path: Path, lines, unit: int = 64, **run) -> str:
     return "".join("h" if code % (len(path.caches) + 1) == 0 else "." for code in codes)
 
 
-@pytest.mark.parametrize(
+@each(
     ("policy", "lines", "expected"),
     [
         ("LRU", [0, 1, 2, 3, 4] * 3, "." * 15),  # one more than the ways, in a cycle
@@ -318,7 +319,7 @@ ZEN = Path(
 QUIET = Machine("quiet", {"global": ZEN}, seed=1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("pattern", "cycles"),
     [
         (Pattern("sequential", 512, 64), 4),
@@ -442,8 +443,8 @@ def test_traces_of_a_process_share_its_frames():
     assert not all(np.array_equal(one, trace) for trace in other)
 
 
-@pytest.mark.parametrize("frame_bytes", [4096, 64 * KIB, 2 * MIB])
-@pytest.mark.parametrize("line_bytes", [32, 128])
+@each("frame_bytes", [4096, 64 * KIB, 2 * MIB])
+@each("line_bytes", [32, 128])
 def test_an_array_that_fits_is_found_again_in_frames_of_any_size(frame_bytes, line_bytes):
     path = Path((Cache(plain(1, 64, line_bytes), line_bytes, 10.0, frame_bytes=frame_bytes),), 100.0)
     process, lap = Simulation(path, 5), np.arange(64) * line_bytes

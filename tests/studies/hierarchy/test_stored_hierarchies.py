@@ -13,6 +13,7 @@ from clmembench.studies.hierarchy.curve.own_latency import BLOCKS_DIFFER, CURVE_
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import infer_stored, replay
 from scripts.dissect_error_rate import judge_hierarchy
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Tlb, plain
 
 REPORTS = File(__file__).parents[3] / "reports"
@@ -104,7 +105,7 @@ LACKING = {
 }
 
 
-@pytest.mark.parametrize("lacking", LACKING)
+@each("lacking", LACKING)
 def test_a_run_without_a_kind_of_points_says_nothing_wrong_and_keeps_its_latencies(gpu, lacking):
     machine, limits, said = gpu
 

@@ -32,6 +32,7 @@ from clmembench.studies.hierarchy.tlb.tlb_level import (
 )
 from clmembench.studies.hierarchy.tlb.tlb_ramp import RampFit, RampPoint, SetWays, fit_ramp_of_sets, with_plain_bits
 from clmembench.studies.hierarchy.tlb.unequal_tlb import sets_page_by_page
+from tests.cases import each
 from tests.hierarchies import random_hierarchy, uneven
 from tests.hierarchy import PairPrefetch
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
@@ -110,7 +111,7 @@ def test_misses_beyond_the_pages_that_fit_tell_sets_and_ways(sets, text):
     assert (fit.sets.text, fit.sets.sets) == (text, sets.sets)
 
 
-@pytest.mark.parametrize(("ways", "lines"), [(8, 10), (8, 24), (12, 17), (16, 32), (64, 66), (100, 151)])
+@each(("ways", "lines"), [(8, 10), (8, 24), (12, 17), (16, 32), (64, 66), (100, 151)])
 def test_misses_of_drawn_victims_in_turns_are_those_of_a_simulation(ways, lines):
     rates = sampled_miss_rates(np.full((500, ways), 1 / ways), range(lines), 48, np.random.default_rng(1))
     assert cyclic_misses("random", 0, ways, lines) == pytest.approx(lines * rates.mean(), abs=0.004 * lines)
@@ -274,7 +275,7 @@ def test_unequal_sets_whose_pages_do_not_all_miss_are_not_told_as_equal(sets, po
     assert found["ways"].value is None and found["entries"].value in (None, sum(sets.ways))
 
 
-@pytest.mark.parametrize(
+@each(
     ("fitting", "entries"),
     [
         ([512, 256, 128, 64, 32, 28], 512),  # the nearer level holds 28 pages itself

@@ -7,6 +7,7 @@ from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLi
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, ProbeSession
 from clmembench.studies.hierarchy.tlb.tlb_bits import sets_by_bits
 from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
+from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, Sets, Tlb, plain
 from tests.truths import mei_tlbs
 
@@ -30,8 +31,8 @@ def hashed(sets, ways, *pairs):
     return Sets((ways,) * sets, masks=tuple(1 << (low + i) | (1 << (low + other[i]) if i in other else 0) for i in range(bits)))
 
 
-@pytest.mark.parametrize("policy", ["LRU", "FIFO", "tree-PLRU", "NRU"])
-@pytest.mark.parametrize(("sets", "ways"), [(64, 4), (128, 2), (16, 8)])
+@each("policy", ["LRU", "FIFO", "tree-PLRU", "NRU"])
+@each(("sets", "ways"), [(64, 4), (128, 2), (16, 8)])
 def test_sets_that_bits_choose(sets, ways, policy):
     entries = sets * ways
     for held in (CapacityBound(entries, entries + 1), CapacityBound(entries - 2, entries + 9, 40.0, sets / 2)):

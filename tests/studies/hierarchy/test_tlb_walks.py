@@ -12,6 +12,7 @@ from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.probing import ChaseLayout, ProbeSession
 from clmembench.studies.hierarchy.tlb.tlb_level import infer_tlb_level, set_behind
 from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
+from tests.cases import each
 from tests.hierarchies import random_hierarchy
 from tests.simulated import KIB, MIB
 
@@ -59,7 +60,7 @@ def test_all_pages_of_a_walk_pass_one_set_of_the_nearer_level_and_few_of_the_sec
     assert len(pattern_offsets(walk)) == 2 * (9 + len(of_set.lines.filler))
 
 
-@pytest.mark.parametrize(
+@each(
     ("before", "second", "chase"),
     [
         (nearer(policy="random"), SetWays(64, 8, 8), LINES),  # what it lets through is not known

@@ -9,6 +9,7 @@ from clmembench.model import CacheLevel, Finding, Hierarchy, TlbLevel
 from clmembench.specs.claims import Claim, list_claims
 from clmembench.studies.hierarchy.views.tree import columns, draw_tree
 from tests import found_hierarchies as hierarchies
+from tests.cases import each
 from tests.found_hierarchies import KIB, MIB, known, level, unknown
 
 GPU = (hierarchies.gpu(), hierarchies.gpu_device(), list_claims(hierarchies.gpu_device()))
@@ -25,8 +26,8 @@ def inside(text):
     return " ".join(re.sub(r"[│┌┐└┘├┤┬┴─]+", " ", text).split())
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 140])
-@pytest.mark.parametrize("shown", [GPU, CPU, (hierarchies.traces(), None, ())], ids=["gpu", "cpu", "traces"])
+@each("width", [60, 80, 100, 140])
+@each("shown", [GPU, CPU, (hierarchies.traces(), None, ())])
 def test_no_line_is_wider_than_asked_and_every_box_is_closed(shown, width):
     text = draw_tree(*shown, width)
     assert max(map(columns, text.split("\n"))) <= width
@@ -91,7 +92,7 @@ def test_values_stand_with_their_intervals_and_units():
         assert words in text, words
 
 
-@pytest.mark.parametrize(
+@each(
     ("finding", "words"),
     [
         (known("size_bytes", 32 * KIB), "32 KiB"),
@@ -181,7 +182,7 @@ def test_bold_adds_codes_and_nothing_else():
     assert re.sub(r"\x1b\[[01]m", "", bold) == plain
 
 
-@pytest.mark.parametrize("evil", EVIL)
+@each("evil", EVIL)
 def test_whatever_a_file_says_stays_in_its_box(evil):
     found = Finding("size_bytes", 4096, 4096, 4096, evil, "inconsistent", evil, (evil,), evil)
     word = Finding(evil, evil, None, None, "", "ok", evil, ("chase:0", evil))

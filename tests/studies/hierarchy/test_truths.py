@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from clmembench.model import Pattern, Probe
+from tests.cases import each
 from tests.hierarchy import latencies_of
 from tests.simulated import KIB, MIB, Noise, Path, Simulation
 from tests.truths import TRUTHS, fermi, kepler, maxwell, texture
@@ -149,7 +150,7 @@ def test_cold_data_in_sequence_is_prefetched_into_l2():
     assert (found >= 635).tolist() == [True] + [False] * (lap.size - 1)
 
 
-@pytest.mark.parametrize("name", TRUTHS)
+@each("name", TRUTHS)
 def test_every_machine_answers_and_states_its_truth(name):
     machine = TRUTHS[name]()
     first = machine.truth["levels"][0]

@@ -34,6 +34,7 @@ from clmembench.studies.memory_divergence.model.equations import (
 )
 from clmembench.studies.memory_divergence.model.measured_memory import miss_ratio
 from clmembench.studies.memory_divergence.model.predict import ipc_of, predictions
+from tests.cases import each
 
 TABLE_1 = load_hardware("wang2019-table1")
 CHIP = Hardware(28.0, 1.4, 128.0, 1050.0, 480.0, 120.0, 220.0, 8.0)
@@ -62,7 +63,7 @@ def cycles_of(model, i, c, r, wr, m, w, chip=CHIP, options=None):
     return float(interval_terms(model, chip, Interval(i, c, float(r), float(wr), m, float(w)), options).cycles)
 
 
-@pytest.mark.parametrize(("given_inputs", "expected"), VECTORS)
+@each(("given_inputs", "expected"), VECTORS)
 def test_mdm_gives_the_vectors_of_table_1(given_inputs, expected):
     (found,) = predictions(TABLE_1, profile_of(*given_inputs), models=("MDM",))
     (t,) = found.intervals
@@ -272,7 +273,7 @@ def test_shipped_hardware_is_valid():
 GOOD = "warps = 64\n[[interval]]\ninstructions = 50\ncycles = 800\nread_misses = 2\nllc_miss_ratio = 0.5\n"
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "said"),
     [
         ("warps = 64", "warps = 0", "resident sub-groups"),
@@ -304,7 +305,7 @@ def test_a_damaged_profile_is_refused_with_its_fault(tmp_path, old, new, said):
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "said"),
     [
         ('unit = "GHz"', 'unit = "MHz"', "its unit is 'GHz'"),

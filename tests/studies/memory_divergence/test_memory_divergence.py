@@ -14,6 +14,7 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.studies.memory_divergence.benchmarks import memory_divergence as module
 from clmembench.studies.memory_divergence.benchmarks.memory_divergence import LINE_BYTES, DivergenceShape, expected_intervals
+from tests.cases import each
 
 MIB = 1 << 20
 BENCHMARK, MLP = discovered()["memory_divergence"], discovered()["mlp"]
@@ -36,7 +37,7 @@ POINTS = [changed(), changed(fmas=0, loads=1, stores=0), changed(loads=4, lines=
           changed(sub_groups=64, lines=16), changed(footprint_bytes=1000 * 1000)]  # fmt: skip
 
 
-@pytest.mark.parametrize("params", POINTS)
+@each("params", POINTS)
 def test_what_is_loaded_and_stored_is_right_after_any_number_of_passes(device, params):
     slope = BENCHMARK.prepare(device, **params)
     for intervals in (1, 3, 70):  # of which 70 go round what is stored
@@ -67,7 +68,7 @@ def test_a_wrong_word_is_seen(device):
         work.check()
 
 
-@pytest.mark.parametrize(("lines", "sectors"), [(1, 1), (1, 4), (32, 1), (40, 4), (224, 1), (4096, 1)])
+@each(("lines", "sectors"), [(1, 1), (1, 4), (32, 1), (40, 4), (224, 1), (4096, 1)])
 def test_rounds_of_any_number_of_lines_are_verified(device, lines, sectors):
     prepared = MLP.prepare(device, lines=lines, sectors=sectors, footprint_bytes=MIB)
     work = prepared.work(9)

@@ -26,6 +26,7 @@ from clmembench.studies.mnf.benchmarks.mnf_kernels import COVARIANCES, FILTERS, 
 from clmembench.studies.mnf.benchmarks.mnf_steps import cube_of, default_size, noise_of
 from clmembench.studies.mnf.versions import VERSION_CHANGES
 from tests.builders import record, series, walked
+from tests.cases import each
 
 # pixels and bands that no group, tile or slice divides; at last more bands than the transformation stages at once
 UNDIVIDED_CUBES = ("37x7x5", "131x5x18", "23x31x17", "13x7x41")
@@ -76,7 +77,7 @@ def test_sizes_are_read(text, wanted):
     assert parse_cube_size(text) == wanted and parse_cube_size(str(wanted)) == wanted
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -164,7 +165,7 @@ def test_signs_and_the_basis_of_equal_eigenvalues_do_not_count(covariances):
     assert max(numpy_mnf.deviation(other, one, noise)) < 1e-10
 
 
-@pytest.mark.parametrize("wrong", ["noise", "data", "turned", "swapped", "shrunk", "value"])
+@each("wrong", ["noise", "data", "turned", "swapped", "shrunk", "value"])
 def test_what_is_wrong_is_seen(covariances, wrong):
     noise, data, right = covariances
     bad = {"noise": noise.copy(), "data": data.copy()}
@@ -202,7 +203,7 @@ def points():
     yield from (("mnf_transform", {"variant": v}) for v in TRANSFORMS)
 
 
-@pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
+@each(("name", "params"), [*points()])
 def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(device, name, params):
     for size in UNDIVIDED_CUBES:
         work = discovered()[name].prepare(device, size=size, **params)
@@ -211,7 +212,7 @@ def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(devi
         work.check()
 
 
-@pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
+@each(("name", "params"), [*points()])
 def test_a_wrong_result_is_seen(device, name, params):
     work = discovered()[name].prepare(device, size=UNDIVIDED_CUBES[0], **params)
     device.run(work.commands)
@@ -368,7 +369,7 @@ def built(name, variant, **params):
     return made.built[-1], next(c for c in work.commands if c.kernel.name in ("filter", "covariance", "transform"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "one", "other", "wanted"),
     [
         ("mnf_filter", "V0", "V0n", {"MEDIAN": (1, 2)}),
@@ -426,7 +427,7 @@ def narrow():
     return runtime("opencl").open(replace(found, max_work_group=128))
 
 
-@pytest.mark.parametrize(("name", "params"), [*points()], ids=str)
+@each(("name", "params"), [*points()])
 def test_every_version_is_right_where_work_groups_are_small(narrow, name, params):
     work = discovered()[name].prepare(narrow, size=UNDIVIDED_CUBES[0], **params)
     assert all(math.prod(c.local_size) <= 128 for c in work.commands if c.local_size)

@@ -23,6 +23,7 @@ from clmembench.studies.mnf import mnf_data, mnf_whole, versions
 from clmembench.studies.mnf import mnf_tables as report
 from clmembench.studies.mnf import plan as casestudy
 from tests.builders import device, header, record, run, series
+from tests.cases import each
 from tests.commands import brief_points
 
 CARDS = {name: sweep.benchmark_card(discovered()[name]) for name in casestudy.BENCHMARKS}
@@ -87,7 +88,7 @@ def test_what_slows_a_whole_process_hides_nothing():
     assert alone.low < 3 < alone.high
 
 
-@pytest.mark.parametrize(
+@each(
     ("ratio", "wanted"),
     [
         ((1.2, 1.1, 1.3), "paid off"),

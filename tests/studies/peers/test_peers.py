@@ -23,6 +23,7 @@ from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.peers import peer_table
 from clmembench.studies.peers import plan as peers
 from tests.builders import device, header, record, run, series
+from tests.cases import each
 
 RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak="fp64_vector_gflop_s")
 TIME = Metric("round_trip", "ns", "ops", "cost", "lower")
@@ -114,8 +115,8 @@ def test_only_rounds_that_measured_both_count():
     assert none.ratio is None and none.reason == "no process measured both"
 
 
-@pytest.mark.parametrize("status", ["wrong", "failed", "skipped", "timeout", "suspect"])
-@pytest.mark.parametrize("whose", ["dgemm", "cublas_gemm"])
+@each("status", ["wrong", "failed", "skipped", "timeout", "suspect"])
+@each("whose", ["dgemm", "cublas_gemm"])
 def test_what_has_no_value_has_no_ratio(status, whose):
     made = several((30.0, 30.0, 30.0), (30.0, 30.0, 30.0))
     made = [replace(r, status=status, reason="off by one", gate="x") if r.benchmark == whose else r for r in made]
@@ -251,7 +252,7 @@ def call(capsys, *args):
     return (code or 0, *capsys.readouterr())
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "code", "says"),
     [
         (("/nowhere.jsonl",), 2, "cannot read /nowhere.jsonl"),
@@ -274,8 +275,8 @@ def test_what_cannot_be_done_is_one_line_that_names_the_remedy(tmp_path, capsys,
     assert done == code and says in err and err.count("\n") == 1 and out == ""
 
 
-@pytest.mark.parametrize("kind", ["cpu", "gpu", "accelerator"])
-@pytest.mark.parametrize("features", [frozenset(), frozenset({"fp64", "ptx"})])
+@each("kind", ["cpu", "gpu", "accelerator"])
+@each("features", [frozenset(), frozenset({"fp64", "ptx"})])
 def test_what_it_measures_are_points_of_its_benchmarks(kind, features):
     from clmembench.plan.selection import check_axes
 

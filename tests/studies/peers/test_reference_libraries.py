@@ -15,6 +15,7 @@ from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
 from clmembench.studies.peers.benchmarks import cuda_timing
 from tests import fake_cupy
+from tests.cases import each
 
 KIB, MIB = 1 << 10, 1 << 20
 TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
@@ -60,7 +61,7 @@ def cupy(monkeypatch):
     return fake_cupy.installed(monkeypatch)
 
 
-@pytest.mark.parametrize(("name", "params"), HOST)
+@each(("name", "params"), HOST)
 def test_the_hosts_libraries_are_right_and_say_what_they_are(pocl, name, params):
     benchmark = discovered()[name]
     work = benchmark.prepare(pocl, **params)
@@ -76,7 +77,7 @@ def replaced(work: Work) -> Work:
     return replace(work, commands=(Call(lambda: None),))
 
 
-@pytest.mark.parametrize(("name", "params"), HOST)
+@each(("name", "params"), HOST)
 def test_a_library_that_does_nothing_is_seen(pocl, name, params):
     done = sampling.sample_point(pocl, replaced(discovered()[name].prepare(pocl, **params)), TINY, 1.0)
     assert done.wrong and not done.series

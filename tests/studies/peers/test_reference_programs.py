@@ -20,6 +20,7 @@ from clmembench.studies.peers.benchmarks import programs, reference_programs
 from clmembench.studies.peers.benchmarks.programs import OutputError
 from clmembench.studies.peers.benchmarks.reference_programs import REPETITIONS
 from tests.builders import record
+from tests.cases import each
 
 MIB = 1 << 20
 CPU = replace(GPU, kind="cpu", name="pthread-Some  CPU", platform="Portable Computing Language", shares_host_memory=True)
@@ -102,7 +103,7 @@ def test_both_ways_to_name_its_columns_are_known(version):
 GOOD = table(100)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -184,7 +185,7 @@ def test_the_device_is_chosen_by_its_name(on_path, tmp_path, listed, info, says)
     assert asked == [f"--device {index} -s 262144 -n 2", f"--device {index} -s 2097152 -n {REPETITIONS} --csv"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("implementation", "kind", "suits"),
     [
         ("OpenMP", "cpu", True),
@@ -266,7 +267,7 @@ def test_clpeaks_best_figure_of_the_device_is_a_record(on_path, name, params, va
     assert judged(good, (metric,)).status == "ok"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "error", "says"),
     [
         ("", OutputError, "not clpeak's JSON"),

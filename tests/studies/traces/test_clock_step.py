@@ -6,6 +6,7 @@ import pytest
 from clmembench.model import Accesses
 from clmembench.studies.traces.latency_modes import clock_quantum, find_modes
 from clmembench.studies.traces.traces import infer_from_traces
+from tests.cases import each
 from tests.studies.traces.test_level_names import QUIET, SMALL, WARM, rows_of, traces_of
 
 TICK_NS = 0.709  # of a clock at 1.41 GHz
@@ -22,8 +23,8 @@ def trace(latencies, name="1"):
     return Accesses(name, 64 * latencies.size, 64, 0, np.arange(latencies.size) * 64, latencies.astype(float))
 
 
-@pytest.mark.parametrize("step", [1.0, 2.0, 4.0, 8.0, 10.0, 36.0])
-@pytest.mark.parametrize("spoiled", ["no", "wrapped", "one giant", "odd values"])
+@each("step", [1.0, 2.0, 4.0, 8.0, 10.0, 36.0])
+@each("spoiled", ["no", "wrapped", "one giant", "odd values"])
 def test_the_step_of_the_clock(step, spoiled):
     latencies = drawn(step)
     if spoiled == "wrapped":

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from clmembench.cli import app, exit_codes
 from clmembench.studies.hierarchy.views import hierarchy_json
 from clmembench.studies.traces.trace_csv import COLUMNS, TraceError, read
+from tests.cases import each
 
 GOOD = "trace_id,array_bytes,stride_bytes,step,offset_bytes,latency\n" + "".join(
     f"a,256,64,{step},{step % 4 * 64},{200 if step < 4 else 30}\n" for step in range(12)
@@ -72,7 +73,7 @@ def test_the_drawing_names_levels_and_reasons(tmp_path):
     assert "Undetermined, and why" in result.stdout
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "says"),
     [
         ("", "no column"),

@@ -8,6 +8,7 @@ from clmembench.studies.traces.footprints import excused_misses, stream_footprin
 from clmembench.studies.traces.latency_modes import clock_quantum
 from clmembench.studies.traces.streams import AccessStream
 from clmembench.studies.traces.traces import infer_from_traces
+from tests.cases import each
 from tests.hierarchy import Cache, Path, plain
 from tests.simulated import Machine, Noise, trace_rows
 
@@ -53,8 +54,8 @@ def check_geometry(found, ways):
     assert said == {"size_bytes": SETS * ways * LINE, "line_bytes": LINE, "sector_bytes": LINE, "ways": ways, "sets": SETS}
 
 
-@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
-@pytest.mark.parametrize(("ways", "policy"), TEXTBOOK)
+@each("warm", [False, True])
+@each(("ways", "policy"), TEXTBOOK)
 def test_a_textbook_cache_is_found(ways, policy, warm):
     noise = QUIET if ways % 2 == warm else Noise()  # noise-free as a simulator's, in turn
     found = textbook_findings(ways, policy, warm, noise)
