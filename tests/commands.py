@@ -54,6 +54,12 @@ def cli(*args: str, cwd: Path | None = None, encoding: str = "utf-8", **environm
     return Ended(code or 0, _text(out), _text(err))
 
 
+def call(*args: object) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command, called as by `cli`."""
+    done = cli(*map(str, args))
+    return done.returncode, done.stdout, done.stderr
+
+
 @contextlib.contextmanager
 def _warnings():
     """What a process prints of warnings, on its standard error; one of ours is an error, as in every test."""

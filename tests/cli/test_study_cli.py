@@ -7,15 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import app, devices, measure_or_read
+from clmembench.benchmarks import discovered
+from clmembench.cli import devices, measure_or_read
 from clmembench.cli.running import session
+from clmembench.plan import sweep
 from clmembench.results import jsonl
 from tests.builders import device, header, record
+from tests.cases import each
+from tests.commands import call
 
 COMMANDS = {
-    "advise": "holds nothing that guidelines are derived from: measure it with clmembench advise -d DEVICE",
-    "peers": "holds no benchmark of this table: measure it with clmembench peers -d DEVICE",
-    "topology": "holds no records of chase, from which a hierarchy is inferred: measure them with clmembench topology -d",
+    "advise": "holds nothing that guidelines are derived from: measure it with clmembench advise -d DEVICE, or with "
+    "clmembench run --suite access",
+    "peers": "holds no benchmark of this table: measure it with clmembench peers -d DEVICE, or with clmembench run --reference",
+    "topology": "holds no records of chase, from which a hierarchy is inferred: measure them with clmembench topology "
+    "-d DEVICE",
     "casestudy mnf": "holds no records of MNF: measure them with clmembench casestudy mnf -d DEVICE",
 }
 MEASURING = (("-d", "0"), ("--budget", "1m"), ("--timeout", "1s"), ("--seed", "1"), ("-o", "x.jsonl"), ("--overwrite",))
@@ -30,8 +36,8 @@ def command(request):
 def other(tmp_path) -> Path:
     """A run without evidence for any of the commands."""
     path = tmp_path / "other.jsonl"
-    with jsonl.Writer(path, header()) as writer:
-        writer.write(record("launch_call"))
+    with jsonl.Writer(path, header(cards={"pchase": sweep.benchmark_card(discovered()["pchase"])})) as writer:
+        writer.write(record("pchase", {}))
     return path
 
 
@@ -51,11 +57,6 @@ def measuring(tmp_path, monkeypatch):
     return measured
 
 
-def call(capsys, command, *args):
-    code = app([*command.split(), *map(str, args)], standalone_mode=False)
-    return (code or 0, *capsys.readouterr())
-
-
 def test_the_steps_stand_in_one_place():
     steps = {
         "refuse_measuring_options": ["measure_or_read.py"],
@@ -72,22 +73,39 @@ def test_the_steps_stand_in_one_place():
 
 
 @pytest.mark.parametrize("args", MEASURING, ids=" ".join)
-def test_a_stored_run_is_not_measured(command, other, capsys, args):
-    code, out, err = call(capsys, command, other, *args)
+def test_a_stored_run_is_not_measured(command, other, args):
+    code, out, err = call(*command.split(), other, *args)
     assert (code, out) == (2, "")
     assert err == f"clmembench: {other} is a stored run, which is read and not measured: leave out RUN or {args[0]}\n"
 
 
-def test_a_run_without_evidence_is_refused_with_the_command_that_measures_it(command, other, capsys):
+def test_a_run_without_evidence_is_refused_with_the_command_that_measures_it(command, other):
     before = other.read_bytes()
-    code, out, err = call(capsys, command, other)
-    assert (code, out) == (2, "") and err.startswith(f"clmembench: {other} {COMMANDS[command]}") and err.count("\n") == 1
+    code, out, err = call(*command.split(), other)
+    assert (code, out) == (2, "") and err == f"clmembench: {other} {COMMANDS[command]}\n"
     assert other.read_bytes() == before
 
 
-def test_options_reach_the_measurement(command, measuring, capsys):
+@each(
+    ("args", "code", "says"),
+    [
+        (("/nowhere.jsonl",), 2, "cannot read /nowhere.jsonl"),
+        (("{other}", "--budget", "1m", "-o", "x.jsonl"), 2, "leave out RUN or --budget, -o"),
+        (("{other}", "--json", "--md"), 2, "choose one of"),
+        (("-d", "99"), 3, "matches no device"),
+        (("-o", "{other}"), 2, "--overwrite"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_that_names_the_remedy(command, other, args, code, says):
+    before = other.read_bytes()
+    done, out, err = call(*command.split(), *(arg.format(other=other) for arg in args))
+    assert (done, out) == (code, "") and says in err and err.count("\n") == 1
+    assert other.read_bytes() == before
+
+
+def test_options_reach_the_measurement(command, measuring):
     args = ("--budget", "2m", "--timeout", "5s", "--seed", "7", "-o", "given.jsonl", "--overwrite")
-    code, out, _ = call(capsys, command, "-d", "0", *args)
+    code, out, _ = call(*command.split(), "-d", "0", *args)
     assert code == 0 and out.startswith(f"Results: {measuring.path}\n")
     ((info, selection, cards, output, overwrite),) = measuring.asked
     assert (selection.budget_s, selection.timeout_s, selection.seed) == (120.0, 5.0, 7)
@@ -95,8 +113,8 @@ def test_options_reach_the_measurement(command, measuring, capsys):
     assert info.id == device().id and (output, overwrite) == (Path("given.jsonl"), True)
 
 
-def test_limits_that_are_not_given_are_the_commands_own(command, measuring, capsys):
-    assert call(capsys, command)[0] == 0
+def test_limits_that_are_not_given_are_the_commands_own(command, measuring):
+    assert call(*command.split())[0] == 0
     ((_, selection, _, output, overwrite),) = measuring.asked
     assert (selection.budget_s, selection.timeout_s) == (None, 300.0 if command == "casestudy mnf" else 120.0)
     assert (selection.seed, output, overwrite) == (0, None, False)
@@ -106,15 +124,15 @@ def test_limits_that_are_not_given_are_the_commands_own(command, measuring, caps
     ("outcome", "code", "said"), [((0, False), 0, ""), ((2, False), 4, ""), ((2, True), 130, "interrupted: ")]
 )
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=str)
-def test_the_exit_code_tells_what_failed_and_only_text_names_the_file(command, measuring, capsys, outcome, code, said, form):
+def test_the_exit_code_tells_what_failed_and_only_text_names_the_file(command, measuring, outcome, code, said, form):
     measuring.outcome = outcome
-    done, out, err = call(capsys, command, *form)
+    done, out, err = call(*command.split(), *form)
     assert done == code
     assert err == (f"clmembench: interrupted: {measuring.path} holds every record up to here\n" if said else "")
     assert out == "" if form else f"Results: {measuring.path}" in out
 
 
 @pytest.mark.parametrize(("option", "value"), [("--budget", "soon"), ("--timeout", "late")])
-def test_what_is_no_duration_measures_nothing(command, measuring, capsys, option, value):
-    code, out, err = call(capsys, command, option, value)
+def test_what_is_no_duration_measures_nothing(command, measuring, option, value):
+    code, out, err = call(*command.split(), option, value)
     assert (code, out, measuring.asked) == (2, "", []) and "no duration" in err and err.count("\n") == 1

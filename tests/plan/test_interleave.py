@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from clmembench.benchmarks import axis, benchmark, discovered
-from clmembench.cli import app
 from clmembench.measure.runner import _in_measuring_order
 from clmembench.model import Metric, Placement, Point, Record, Work
 from clmembench.plan import interleave
@@ -20,7 +19,7 @@ from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import record, series
 from tests.cli.test_cli import measured
-from tests.commands import Ended, as_on_a_quiet_host, brief_points, cli
+from tests.commands import Ended, as_on_a_quiet_host, brief_points, call, cli
 from tests.studies.peers.test_reference_programs import NL, stream, table
 
 MIB = 1 << 20
@@ -170,11 +169,6 @@ def test_there_are_references_only_where_they_are_asked_for():
         selected_benchmarks(Selection(globs=("numpy_gemm",)))
 
 
-def call(capsys, *args):
-    code = app([*map(str, args)], standalone_mode=False)
-    return (code or 0, *capsys.readouterr())
-
-
 def put_in(folder: Path, patch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
     """A PATH that holds what is put there."""
     folder.mkdir()
@@ -208,7 +202,7 @@ def both(tmp_path_factory) -> Iterator[tuple[Path, Ended]]:
         yield folder / "r.jsonl", cli("run", *STREAM, "--reference", "--processes", "2", "-o", str(folder / "r.jsonl"))
 
 
-def test_a_run_with_references_keeps_both_and_shows_the_ratio(both, capsys, tmp_path):
+def test_a_run_with_references_keeps_both_and_shows_the_ratio(both, tmp_path):
     path, done = both
     assert done.returncode == 0  # another program's failure is not the device's
     run = jsonl.read(path)
@@ -221,44 +215,44 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(both, capsys, tmp_
     assert {r.status for r in mine if r.benchmark == "babelstream"} == {"failed"}
     assert run.header.benchmarks["omp_stream"].peer_of == "stream"
     path = as_on_a_quiet_host(path, tmp_path / "settled.jsonl")
-    out = call(capsys, "show", path)[1]
+    out = call("show", path)[1]
     assert "Comparison with this host's peers" in out and "BabelStream OpenMP 5.0" in out
     assert "the program's own host clock, mean of 10 after the first" in out
     assert "babelstream: failed: babelstream: it does not say that it is BabelStream" in out
     # the ratio is that of the same processes
-    code, out, _ = call(capsys, "peers", path, "--json")
+    code, out, _ = call("peers", path, "--json")
     line = next(entry for entry in json.loads(out)["lines"] if entry["benchmark"] == "stream")
     peer = next(p for p in line["peers"] if p["benchmark"] == "omp_stream")
     assert peer["ratio_low"] <= peer["ratio"] <= peer["ratio_high"]
     assert peer["median"] == pytest.approx(8.0, rel=1e-3)
     for form in (("show", path), ("peers", path), ("peers", path, "--md"), ("report", path)):
-        code, out, _ = call(capsys, *form)
+        code, out, _ = call(*form)
         assert code == 0 and "BabelStream OpenMP 5.0" in out
 
 
-def test_a_run_without_any_is_as_it_was(tmp_path, capsys, programs):
+def test_a_run_without_any_is_as_it_was(tmp_path, programs):
     path = tmp_path / "r.jsonl"
-    code, out, _ = call(capsys, "run", *STREAM, "--reference", "-o", path)
+    code, out, _ = call("run", *STREAM, "--reference", "-o", path)
     assert code == 0 and "Comparison with" not in out
     assert {r.benchmark for r in jsonl.read(path).records} == {"stream"}
 
 
 @pytest.mark.slow
-def test_a_run_that_was_cut_off_goes_on_with_its_references(both, tmp_path, capsys):
+def test_a_run_that_was_cut_off_goes_on_with_its_references(both, tmp_path):
     path = tmp_path / "r.jsonl"
     whole = both[0].read_text()
     path.write_text(whole)
     before = [(r.benchmark, r.process) for r in jsonl.read(path).records if r.role == "measure"]
     assert {name for name, process in before[-3:] if process == 1} == {"stream", "omp_stream", "babelstream"}
     path.write_text("".join(whole.splitlines(keepends=True)[:-3]))  # without the last of ours and of the references'
-    code, _, _ = call(capsys, "run", "--resume", path)
+    code, _, _ = call("run", "--resume", path)
     assert code == 0
     assert [(r.benchmark, r.process) for r in jsonl.read(path).records if r.role == "measure"] == before
 
 
-def test_a_dry_run_says_which_there_are(capsys, programs):
+def test_a_dry_run_says_which_there_are(programs):
     programs("omp-stream", "exit 1")
-    _, out, _ = call(capsys, "run", *STREAM, "--reference", "--dry-run")
+    _, out, _ = call("run", *STREAM, "--reference", "--dry-run")
     assert "peers here: omp_stream" in out.replace("numpy_stream, ", "")
-    assert "omp_stream" not in call(capsys, "run", *STREAM, "--dry-run")[1]
+    assert "omp_stream" not in call("run", *STREAM, "--dry-run")[1]
     assert discovered()["omp_stream"].peer_of == "stream"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.cli import app, exit_codes
+from clmembench.cli import exit_codes
 from clmembench.cli.running import session
 from clmembench.model import Metric
 from clmembench.plan import sweep
@@ -17,6 +17,7 @@ from clmembench.studies.guidelines import advice_table
 from clmembench.studies.guidelines import plan as advise
 from tests import builders
 from tests.builders import clock, device, header, record, slope
+from tests.commands import call
 
 ALONE = {"pattern": "consecutive", "degree": 1, "shift_bytes": 0, "items": 1, "groups": 1}
 LOADS = {"local": 23.0, "global": 41.0}
@@ -36,37 +37,8 @@ def stored(tmp_path):
     return path
 
 
-def call(capsys, *args):
-    """(exit code, standard output, standard error) of `clmembench advise ARGS`."""
-    code = app(["advise", *map(str, args)], standalone_mode=False)
-    return (code or 0, *capsys.readouterr())
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "says"),
-    [
-        (("/nowhere.jsonl",), 2, "cannot read /nowhere.jsonl"),
-        (("{stored}", "-d", "0"), 2, "leave out RUN or -d"),
-        (("{stored}", "--json", "--md"), 2, "choose one of"),
-        (("{other}",), 2, "clmembench run --suite access"),
-        (("-d", "99"), 3, "matches no device"),
-        (("--budget", "soon"), 2, "no duration"),
-        (("-o", "{stored}"), 2, "--overwrite"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, tmp_path, capsys, args, code, says):
-    other = tmp_path / "other.jsonl"
-    with jsonl.Writer(other, header()) as writer:
-        writer.write(record())
-    before = stored.read_bytes()
-    done, out, err = call(capsys, *(str(arg).format(stored=stored, other=other) for arg in args))
-    assert done == code and says in err
-    assert err.count("\n") == 1 and out == ""
-    assert stored.read_bytes() == before
-
-
-def test_a_stored_run_is_a_list_of_guidelines_with_evidence_in_the_file(stored, capsys):
-    code, out, err = call(capsys, stored, "--json")
+def test_a_stored_run_is_a_list_of_guidelines_with_evidence_in_the_file(stored):
+    code, out, err = call("advise", stored, "--json")
     assert (code, err) == (0, "")
     by = {entry["id"]: entry for entry in json.loads(out)}
     assert by["S5"]["verdict"] == "holds"
@@ -78,12 +50,12 @@ def test_a_stored_run_is_a_list_of_guidelines_with_evidence_in_the_file(stored, 
     assert set(by["S5"]["evidence"]) <= ids and by["S5"]["evidence"]
 
 
-def test_text_and_markdown_name_every_guideline(stored, capsys):
-    _, out, _ = call(capsys, stored, "--json")
+def test_text_and_markdown_name_every_guideline(stored):
+    _, out, _ = call("advise", stored, "--json")
     names = [entry["id"] for entry in json.loads(out)]
     assert len(names) == len(set(names)) == 30
     for form in ((), ("--md",)):
-        code, out, err = call(capsys, stored, *form)
+        code, out, err = call("advise", stored, *form)
         assert (code, err) == (0, "")
         assert all(name in out for name in names)
 
@@ -96,9 +68,9 @@ def test_what_it_measures_is_what_its_guidelines_are_of():
     assert all(not discovered()[name].adaptive for name in names)
 
 
-def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path, capsys):
+def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path):
     path = tmp_path / "new.jsonl"
-    code, out, _ = call(capsys, "-d", "0", "--budget", "1s", "-o", path)
+    code, out, _ = call("advise", "-d", "0", "--budget", "1s", "-o", path)
     assert code == 0
     assert f"Results: {path}" in out
     kept = jsonl.read(path)
@@ -107,7 +79,7 @@ def test_a_small_budget_leaves_the_rest_undetermined_and_keeps_the_file(tmp_path
     assert "undetermined" in out
 
 
-def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tmp_path, capsys, monkeypatch):
+def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tmp_path, monkeypatch):
     path = tmp_path / "new.jsonl"
 
     def written(*_, **more):
@@ -117,7 +89,7 @@ def test_what_ends_before_the_first_record_advises_nothing_and_keeps_the_file(tm
     monkeypatch.setattr(session, "measure_to_file", written)
     for form in ((), ("--json",), ("--md",)):
         path.unlink(missing_ok=True)
-        code, out, err = call(capsys, "-d", "0", *form)
+        code, out, err = call("advise", "-d", "0", *form)
         assert code == exit_codes.INTERRUPTED and "interrupted" in err and path.is_file()
         assert out == "" if form else "undetermined" not in out and str(path) in out
 

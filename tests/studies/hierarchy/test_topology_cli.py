@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.cli import app
 from clmembench.cli.running import session
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy import command as topology
@@ -14,6 +13,8 @@ from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.hierarchy.classic.methods import classic_experiment
 from tests import found_hierarchies as hierarchies
 from tests.builders import CHASE, device, header, record, slope, walked
+from tests.cases import each
+from tests.commands import call
 from tests.simulated import Machine, Noise, Path
 from tests.studies.hierarchy.test_contradiction import L2, TEXTURE
 
@@ -53,44 +54,14 @@ def measuring(monkeypatch, inferred):
     return answers, measured
 
 
-def call(capsys, *args):
-    """(exit code, standard output, standard error) of `clmembench topology ARGS`."""
-    return command(capsys, "topology", *args)
+@each("spaces", ["local,shared", ","])
+def test_an_unknown_memory_space_is_refused_with_those_that_exist(spaces):
+    code, out, err = call("topology", "--spaces", spaces)
+    assert (code, out) == (2, "") and "choose from global," in err and err.count("\n") == 1
 
 
-def command(capsys, *args):
-    code = app([*map(str, args)], standalone_mode=False)
-    return (code or 0, *capsys.readouterr())
-
-
-@pytest.mark.parametrize(
-    ("args", "code", "says"),
-    [
-        (("/nowhere.jsonl",), 2, "cannot read /nowhere.jsonl"),
-        (("{stored}", "-d", "0"), 2, "leave out RUN or -d"),
-        (("{stored}", "--budget", "1m", "-o", "x.jsonl"), 2, "leave out RUN or --budget, -o"),
-        (("{stored}", "--json", "--csv"), 2, "choose one of"),
-        (("{other}",), 2, "measure them with clmembench topology -d DEVICE"),
-        (("-d", "99"), 3, "matches no device"),
-        (("--spaces", "local,shared"), 2, "choose from global,"),
-        (("--spaces", ","), 2, "choose from global,"),
-        (("--budget", "soon"), 2, "no duration"),
-        (("-o", "{stored}"), 2, "--overwrite"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, tmp_path, capsys, args, code, says):
-    other = tmp_path / "other.jsonl"
-    with jsonl.Writer(other, header()) as writer:
-        writer.write(record())
-    before = stored.read_bytes()
-    done, out, err = call(capsys, *(str(arg).format(stored=stored, other=other) for arg in args))
-    assert done == code and says in err
-    assert err.count("\n") == 1 and out == ""
-    assert stored.read_bytes() == before
-
-
-def test_a_stored_run_is_drawn_with_its_device_and_what_the_driver_claims(stored, inferred, capsys):
-    code, out, err = call(capsys, stored)
+def test_a_stored_run_is_drawn_with_its_device_and_what_the_driver_claims(stored, inferred):
+    code, out, err = call("topology", stored)
     assert (code, err) == (0, "")
     assert out.startswith("NVIDIA H100") and "─ L1 TLB ─" in out
     assert "the driver claims 4.1 MiB" in out
@@ -99,21 +70,21 @@ def test_a_stored_run_is_drawn_with_its_device_and_what_the_driver_claims(stored
 
 
 @pytest.mark.parametrize(("form", "start"), [("--csv", "level,space,"), ("--md", "| level |"), ("--latex", r"\begin{tabular}")])
-def test_a_stored_run_as_a_table(stored, inferred, capsys, form, start):
-    code, out, err = call(capsys, stored, form)
+def test_a_stored_run_as_a_table(stored, inferred, form, start):
+    code, out, err = call("topology", stored, form)
     assert (code, err) == (0, "") and out.startswith(start)
 
 
-def test_standard_output_is_json_and_nothing_else(stored, measuring, tmp_path, capsys):
+def test_standard_output_is_json_and_nothing_else(stored, measuring, tmp_path):
     for args in ((stored, "--json"), ("-d", "0", "--json", "-o", tmp_path / "new.jsonl")):
-        code, out, _ = call(capsys, *args)
+        code, out, _ = call("topology", *args)
         assert code == 0 and json.loads(out)["levels"][0]["name"] == "L1"
 
 
-def test_what_is_measured_is_kept_and_inferred_from_the_file(measuring, inferred, tmp_path, capsys):
+def test_what_is_measured_is_kept_and_inferred_from_the_file(measuring, inferred, tmp_path):
     path = tmp_path / "new.jsonl"
     args = ("-d", "0", "--spaces", "local, global", "--budget", "2m", "--timeout", "5s", "--seed", "7", "-o", path)
-    code, out, err = call(capsys, *args)
+    code, out, err = call("topology", *args)
     assert code == 0 and f"Results: {path}" in out and "chase: 1 point" in err
     kept = jsonl.read(path)
     assert [r.params for r in kept.records] == [{"order": "random"}] == [r.params for r in inferred[0].records]
@@ -122,52 +93,52 @@ def test_what_is_measured_is_kept_and_inferred_from_the_file(measuring, inferred
     assert spaces == ("local", "global") and info.id == kept.header.device.id and not classic
 
 
-def test_without_a_name_the_file_is_among_the_reports(measuring, tmp_path, monkeypatch, capsys):
+def test_without_a_name_the_file_is_among_the_reports(measuring, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert call(capsys)[0] == 0
+    assert call("topology")[0] == 0
     (path,) = (tmp_path / "reports").glob("*.jsonl")
     assert len(jsonl.read(path).records) == 1
 
 
 @pytest.mark.parametrize("status", ["failed", "wrong", "timeout"])
-def test_what_failed_is_told_by_the_exit_code(measuring, tmp_path, capsys, status):
+def test_what_failed_is_told_by_the_exit_code(measuring, tmp_path, status):
     measuring[0].append(record("chase", {"order": "pairs"}, status=status, reason="it broke"))
-    code, out, _ = call(capsys, "-o", tmp_path / "new.jsonl")
+    code, out, _ = call("topology", "-o", tmp_path / "new.jsonl")
     assert code == 4 and "─ L1 ─" in out
 
 
-def test_ctrl_c_keeps_what_was_measured_and_shows_it(measuring, tmp_path, capsys):
+def test_ctrl_c_keeps_what_was_measured_and_shows_it(measuring, tmp_path):
     measuring[0].append(KeyboardInterrupt())
-    code, out, err = call(capsys, "-o", tmp_path / "new.jsonl")
+    code, out, err = call("topology", "-o", tmp_path / "new.jsonl")
     assert code == 130 and "─ L1 ─" in out and "interrupted" in err
     assert len(jsonl.read(tmp_path / "new.jsonl").records) == 1
 
 
-def test_ctrl_c_before_the_first_record_draws_nothing(measuring, inferred, tmp_path, capsys):
+def test_ctrl_c_before_the_first_record_draws_nothing(measuring, inferred, tmp_path):
     measuring[0][:] = [KeyboardInterrupt()]
-    code, out, err = call(capsys, "-o", tmp_path / "new.jsonl")
+    code, out, err = call("topology", "-o", tmp_path / "new.jsonl")
     assert code == 130 and inferred == [] and "holds no records" not in err and "─ L1 ─" not in out
 
 
-def test_a_results_file_is_replaced_only_where_that_was_said(stored, measuring, capsys):
-    assert call(capsys, "-o", stored, "--overwrite")[0] == 0
+def test_a_results_file_is_replaced_only_where_that_was_said(stored, measuring):
+    assert call("topology", "-o", stored, "--overwrite")[0] == 0
     assert jsonl.read(stored).header.device != hierarchies.gpu_device()
     assert jsonl.read(stored).header.device != device()
 
 
-def test_show_and_report_have_the_hierarchy_of_a_run_that_was_dissected(stored, inferred, tmp_path, capsys):
-    code, out, _ = command(capsys, "show", stored)
+def test_show_and_report_have_the_hierarchy_of_a_run_that_was_dissected(stored, inferred, tmp_path):
+    code, out, _ = call("show", stored)
     assert code == 0 and "─ L1 TLB ─" in out
-    assert command(capsys, "report", stored, "-o", tmp_path / "r.html")[0] == 0
+    assert call("report", stored, "-o", tmp_path / "r.html")[0] == 0
     assert '<div class="tree">' in (tmp_path / "r.html").read_text()
 
 
-def test_show_and_report_of_other_runs_infer_nothing(tmp_path, inferred, capsys):
+def test_show_and_report_of_other_runs_infer_nothing(tmp_path, inferred):
     other = tmp_path / "other.jsonl"
     with jsonl.Writer(other, header()) as writer:
         writer.write(record())
-    assert "compute unit, one of" not in command(capsys, "show", other)[1]
-    assert "Memory hierarchy" not in command(capsys, "report", other, "-f", "md")[1]
+    assert "compute unit, one of" not in call("show", other)[1]
+    assert "Memory hierarchy" not in call("report", other, "-f", "md")[1]
     assert inferred == []
 
 
@@ -199,9 +170,9 @@ def classic_file(tmp_path_factory):
     return path, read
 
 
-def test_a_run_with_the_classic_methods_shows_them_side_by_side(classic_file, inferred, capsys):
+def test_a_run_with_the_classic_methods_shows_them_side_by_side(classic_file, inferred):
     path, direct = classic_file
-    code, out, err = call(capsys, path)
+    code, out, err = call("topology", path)
     assert (code, err) == (0, "") and "The classic methods on global memory" in out
     line = next(row for row in out.splitlines() if row.split()[:1] == ["line"])
     assert line.split()[1:5] == ["32", "B", "128", "B"]  # Saavedra's and Wong's: they contradict each other
@@ -214,26 +185,26 @@ def test_a_run_with_the_classic_methods_shows_them_side_by_side(classic_file, in
 @pytest.mark.parametrize(
     ("form", "says"), [("--csv", "Wong 2010,global,line_bytes,128"), ("--md", "Wong 2010"), ("--latex", "Wong 2010")]
 )
-def test_the_classic_methods_as_a_table(classic_file, inferred, capsys, form, says):
-    assert says in call(capsys, classic_file[0], form)[1]
+def test_the_classic_methods_as_a_table(classic_file, inferred, form, says):
+    assert says in call("topology", classic_file[0], form)[1]
 
 
-def test_the_classic_methods_as_json(classic_file, inferred, capsys):
-    (classic,) = json.loads(call(capsys, classic_file[0], "--json")[1])["classic"]
+def test_the_classic_methods_as_json(classic_file, inferred):
+    (classic,) = json.loads(call("topology", classic_file[0], "--json")[1])["classic"]
     assert classic["space"] == "global" and classic["wong"]["line_bytes"]["value"] == 128
     assert classic["resolved"]["line_bytes"]["status"] == "inconsistent"
 
 
-def test_a_report_draws_the_classic_methods_of_a_run(classic_file, inferred, tmp_path, capsys):
-    assert command(capsys, "report", classic_file[0], "-o", tmp_path / "r.html")[0] == 0
+def test_a_report_draws_the_classic_methods_of_a_run(classic_file, inferred, tmp_path):
+    assert call("report", classic_file[0], "-o", tmp_path / "r.html")[0] == 0
     page = (tmp_path / "r.html").read_text()
     assert "The two classic methods through global memory" in page and "Contradictions" in page
 
 
-def test_a_run_without_the_classic_methods_shows_none(stored, inferred, capsys):
-    assert "classic" not in call(capsys, stored)[1] and json.loads(call(capsys, stored, "--json")[1])["classic"] == []
+def test_a_run_without_the_classic_methods_shows_none(stored, inferred):
+    assert "classic" not in call("topology", stored)[1] and json.loads(call("topology", stored, "--json")[1])["classic"] == []
 
 
-def test_classic_asks_for_them(measuring, tmp_path, capsys):
-    assert call(capsys, "-d", "0", "--classic", "-o", tmp_path / "new.jsonl")[0] == 0
+def test_classic_asks_for_them(measuring, tmp_path):
+    assert call("topology", "-d", "0", "--classic", "-o", tmp_path / "new.jsonl")[0] == 0
     assert measuring[1].asked[3]

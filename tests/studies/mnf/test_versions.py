@@ -13,7 +13,6 @@ import pytest
 
 from clmembench.analysis import stats
 from clmembench.benchmarks import discovered
-from clmembench.cli import app
 from clmembench.measure import runner
 from clmembench.measure.worker_process import InProcessWorker
 from clmembench.plan import sweep
@@ -24,7 +23,7 @@ from clmembench.studies.mnf import mnf_tables as report
 from clmembench.studies.mnf import plan as casestudy
 from tests.builders import device, header, record, run, series
 from tests.cases import each
-from tests.commands import brief_points
+from tests.commands import brief_points, call
 
 CARDS = {name: sweep.benchmark_card(discovered()[name]) for name in casestudy.BENCHMARKS}
 MS = 1_000_000
@@ -332,11 +331,6 @@ def test_programs_get_everything():
 # ---- the command -------------------------------------------------------------------------------------------------------
 
 
-def command(capsys, *args):
-    code = app([*map(str, args)], standalone_mode=False)
-    return (code or 0, *capsys.readouterr())
-
-
 @pytest.fixture
 def stored(tmp_path):
     path = tmp_path / "mnf.jsonl"
@@ -346,55 +340,44 @@ def stored(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(
-    ("args", "code", "says"),
+@each(
+    ("args", "says"),
     [
-        (("{stored}", "-d", "0"), 2, "leave out RUN or -d"),
-        (("{stored}", "--size", "9x9", "--overwrite"), 2, "leave out RUN or --size, --overwrite"),
-        (("{stored}", "--json", "--md"), 2, "choose one of"),
-        (("{stored}", "--latex", "--csv"), 2, "choose one of"),
-        (("{other}",), 2, "casestudy mnf -d DEVICE"),
-        (("--size", "large"), 2, "is no size of a cube"),
-        (("--size", "9x9x99"), 2, "twice as many pixels as bands"),
-        (("--budget", "soon"), 2, "no duration"),
-        (("-d", "99"), 3, "matches no device"),
-        (("-o", "{stored}"), 2, "--overwrite"),
+        (("{stored}", "--size", "9x9", "--overwrite"), "leave out RUN or --size, --overwrite"),
+        (("{stored}", "--latex", "--csv"), "choose one of"),
+        (("--size", "large"), "is no size of a cube"),
+        (("--size", "9x9x99"), "twice as many pixels as bands"),
     ],
 )
-def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, tmp_path, capsys, args, code, says):
-    other = tmp_path / "other.jsonl"
-    with jsonl.Writer(other, header()) as writer:
-        writer.write(record())
-    before = stored.read_bytes()
-    done, out, err = command(capsys, "casestudy", "mnf", *(str(arg).format(stored=stored, other=other) for arg in args))
-    assert done == code and says in err
-    assert err.count("\n") == 1 and out == "" and stored.read_bytes() == before
+def test_what_cannot_be_done_is_one_line_that_names_the_remedy(stored, args, says):
+    code, out, err = call("casestudy", "mnf", *(arg.format(stored=stored) for arg in args))
+    assert (code, out) == (2, "") and says in err and err.count("\n") == 1
 
 
-def test_a_stored_run_is_shown_in_every_form_and_by_show_and_report(stored, tmp_path, capsys):
-    code, out, err = command(capsys, "casestudy", "mnf", stored)
+def test_a_stored_run_is_shown_in_every_form_and_by_show_and_report(stored, tmp_path):
+    code, out, err = call("casestudy", "mnf", stored)
     assert (code, err) == (0, "") and "table 5" in out and "table 8" in out and "paid off" in out
-    assert json.loads(command(capsys, "casestudy", "mnf", stored, "--json")[1])["steps"]
-    assert command(capsys, "casestudy", "mnf", stored, "--csv")[1].startswith("step,of,variant,")
-    assert "### MNF: noise filter" in command(capsys, "casestudy", "mnf", stored, "--md")[1]
-    latex = command(capsys, "casestudy", "mnf", stored, "--latex")[1]
+    assert json.loads(call("casestudy", "mnf", stored, "--json")[1])["steps"]
+    assert call("casestudy", "mnf", stored, "--csv")[1].startswith("step,of,variant,")
+    assert "### MNF: noise filter" in call("casestudy", "mnf", stored, "--md")[1]
+    latex = call("casestudy", "mnf", stored, "--latex")[1]
     assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 5 and r"\toprule" in latex
     assert "% MNF: noise filter" in latex
     bodies = [line for line in latex.splitlines() if not line.startswith("%")]
     assert not any("%" in line.replace(r"\%", "") for line in bodies)  # shares are no comments
-    assert "table 7" in command(capsys, "show", stored)[1]
-    assert command(capsys, "report", stored, "-o", tmp_path / "r.html")[0] == 0
+    assert "table 7" in call("show", stored)[1]
+    assert call("report", stored, "-o", tmp_path / "r.html")[0] == 0
     assert "as table 6" in (tmp_path / "r.html").read_text()
 
 
 @pytest.mark.slow
-def test_a_small_cube_is_measured_kept_and_told(tmp_path, capsys, monkeypatch):
+def test_a_small_cube_is_measured_kept_and_told(tmp_path, monkeypatch):
     path = tmp_path / "new.jsonl"
     args = ("-d", "0", "--size", "61x7x18", "--processes", "1", "--seed", "5", "--json", "-o", path)
     # a process for each benchmark takes longer than their points do, and nothing here is of processes
     monkeypatch.setattr(runner, "WorkerProcess", InProcessWorker)
     with brief_points():
-        code, out, _ = command(capsys, "casestudy", "mnf", *args)
+        code, out, _ = call("casestudy", "mnf", *args)
     kept = jsonl.read(path)
     bad = [(r.benchmark, r.params, r.reason) for r in kept.records if r.status not in ("ok", "suspect")]
     assert code == 0 and not bad

@@ -10,8 +10,7 @@ import pytest
 
 from clmembench.analysis.derive import derive
 from clmembench.analysis.peers import Spreads, by_best, peer_ratios
-from clmembench.benchmarks import discovered
-from clmembench.cli import app, exit_codes
+from clmembench.cli import exit_codes
 from clmembench.gates.whole import judged_run
 from clmembench.model import BenchmarkInfo, Metric
 from clmembench.plan import sweep
@@ -24,6 +23,7 @@ from clmembench.studies.peers import peer_table
 from clmembench.studies.peers import plan as peers
 from tests.builders import device, header, record, run, series
 from tests.cases import each
+from tests.commands import call
 
 RATE = Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak="fp64_vector_gflop_s")
 TIME = Metric("round_trip", "ns", "ops", "cost", "lower")
@@ -247,34 +247,6 @@ def test_a_run_without_references_has_no_section():
 # ---- the command ------------------------------------------------------------------------------------------------------
 
 
-def call(capsys, *args):
-    code = app(["peers", *map(str, args)], standalone_mode=False)
-    return (code or 0, *capsys.readouterr())
-
-
-@each(
-    ("args", "code", "says"),
-    [
-        (("/nowhere.jsonl",), 2, "cannot read /nowhere.jsonl"),
-        (("{stored}", "-d", "0"), 2, "leave out RUN or -d"),
-        (("{stored}", "--json", "--md"), 2, "choose one of"),
-        (("{other}",), 2, "clmembench run --reference"),
-        (("-d", "99"), 3, "matches no device"),
-        (("--budget", "soon"), 2, "no duration"),
-        (("-o", "{stored}"), 2, "--overwrite"),
-    ],
-)
-def test_what_cannot_be_done_is_one_line_that_names_the_remedy(tmp_path, capsys, args, code, says):
-    stored, other = tmp_path / "stored.jsonl", tmp_path / "other.jsonl"
-    with jsonl.Writer(stored, header(device(), CARDS)) as writer:
-        for one in several((30.0,) * 3, (30.0,) * 3):
-            writer.write(one)
-    with jsonl.Writer(other, header(cards={"pchase": sweep.benchmark_card(discovered()["pchase"])})) as writer:
-        writer.write(record("pchase", {}))
-    done, out, err = call(capsys, *(str(arg).format(stored=stored, other=other) for arg in args))
-    assert done == code and says in err and err.count("\n") == 1 and out == ""
-
-
 @each("kind", ["cpu", "gpu", "accelerator"])
 @each("features", [frozenset(), frozenset({"fp64", "ptx"})])
 def test_what_it_measures_are_points_of_its_benchmarks(kind, features):
@@ -293,9 +265,9 @@ def test_what_it_measures_are_points_of_its_benchmarks(kind, features):
 
 
 @pytest.mark.slow
-def test_a_small_budget_leaves_lines_out_and_keeps_the_file(tmp_path, capsys):
+def test_a_small_budget_leaves_lines_out_and_keeps_the_file(tmp_path):
     path = tmp_path / "new.jsonl"
-    code, out, _ = call(capsys, "-d", "0", "--budget", "1s", "--processes", "1", "-o", path)
+    code, out, _ = call("peers", "-d", "0", "--budget", "1s", "--processes", "1", "-o", path)
     assert code == exit_codes.OK and f"Results: {path}" in out
     kept = jsonl.read(path)
     assert kept.header.suite == "peers" and any("budget" in r.reason for r in kept.records)
