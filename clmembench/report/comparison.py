@@ -14,7 +14,7 @@ from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo, Run
 from clmembench.model.device_identity import is_same_device, is_same_model, is_same_platform
 from clmembench.report import render
-from clmembench.report.table import Column, Remark, Table
+from clmembench.report.table import Cell, Column, Entry, Table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
 from clmembench.units import count, format_in, format_params
 
@@ -173,10 +173,10 @@ def _said(change: Change) -> str:
 
 
 def _table(changes: Sequence[Change]) -> Table:
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[Entry, ...]] = []
     for change in changes:
         name = printable(f"{change.benchmark} {format_params(dict(change.params))}".strip())
-        ratio = _ratio(change.ratio) if change.ratio is not None else Remark(printable(change.reason))
+        ratio = _ratio(change.ratio) if change.ratio is not None else Cell(printable(change.reason), runs_on=True)
         values = _value(change, change.first), _value(change, change.second)
         sees = f"{change.smallest:.3g}x" if change.smallest is not None else ""
         rows.append((change.verdict, f"{name}: {change.metric}", *values, ratio, sees))

@@ -49,6 +49,11 @@ class Row:
         return self.value.reason
 
     @property
+    def is_good(self) -> bool:
+        """Whether it has a value that is shown as a result."""
+        return self.value.status == "ok" and self.value.median is not None
+
+    @property
     def fraction(self) -> float | None:
         """Achieved over theoretical; None where either is not known."""
         if self.peak is None or self.value.median is None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from clmembench import sanitize
 from clmembench.report import folding
-from clmembench.report.table import Cell, Document, Entry, Remark, Table
+from clmembench.report.table import Cell, Document, Entry, Table
 from clmembench.sanitize import line, printable
 from clmembench.units import count
 
@@ -68,7 +68,7 @@ def aligned(section: Table, indent: str = "  ", width: int | None = None, colour
     if width is None or widest <= width:
         return lines
     shapes = [folding.TableShape(column.is_number, column.max_cell) for column in section.columns]
-    table = [[folding.FoldedCell(line(_plain(cell)), isinstance(cell, Remark)) for cell in row] for row in rows]
+    table = [[folding.FoldedCell(line(_plain(cell)), _runs_on(cell)) for cell in row] for row in rows]
     return folding.fold(shapes, table, width, indent, paint)
 
 
@@ -179,8 +179,12 @@ def _plain(cell: Entry) -> str:
     return "" if cell is None else str(cell)
 
 
+def _runs_on(cell: Entry) -> bool:
+    return isinstance(cell, Cell) and cell.runs_on
+
+
 def _width(cells: Sequence[Entry], max_cell: int) -> int:
-    lengths = [len(line(_plain(cell))) for cell in cells if not isinstance(cell, Remark)]
+    lengths = [len(line(_plain(cell))) for cell in cells if not _runs_on(cell)]
     return max((length for length in lengths if length <= max_cell), default=max_cell)
 
 

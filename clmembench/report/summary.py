@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from clmembench import studies
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Header, Run, Value
@@ -12,7 +13,7 @@ from clmembench.report.frame import Row, by_point
 from clmembench.report.run_warnings import warnings
 from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.sections.level_table import cycles_cell, levels_section
-from clmembench.report.table import Document, Reasons, Table, columns
+from clmembench.report.table import Cell, Column, Document, Entry, Table, View
 from clmembench.report.views import interval, percent, point_table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
@@ -57,26 +58,61 @@ def _points(name: str, card: BenchmarkInfo, mine: Sequence[Row]) -> Table:
     varying, title = _varying(card.summary, heads)
     first = {row.value.metric for row in heads}
     others = list(dict.fromkeys(row.value.metric for point in points for row in point[1:] if row.value.metric not in first))
-    cycles = any(row.value.cycles for row in heads)
-    fractions = any(row.fraction for row in heads)
     tuned = [n for n in card.tuning if any(n in row.value.tuning for row in heads)]
-    found, reasons = [], Reasons()
-    for point in points:
-        row, value = point[0], point[0].value
-        cells = [_cell(n, value.params.get(n)) for n in varying]
-        more = {r.value.metric: r for r in point[1:]}
-        if value.median is None or row.status != "ok":
-            cells += [row.status, reasons.number(row.reason)] + [""] * (cycles + fractions + len(others))
-        else:
-            cells += [format_in(value.median, value.unit), interval(value)]
-            cells += [cycles_cell(value.cycles)] * cycles + [percent(row.fraction)] * fractions
-            cells += [_median(more.get(metric)) for metric in others]
-        cells += ["/".join(str(value.tuning.get(n, "")) for n in tuned)] * bool(tuned)
-        found.append(tuple(cells))
-    header = [f"{name}: {varying[0]}" if varying[0] else name, *varying[1:], "median", "95% interval"]
-    header += ["cycles"] * cycles + ["of peak"] * fractions + others + [f"best {'/'.join(tuned)}"] * bool(tuned)
-    notes = dict.fromkeys(note for row in heads for note in row.value.notes)
-    return Table(title, columns(tuple(header), left=len(varying)), tuple(found), (*reasons.notes(), *notes))
+    values = [MEDIAN, INTERVAL]
+    if any(row.value.cycles for row in heads):
+        values.append((Column("cycles", is_number=True), _if_good(lambda row: cycles_cell(row.value.cycles))))
+    if any(row.fraction for row in heads):
+        values.append((Column("of peak", is_number=True), _if_good(lambda row: percent(row.fraction))))
+    best = Column(f"best {'/'.join(tuned)}", is_number=True)
+    headings = [f"{name}: {varying[0]}" if varying[0] else name, *varying[1:]]
+    view: View[list[Row]] = View(
+        names=tuple((Column(heading), partial(_param, param)) for heading, param in zip(headings, varying, strict=True)),
+        values=(
+            *((column, _of_head(of)) for column, of in values),
+            *((Column(metric, is_number=True), partial(_other_metric, metric)) for metric in others),
+            *([(best, _of_head(lambda row: "/".join(str(row.value.tuning.get(n, "")) for n in tuned)))] if tuned else []),
+        ),
+    )
+    made = view.table(points, title=title)
+    return replace(made, notes=(*made.notes, *dict.fromkeys(note for row in heads for note in row.value.notes)))
+
+
+def _of_head(of: Callable[[Row], Entry]) -> Callable[[Sequence[Row]], Entry]:
+    """What a point shows of its headline metric."""
+    return lambda point: of(point[0])
+
+
+def _if_good(of: Callable[[Row], Entry]) -> Callable[[Row], Entry]:
+    """What a good row shows; nothing for any other."""
+    return lambda row: of(row) if row.is_good else ""
+
+
+def _status_or_median(row: Row) -> Entry:
+    return format_in(row.value.median, row.value.unit) if row.is_good else Cell(row.status, reason=row.reason)
+
+
+MEDIAN = (Column("median", is_number=True), _status_or_median)
+CPU_OVER_WALL = (
+    Column("CPU/wall", is_number=True),
+    lambda row: "" if row.value.cpu_over_wall is None else f"{row.value.cpu_over_wall:.2f}",
+)
+INTERVAL = (Column("95% interval", is_number=True), _if_good(lambda row: interval(row.value)))
+
+
+def _other_metric(metric: str, point: Sequence[Row]) -> str:
+    if not point[0].is_good:
+        return ""
+    row = {row.value.metric: row for row in point[1:]}.get(metric)
+    if row is None or not row.is_good:
+        return "–" if row is None or row.status == "ok" else row.status
+    share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
+    return format_in(row.value.median, row.value.unit) + share
+
+
+def _param(name: str, point: Sequence[Row]) -> str:
+    value = point[0].value.params.get(name)
+    return "" if value is None else format_param(name, value)
 
 
 def _scalings(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> list[Table]:
@@ -104,29 +140,33 @@ def _scaling(name: str, card: BenchmarkInfo, mine: Sequence[Row], kind: str) -> 
     good = [row for row in heads if row.status == "ok" and row.value.median]
     least = min(good, key=lambda row: row.value.place.compute_units or 0, default=None)
     dearer = any(m.form == "slope" for m in card.metrics if heads and m.name == heads[0].value.metric)
-    named = any(row.value.place.placement for row in heads)
-    found, reasons = [], Reasons()
-    for row in heads:
-        value, place = row.value, row.value.place
-        cells = [str(place.compute_units)] + [place.placement] * named
-        if value.median is None or row.status != "ok" or least is None:
-            cells += [row.status, reasons.number(row.reason), ""]
-        else:
-            assert least.value.median
-            times = value.median / least.value.median
-            cells += [format_in(value.median, value.unit), interval(value)]
-            cells += [format_value(times if dearer else gain(times, value.better))]
-        used = f"{value.cpu_over_wall:.2f}" if value.cpu_over_wall is not None else ""
-        found.append(tuple(cells + [used] * (kind == "cpu")))
+
+    def ratio(row: Row) -> str:
+        if least is None or not least.value.median or row.value.median is None:
+            return ""
+        times = row.value.median / least.value.median
+        return format_value(times if dearer else gain(times, row.value.better))
+
     units = "compute units" if kind == "cpu" else "work-groups"
+    over = f" over {least.value.place.compute_units}" if least is not None and least is not heads[0] else ""
+    placed = any(row.value.place.placement for row in heads)
+    view: View[Row] = View(
+        names=(
+            (Column(f"{name}: {units}"), lambda row: str(row.value.place.compute_units)),
+            *([(Column("placement"), lambda row: row.value.place.placement)] if placed else []),
+        ),
+        values=(
+            MEDIAN,
+            INTERVAL,
+            (Column(("cost ratio" if dearer else "speed-up") + over, is_number=True), _if_good(ratio)),
+            *([CPU_OVER_WALL] if kind == "cpu" else []),
+        ),
+    )
     params = {k: v for k, v in (heads[0].value.params if heads else {}).items() if k not in (*PLACES, card.x)}
     if card.x in SIZES and heads and card.x in heads[0].value.params:
         params[card.x] = heads[0].value.params[card.x]
-    over = f" over {least.value.place.compute_units}" if least is not None and least is not heads[0] else ""
-    header = (f"{name}: {units}",) + ("placement",) * named
-    header += ("median", "95% interval", ("cost ratio" if dearer else "speed-up") + over) + ("CPU/wall",) * (kind == "cpu")
     of = f": {format_params(params)}" if params else ""
-    return Table(f"{name} over {units}{of}.", columns(header, left=1 + named), tuple(found), reasons.notes())
+    return view.table(heads, title=f"{name} over {units}{of}.")
 
 
 def _varying(summary: str, heads: Sequence[Row]) -> tuple[list[str], str]:
@@ -139,17 +179,6 @@ def _varying(summary: str, heads: Sequence[Row]) -> tuple[list[str], str]:
     same = {name: heads[0].value.params[name] for name in names if name not in varying}
     here = f"; here {format_params(same)}" if same else ""
     return varying or [""], f"{summary.rstrip('.')}{here}."
-
-
-def _cell(name: str, value: object) -> str:
-    return "" if value is None else format_param(name, value)
-
-
-def _median(row: Row | None) -> str:
-    if row is None or row.value.median is None or row.status != "ok":
-        return "–" if row is None or row.status == "ok" else row.status
-    share = f" ({percent(row.fraction)})" if row.fraction is not None else ""
-    return format_in(row.value.median, row.value.unit) + share
 
 
 def device_line(header: Header, sheet: SpecSheet | None) -> str:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Generic, TypeVar
 
@@ -19,7 +19,8 @@ T = TypeVar("T")
 class Cell:
     """A cell with more than its text: a `mark` after it, what stands below it (`more`), what a page shows on demand (`detail`),
     and a `reason`, which `noted` makes a numbered note below the table; `note` is its number. `kind` says how a page shows it
-    (best, bad, muted, published), `value` is its number for programs. Each format shows what it has room for."""
+    (best, bad, muted, published), `value` is its number for programs. A cell that `runs_on` takes the place of empty cells
+    beside it and widens no column. Each format shows what it has room for."""
 
     text: str
     mark: str = ""
@@ -29,6 +30,7 @@ class Cell:
     kind: str = ""
     value: float | None = None
     note: str = ""
+    runs_on: bool = False
 
     def __str__(self) -> str:
         """The cell in one line, without its detail; of what stands below, brackets follow without a comma."""
@@ -37,12 +39,6 @@ class Cell:
 
 
 Entry = Cell | str | int | float | None  # what people read is text; numbers and None are for programs
-
-
-class Remark(str):
-    """A cell whose text runs on over the cells beside it: it widens no column."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,41 +134,24 @@ def one_table(table: Table) -> Document:
 def noted(table: Table) -> Table:
     """The table with a number in each cell that has a reason; the reasons stand as notes below it, before its others. Cells of
     one reason share a number."""
-    reasons = Reasons()
-    rows = tuple(
-        tuple(
-            replace(cell, note=reasons.number(cell.reason)) if isinstance(cell, Cell) and cell.reason else cell for cell in row
-        )
-        for row in table.rows
-    )
-    return replace(table, rows=rows, notes=(*reasons.notes(), *table.notes))
+    numbers: dict[str, int] = {}
+
+    def numbered(cell: Entry) -> Entry:
+        if not isinstance(cell, Cell) or not cell.reason:
+            return cell
+        return replace(cell, note=f"[{numbers.setdefault(cell.reason, len(numbers) + 1)}]")
+
+    rows = tuple(tuple(map(numbered, row)) for row in table.rows)
+    return replace(table, rows=rows, notes=(*(f"[{number}] {reason}" for reason, number in numbers.items()), *table.notes))
 
 
 def reasons_as_notes(section: Table, names: Sequence[str]) -> Table:
-    """The table without the columns of that name, whose texts push numbers off a page: they stand as notes below it, and the
-    last cell that is left has their number."""
+    """The table without the columns of that name, whose texts push numbers off a page: they are the reason of the last cell
+    that is left."""
     kept = [at for at, column in enumerate(section.columns) if column.name not in names]
     moved = [at for at, column in enumerate(section.columns) if column.name in names]
-    reasons, rows = Reasons(), []
+    rows = []
     for row in section.rows:
-        reason = "; ".join(str(row[at]) for at in moved if row[at])
-        number = reasons.number(reason)
         *cells, last = (row[at] for at in kept)
-        rows.append((*cells, f"{last} {number}" if number else last))
-    columns = tuple(section.columns[at] for at in kept)
-    return Table(section.title, columns, tuple(rows), (*section.notes, *reasons.notes()))
-
-
-@dataclass(slots=True)
-class Reasons:
-    """Reasons of a table's rows: a cell has the number, and the text stands below the table, where it widens no column."""
-
-    _numbers: dict[str, int] = field(default_factory=dict)
-
-    def number(self, reason: str) -> str:
-        """The cell of a row with that reason; "" where there is none. Rows of one reason share a number."""
-        return f"[{self._numbers.setdefault(reason, len(self._numbers) + 1)}]" if reason else ""
-
-    def notes(self) -> tuple[str, ...]:
-        """Lines below the table."""
-        return tuple(f"[{number}] {reason}" for reason, number in self._numbers.items())
+        rows.append((*cells, Cell(str(last), reason="; ".join(str(row[at]) for at in moved if row[at]))))
+    return noted(Table(section.title, tuple(section.columns[at] for at in kept), tuple(rows), section.notes))

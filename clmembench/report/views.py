@@ -57,17 +57,13 @@ def labelled(table: Sequence[Row], device: int = 0) -> list[LabelledRow]:
 
 def _good_or_dash(of: Callable[[Row], str]) -> Callable[[LabelledRow], str]:
     """What a good row shows; a dash for any other."""
-    return lambda one: of(one.row) if _is_good(one.row) else "–"
-
-
-def _is_good(row: Row) -> bool:
-    return row.status == "ok" and row.value.median is not None
+    return lambda one: of(one.row) if one.row.is_good else "–"
 
 
 def _point_cell(one: LabelledRow) -> Cell:
     """The value of a point on one of several devices, its interval on demand; or its status, the reason as a note."""
     row, value = one.row, one.row.value
-    if not _is_good(row):
+    if not row.is_good:
         reason = ": ".join(filter(None, (value.gate, printable(row.reason))))
         return Cell(row.status, reason=reason, kind="" if row.status == "skipped" else "bad")
     share = f" ({percent(row.fraction)})" if row.fraction is not None else ""

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.report import folding, frame, render, summary
-from clmembench.report.table import Column, Document, Remark, Table
+from clmembench.report.table import Cell, Column, Document, Table
 from clmembench.results import jsonl
 from tests.cases import each
 from tests.terminals import on_terminal
@@ -25,7 +25,12 @@ SECTION = Table(
     (
         ("stream op=copy", "4,272 GB/s", "nothing to remark", "2/256"),
         ("stream op=triad dtype=double", "1,234,567 GB/s", "a remark that goes on " * 8, "16/1024"),
-        ("failed point", "failed", Remark("the reason of it, which runs on over all the columns beside it " * 3), ""),
+        (
+            "failed point",
+            "failed",
+            Cell("the reason of it, which runs on over all the columns beside it " * 3, runs_on=True),
+            "",
+        ),
     ),
 )
 

@@ -96,8 +96,8 @@ def test_columns_of_reasons_become_notes():
     rows = (("L1", "1", "ok", ""), ("L2", "–", "undetermined", "too noisy"), ("L3", "–", "undetermined", "too noisy"))
     found = reasons_as_notes(Table("Findings", columns, rows, ("a note",)), ("why",))
     assert [column.name for column in found.columns] == ["level", "value", "status"]
-    assert [row[-1] for row in found.rows] == ["ok", "undetermined [1]", "undetermined [1]"]
-    assert found.notes == ("a note", "[1] too noisy")
+    assert [str(row[-1]) for row in found.rows] == ["ok", "undetermined [1]", "undetermined [1]"]
+    assert found.notes == ("[1] too noisy", "a note")
 
 
 def test_a_figure_in_a_page_is_the_same_drawing_with_the_same_text():

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from clmembench.analysis.energy import NO_CONTEXT, Energy
 from clmembench.model import Context, Fact, Run
 from clmembench.report.frame import Row
-from clmembench.report.table import Column, Reasons, Table
-from clmembench.report.views import point_labels
+from clmembench.report.table import Cell, Column, Table, View
+from clmembench.report.views import LabelledRow, labelled
 from clmembench.units import count, format_value
 
 TITLE = "Energy of each point's work, by the device's own counter."
-COUNTER = "counter: "  # begins the note that names a counter
-COLUMNS = (
-    *map(Column, ("benchmark", "parameters", "metric")),
-    Column("energy", is_number=True),
-    Column("by the counter's resolution"),
-    Column("mean power", is_number=True),
-    Column("status"),
-)
-NO_SENSORS = Table(TITLE, COLUMNS, (), (f"Energy is undetermined: {NO_CONTEXT}.",))  # as in runs of older versions
 # names of readings that are drawn over a run's time, with their units; the first that a run has of each kind
 PLOTTED = (
     ("power", "W", ("power_w", "mean_power_w")),
@@ -52,44 +43,71 @@ def has_context(run: Run) -> bool:
     return any(record.context is not None for record in run.records)
 
 
+@dataclass(frozen=True, slots=True)
+class PointEnergy:
+    """The energy of a point's work, under the label of the point and the first metric of that amount."""
+
+    point: LabelledRow
+    energy: Energy
+
+
+def _if_known(of: Callable[[Energy], str]) -> Callable[[PointEnergy], str]:
+    """What is shown of an energy; a dash where it is undetermined."""
+    return lambda one: "–" if one.energy.value is None else of(one.energy)
+
+
+ENERGY: View[PointEnergy] = View(
+    names=(
+        (Column("benchmark"), lambda one: one.point.row.value.benchmark),
+        (Column("parameters"), lambda one: one.point.label),
+        (Column("metric"), lambda one: one.point.row.value.metric),
+    ),
+    values=(
+        (Column("energy", is_number=True), _if_known(lambda energy: f"{format_value(energy.value)} {energy.unit}")),
+        (
+            Column("by the counter's resolution"),
+            _if_known(lambda energy: f"{format_value(energy.low)} to {format_value(energy.high)} {energy.unit}"),
+        ),
+        (Column("mean power", is_number=True), _if_known(lambda energy: f"{format_value(energy.watts)} W")),
+        (Column("status"), lambda one: Cell(one.energy.status, reason=one.energy.reason)),
+    ),
+)
+NO_SENSORS = replace(ENERGY.table((), title=TITLE), notes=(f"Energy is undetermined: {NO_CONTEXT}.",))  # as in older runs
+
+
+def point_energies(run: Run, table: Sequence[Row]) -> list[PointEnergy]:
+    """The energy of every point; none where no sensors were looked for. A point's metrics of one amount have one energy."""
+    found: dict[tuple[object, ...], PointEnergy] = {}
+    for point in labelled(table) if has_context(run) else ():
+        energy = point.row.energy
+        if energy is not None:
+            found.setdefault((point.row.value.key, energy.unit), PointEnergy(point, energy))
+    return list(found.values())
+
+
 def section(run: Run, table: Sequence[Row]) -> Table | None:
-    """The energy of every point, with the reasons of those that are undetermined; None where no sensors were looked for. A
-    point's metrics of one amount have one energy, which has one line."""
-    if not has_context(run):
-        return None
-    reasons, cells, seen = Reasons(), [], set()
-    sources: set[str] = set()
-    for label, row in zip(point_labels(table), table, strict=True):
-        found = row.energy
-        if found is None or (key := (row.value.key, found.unit)) in seen:
-            continue
-        seen.add(key)
-        sources |= {found.source} if found.value is not None else set()
-        cells.append((row.value.benchmark, label, row.value.metric, *_cells(found, reasons)))
-    if cells and all(row[-1] != "ok" for row in cells):  # no table of dashes
-        reasons_of_all = (note.partition("] ")[2] for note in reasons.notes())
-        return Table(TITLE, COLUMNS, (), tuple(f"Energy is undetermined: {reason}." for reason in reasons_of_all))
-    counters = tuple(f"{COUNTER}{source}" for source in sorted(sources))
-    return Table(TITLE, COLUMNS, tuple(cells), (*counters, *reasons.notes())) if cells else None
+    """The energy of every point, with the reasons of those that are undetermined; None where no sensors were looked for."""
+    found = point_energies(run, table)
+    if found and all(one.energy.value is None for one in found):  # no table of dashes
+        reasons = dict.fromkeys(one.energy.reason for one in found)
+        return replace(NO_SENSORS, notes=tuple(f"Energy is undetermined: {reason}." for reason in reasons))
+    return _with_counters(found, ()) if found else None
 
 
 def determined(run: Run, table: Sequence[Row]) -> Table | None:
-    """The points of `section` whose energy could be told, and how many could not; None where there are none."""
-    found = section(run, table)
-    told = tuple(row for row in found.rows if row[-1] == "ok") if found is not None else ()
-    if found is None or not told:
-        return None
-    left = len(found.rows) - len(told)
-    sources = tuple(note for note in found.notes if note.startswith(COUNTER))
+    """The points whose energy could be told, and how many could not; None where there are none."""
+    found = point_energies(run, table)
+    known = [one for one in found if one.energy.value is not None]
+    left = len(found) - len(known)
     others = (f"of {count(left, 'point')} it is undetermined: show --energy says why",) if left else ()
-    return replace(found, rows=told, notes=(*sources, *others))
+    return _with_counters(known, others) if known else None
 
 
-def _cells(found: Energy, reasons: Reasons) -> tuple[str, ...]:
-    if found.value is None or found.low is None or found.high is None or found.watts is None:
-        return "–", "–", "–", f"{found.status} {reasons.number(found.reason)}"
-    ends = f"{format_value(found.low)} to {format_value(found.high)} {found.unit}"
-    return f"{format_value(found.value)} {found.unit}", ends, f"{format_value(found.watts)} W", found.status
+def _with_counters(found: Sequence[PointEnergy], notes: Sequence[str]) -> Table:
+    """The table of these energies, the counters that they were read from before its other notes."""
+    made = ENERGY.table(found, title=TITLE)
+    counters = sorted({one.energy.source for one in found if one.energy.value is not None})
+    return replace(made, notes=(*(f"counter: {source}" for source in counters), *made.notes, *notes))
 
 
 def conditions(run: Run) -> list[Condition]:

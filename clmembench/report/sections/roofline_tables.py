@@ -11,7 +11,7 @@ from clmembench.gates import agreement
 from clmembench.gates.agreement import AgreementPair
 from clmembench.model import Run
 from clmembench.report.frame import RooflinePosition, Row
-from clmembench.report.table import Column, Reasons, Table, columns
+from clmembench.report.table import Cell, Column, Entry, Table, columns, noted
 from clmembench.report.views import point_labels
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_interval, format_value
@@ -129,16 +129,15 @@ def agreement_section(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -
     pairs = agreement.pairs([row.value for row in table], run, sheet)
     if not pairs:
         return None
-    reasons = Reasons()
-    rows = tuple(_cells(pair, reasons) for pair in sorted(pairs, key=lambda pair: not pair.contradicts))
+    rows = tuple(map(_agreement_cells, sorted(pairs, key=lambda pair: not pair.contradicts)))
     header = ("quantity", "best", "other", "best value", "other value", "other / best", "95% interval", Column("why"))
     wrong = sum(pair.contradicts for pair in pairs)
-    verdict = f"contradictions: {wrong} of {count(len(pairs), 'pair')}, whose values are suspect" if wrong else ""
-    return Table(AGREEMENT_TITLE, columns(header, left=3), rows, (*reasons.notes(), *([verdict] if verdict else [])))
+    notes = (f"contradictions: {wrong} of {count(len(pairs), 'pair')}, whose values are suspect",) if wrong else ()
+    return noted(Table(AGREEMENT_TITLE, columns(header, left=3), rows, notes))
 
 
-def _cells(pair: AgreementPair, reasons: Reasons) -> tuple[str, ...]:
+def _agreement_cells(pair: AgreementPair) -> tuple[Entry, ...]:
     values = (format_in(v.median, v.unit, 4) for v in (pair.better, pair.other))
-    why = f"{'CONTRADICTION ' if pair.contradicts else ''}{reasons.number(pair.why)}"
+    why = Cell("CONTRADICTION" if pair.contradicts else "", reason=pair.why)
     interval = f"{pair.share_low:.3f} to {pair.share_high:.3f}"
     return (pair.name, pair.better_label, pair.other_label, *values, f"{pair.share:.3f}", interval, why)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from clmembench.model import Finding, Run
 from clmembench.report.frame import Row
-from clmembench.report.table import Reasons, Table, columns
+from clmembench.report.table import Cell, Entry, Table, columns, noted
 from clmembench.studies.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from clmembench.studies.access.subgroup_width import SubGroupWidth, measure_sub_group_width
 from clmembench.units import format_value
@@ -55,23 +55,19 @@ def width_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
 
 def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Table:
     ratios = {span: (low, high) for span, low, high in found.ratios}
-    lines, reasons = [], Reasons()
+    lines: list[tuple[Entry, ...]] = []
     for row in rows:
         value, span = row.value, row.value.params.get("span")
         bounds = ratios.get(span) if isinstance(span, int) else None
         if row.status != "ok" or value.median is None or bounds is None:
-            lines.append((str(span), row.status, reasons.number(row.reason), ""))
+            lines.append((str(span), Cell(row.status, reason=row.reason), "", ""))
             continue
         low, high = bounds
         cycles = "" if value.cycles is None else format_value(value.cycles)
         lines.append((str(span), f"{format_value(value.median)} {value.unit}", cycles, f"{low:.3f} to {high:.3f}"))
     header = ("divergence: neighbours on the same branch", "multiply-add", "cycles", "ratio to the widest spans")
-    return Table(
-        "Cost of a multiply-add when work-items take two branches; in the last row all take the same one.",
-        columns(header),
-        tuple(lines),
-        reasons.notes(),
-    )
+    title = "Cost of a multiply-add when work-items take two branches; in the last row all take the same one."
+    return noted(Table(title, columns(header), tuple(lines)))
 
 
 def _limit(one: RegisterLimit, finding: Finding) -> str:

@@ -10,7 +10,7 @@ from clmembench.gates.whole import latency_curve
 from clmembench.model import Finding, Run
 from clmembench.model.findings import undetermined_finding
 from clmembench.report.frame import Row
-from clmembench.report.table import Reasons, Table, columns
+from clmembench.report.table import Cell, Entry, Table, columns, noted
 from clmembench.report.views import interval, percent
 from clmembench.studies.access import saturation
 from clmembench.studies.access.saturation import saturating_element, saturation_findings
@@ -101,12 +101,11 @@ def _saturating(run: Run, rows: Sequence[Row]) -> Table:
         f"saturated: 95% of the best rate; bytes in flight are loads over all {run.header.device.compute_units} compute units",
         saturation.LITTLE_METHOD,
     )
-    reasons = Reasons()
-    cells = tuple(_finding_cells(name, finding, reasons) for name, finding in findings.items())
-    return Table(title, columns(("copy_grid: property", "value", "interval")), cells, (*reasons.notes(), *notes))
+    cells = tuple(_finding_cells(name, finding) for name, finding in findings.items())
+    return noted(Table(title, columns(("copy_grid: property", "value", "interval")), cells, notes))
 
 
-def _finding_cells(name: str, finding: Finding, reasons: Reasons) -> tuple[str, str, str]:
+def _finding_cells(name: str, finding: Finding) -> tuple[str, Entry, str]:
     label = NAMES.get(name, name)
     if isinstance(finding.value, int | float):
         low, high = finding.low, finding.high
@@ -120,19 +119,19 @@ def _finding_cells(name: str, finding: Finding, reasons: Reasons) -> tuple[str, 
         value = f"{finding.value:g} {finding.unit}" if tried else format_in(finding.value, finding.unit).strip()
         return label, value, bounds
     more = "" if finding.low is None or finding.unit != "B" else f"more than {format_bytes(round(finding.low), 1)}"
-    return label, f"{finding.status} {reasons.number(finding.reason)}".strip(), more
+    return label, Cell(finding.status, reason=finding.reason), more
 
 
 def types(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Table of datatypes: table 4 of Fang et al. 2017, each type against the device's own copy, and the smallest that
     suffices."""
     copy = next((row for row in rows_with_value(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
-    cells, reasons = [], Reasons()
+    cells: list[tuple[Entry, ...]] = []
     for row in rows:
         value, name = row.value, str(row.value.params["dtype"])
         size = str(element_bytes(name)) if name != DEVICE_COPY else "–"
         if row not in rows_with_value([row]):
-            cells.append((name, size, row.status, reasons.number(row.reason), "–", "–", "–"))
+            cells.append((name, size, Cell(row.status, reason=row.reason), "–", "–", "–", "–"))
             continue
         shape = "–" if name == DEVICE_COPY else " x ".join(str(value.tuning.get(n, "–")) for n in ("work_group", "elements"))
         ratio, bounds = _ratio(row, copy)
@@ -148,11 +147,11 @@ def types(run: Run, rows: Sequence[Row]) -> list[Table]:
     )
     title = "Copy in global memory by data type, each in its best configuration (Fang et al. 2017, table 4)."
     least = smallest_element(run, rows)
-    name, found, bounds = _finding_cells(least.name, least, reasons)
-    note = f"{name} with 95% of the best type's rate: {found}" + (
-        f" ({bounds})" if bounds not in ("", "of those tried") else ""
-    )
-    return [Table(title, columns(header), tuple(cells), (note, *reasons.notes()))]
+    name, found, bounds = _finding_cells(least.name, least)
+    why = least.reason if isinstance(found, Cell) else ""
+    details = "; ".join(filter(None, (why, bounds if bounds != "of those tried" else "")))
+    note = f"{name} with 95% of the best type's rate: {found}" + (f" ({details})" if details else "")
+    return [noted(Table(title, columns(header), tuple(cells), (note,)))]
 
 
 def smallest_element(run: Run, rows: Sequence[Row]) -> Finding:
@@ -205,7 +204,7 @@ def caches(run: Run, rows: Sequence[Row]) -> list[Table]:
         need = saturation.needed(_latency(curve, size, name[1]), _rate(row))
         given = format_bytes(int(p["unit_items"]) * BYTES_IN_FLIGHT_PER_ITEM * units, 1) if not cpu_cores else "set by the core"
         if need.value is not None:
-            law.append((*name, format_bytes(size), *_finding_cells(need.name, need, Reasons())[1:], given))
+            law.append((*name, format_bytes(size), *_finding_cells(need.name, need)[1:], given))
     header = ("cache_read: set", "path", "size", "bandwidth", "95% interval", "B/clock/unit", "work-items per unit")
     title = "Read bandwidth of all compute units together, by size and kind of set."
     notes = (
