@@ -26,6 +26,7 @@ from clmembench.studies.mnf.benchmarks.mnf_steps import (
     TIME,
     check_components,
     check_noise,
+    check_sums,
     cube_of,
     require_size,
     sums_of,
@@ -121,9 +122,7 @@ def mnf(device: Device, filter: str, covariance: str, transform: str, memory: st
     def check() -> None:
         check_noise(device, f, shape, device.seed, kind)
         for part, of in ((noise, kind), (data, "data")):
-            wanted = sums_of(shape, device.seed, of)
-            same = [np.array_equal(a, b) for a, b in zip(part.read(device), wanted, strict=True)]
-            assert all(same), f"sums of the {of} are not those of NumPy"
+            check_sums(device, part, shape, device.seed, of)
         check_rotation(held["rotation"], shape, device.seed, kind, MAX_EXACT_DEVIATION)
         brought = held["components"] if memory == "host" else device.download(z, np.float32, components * shape.pixels)
         check_components(brought, held["matrix"].T, shape, device.seed)
