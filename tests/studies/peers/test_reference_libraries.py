@@ -224,5 +224,5 @@ def test_the_gpus_matrix_is_compared_with_the_hosts(gpu, cupy, monkeypatch):
 def test_a_number_that_never_was_written_is_wrong():
     from clmembench.studies.peers.benchmarks.reference_blas import _check_elements
 
-    with pytest.raises(AssertionError, match="1 rows"):
+    with pytest.raises(AssertionError, match="1 of 2 rows"):
         _check_elements(np.array([[1.0], [np.nan]]), np.array([[1.0], [2.0]]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,8 +18,9 @@ PERFORMANCE = Metric("performance", "GFLOP/s", "flops", "rate", "higher")
 FREIVALDS_VECTORS = 4  # of Freivalds' check
 COMPARED_ELEMENTS = 4096  # elements of a GPU's matrix that the host compares
 CHUNKS_PER_OPERAND = 4  # of values that fit beside the operands
+OPERANDS = "three matrices and what checks them"
 BLAS_NAMES = {"openblas": "OpenBLAS", "mkl": "MKL", "blis": "BLIS", "flexiblas": "FlexiBLAS"}
-NOTE_HOST_CLOCK = "one call at a time by the host's clock"
+NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
 # a matrix as in dgemm.cl, and the product of each row with a few vectors, without the library that is measured
 CUDA_SOURCE = """
 __device__ int element(unsigned long long i, unsigned seed, unsigned most) {
@@ -41,6 +42,23 @@ extern "C" __global__ void times(const SCALAR *a, const double *x, double *y, un
 """
 
 
+def require_memory(info: DeviceInfo, place: Literal["host", "device"], nbytes: int, what: str, remedy: str = "n") -> None:
+    """Raises Skip where that many bytes do not fit into the memory of the host or of the device."""
+    if nbytes > (info.host_mem_bytes if place == "host" else info.global_mem_bytes):
+        raise Skip(f"{what} do not fit into this {place}'s memory: lower {remedy}")
+
+
+def host_facts(library: str, version: str, threads: int = 1) -> Mapping[str, Value]:
+    """Facts of a record about a library on the host."""
+    return {"library": library, "version": version, "threads": threads, "timed": "one call at a time by the host's clock"}
+
+
+def check_rows(wrong: Array) -> None:
+    """Raises AssertionError where any row of a product is wrong."""
+    rows = np.flatnonzero(wrong)
+    assert not rows.size, f"{rows.size} of {len(wrong)} rows of the library's product are wrong, first row {rows[:1].sum()}"
+
+
 def configure_blas(info: DeviceInfo) -> Mapping[str, Value]:
     """Gives NumPy's BLAS one thread for each CPU of this process; returns facts for the record."""
     from threadpoolctl import ThreadpoolController
@@ -50,17 +68,8 @@ def configure_blas(info: DeviceInfo) -> Mapping[str, Value]:
     found = [pool for pool in pools.info() if pool["user_api"] == "blas"]
     # SciPy has its own copy
     mine = next((pool for pool in found if "numpy" in str(pool.get("filepath"))), found[0] if found else {})
-    return {
-        "library": BLAS_NAMES.get(mine.get("internal_api", ""), "a BLAS"),
-        "version": f"{mine.get('version') or 'of unknown version'} (NumPy {np.__version__})",
-        "threads": int(mine.get("num_threads", 1)),
-        "timed": NOTE_HOST_CLOCK,
-    }
-
-
-def _require_memory(needed: int, limit: int, what: str) -> None:
-    if CHUNKS_PER_OPERAND * needed > limit:
-        raise Skip(f"three matrices and what checks them do not fit into this {what}'s memory: lower n")
+    version = f"{mine.get('version') or 'of unknown version'} (NumPy {np.__version__})"
+    return host_facts(BLAS_NAMES.get(mine.get("internal_api", ""), "a BLAS"), version, int(mine.get("num_threads", 1)))
 
 
 @benchmark(
@@ -79,8 +88,8 @@ def numpy_gemm(device: Device, dtype: str, n: int) -> Work:
     A product has 2 n^3 FLOP. `numpy.dot` writes into an existing array, with one thread for each CPU. The product is compared
     exactly by Freivalds' check. Raises Skip for matrices that do not fit into the host's memory.
     """
-    scalar = np.dtype("f8" if dtype == "double" else "f4")
-    _require_memory(8 * n * n, device.info.host_mem_bytes, "host")
+    scalar = NUMPY_TYPES[dtype]
+    require_memory(device.info, "host", CHUNKS_PER_OPERAND * 8 * n * n, OPERANDS)
     seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
     a, b = (element(np.arange(n * n), seed).reshape(n, n).astype(scalar) for seed in seeds)
     c = np.full((n, n), np.nan, scalar)
@@ -102,8 +111,7 @@ def _exact_product(matrix: Array, vectors: Array) -> Array:
 
 
 def _check_elements(found: Array, wanted: Array) -> None:
-    rows = np.flatnonzero((found != wanted).any(axis=1))
-    assert rows.size == 0, f"{rows.size} rows of the library's product are wrong, the first one row {rows[:1].sum()}"
+    check_rows((found != wanted).any(axis=1))  # a NaN equals nothing
 
 
 @benchmark(
@@ -125,8 +133,8 @@ def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
     memory.
     """
     cupy = cuda_timing.cupy_on(device.info)
-    scalar = np.dtype("f8" if dtype == "double" else "f4")
-    _require_memory(scalar.itemsize * n * n, device.info.global_mem_bytes, "device")
+    scalar = NUMPY_TYPES[dtype]
+    require_memory(device.info, "device", CHUNKS_PER_OPERAND * scalar.itemsize * n * n, OPERANDS)
     kernels = _kernels(cupy, "double" if dtype == "double" else "float")
     seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
     a, b = (_make_matrix(cupy, kernels, scalar, n, seed) for seed in seeds)

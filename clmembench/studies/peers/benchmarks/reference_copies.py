@@ -9,11 +9,10 @@ import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.link.transfer import DUPLEX, LINK_BANDWIDTH, SEED, pattern
-from clmembench.model import Batch, Call, Command, Device, DeviceInfo, Skip, Value, Work
+from clmembench.model import Batch, Call, Command, Device, DeviceInfo, Value, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
-from clmembench.studies.peers.benchmarks.reference_blas import NOTE_HOST_CLOCK, configure_blas
+from clmembench.studies.peers.benchmarks.reference_blas import NUMPY_TYPES, configure_blas, host_facts, require_memory
 
-NUMPY_TYPES: Mapping[str, np.dtype[Any]] = {"double": np.dtype(np.float64), "float": np.dtype(np.float32)}
 BATCH_BYTES, MAX_COPIES = 2 << 30, 256  # over the link: the cost of starting and waiting is then negligible
 BLOCK_ELEMENTS = (1 << 20) + 7  # random elements, which are repeated
 INPUT_LEVELS = 16  # of inputs of a dot product, so that its sum is exact
@@ -42,14 +41,13 @@ def numpy_stream(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     Bytes are counted as in STREAM. Copies are compared element by element, the dot product within the rounding error of a sum
     of its length in its type. Raises Skip where the arrays do not fit into the host's memory.
     """
-    if 4 * array_bytes > device.info.host_mem_bytes:
-        raise Skip("two arrays do not fit into this host's memory: lower --size")
+    require_memory(device.info, "host", 4 * array_bytes, "two arrays", "--size")
     count, rng = array_bytes // NUMPY_TYPES[dtype].itemsize, np.random.default_rng(device.seed)
     blocks = [rng.integers(0, INPUT_LEVELS, BLOCK_ELEMENTS, dtype=np.uint8).astype(NUMPY_TYPES[dtype]) for _ in range(2)]
     b, other = (np.resize(block, count) for block in blocks)  # repeated: drawing all would take seconds
     if op == "copy":
         c = np.full(count, np.nan, NUMPY_TYPES[dtype])
-        facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": NOTE_HOST_CLOCK}
+        facts = host_facts("NumPy", np.__version__)
 
         def check() -> None:
             assert np.array_equal(b, c), "NumPy's copy is not what was copied"
@@ -89,8 +87,7 @@ def cuda_copy(device: Device, op: str, dtype: str, array_bytes: int) -> Work:
     are compared. Raises Skip where CuPy does not work or does not find this GPU, and where two arrays do not fit into its
     memory.
     """
-    if 3 * array_bytes > device.info.global_mem_bytes:
-        raise Skip("two arrays do not fit into this device's memory: lower --size")
+    require_memory(device.info, "device", 3 * array_bytes, "two arrays", "--size")
     cupy = cuda_timing.cupy_on(device.info)
     words = array_bytes // 4
     source, target = cupy.arange(words, dtype=np.uint32), cupy.zeros(words, np.uint32)

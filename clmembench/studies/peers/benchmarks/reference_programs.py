@@ -25,13 +25,6 @@ def _is_on_path(name: str, *kinds: str) -> Callable[[DeviceInfo], bool]:
     return lambda info: (not kinds or info.kind in kinds) and programs.find_program(name) is not None
 
 
-def _require_program(name: str) -> str:
-    path = programs.find_program(name)
-    if path is None:
-        raise Skip(f"no {name} is on PATH")
-    return path
-
-
 Result = TypeVar("Result")
 Failure = Skip | DeviceError | AssertionError
 
@@ -43,15 +36,23 @@ def _run_once(result: Result | Failure) -> Result:
     return result
 
 
-@lru_cache(maxsize=8)
-def _run_stream(name: str, info: DeviceInfo, elements: int, single: bool) -> StreamResult | Failure:
-    """One run of BabelStream for all operations of a process."""
+def _run_program(name: str, run: Callable[[str], Result]) -> Result | Failure:
+    """The result of `run` with the path of that program, or its failure."""
+    path = programs.find_program(name)
+    if path is None:
+        return Skip(f"no {name} is on PATH")
     try:
-        return programs.run_babelstream(_require_program(name), info, elements, single, REPETITIONS)
+        return run(path)
     except OutputError as error:
         return DeviceError(f"{name}: {error}")
     except (Skip, AssertionError) as error:
         return error
+
+
+@lru_cache(maxsize=8)
+def _run_stream(name: str, info: DeviceInfo, elements: int, single: bool) -> StreamResult | Failure:
+    """One run of BabelStream for all operations of a process."""
+    return _run_program(name, lambda path: programs.run_babelstream(path, info, elements, single, REPETITIONS))
 
 
 def _stream_benchmark(name: str, of: str, *kinds: str) -> Benchmark:
@@ -101,12 +102,7 @@ cuda_stream = _stream_benchmark("cuda-stream", " with CUDA", "gpu")
 
 @lru_cache(maxsize=8)
 def _run_clpeak(info: DeviceInfo, test: str) -> ClpeakResult | Failure:
-    try:
-        return programs.run_clpeak(_require_program("clpeak"), info, test)
-    except OutputError as error:
-        return DeviceError(f"clpeak: {error}")
-    except (Skip, AssertionError) as error:
-        return error
+    return _run_program("clpeak", lambda path: programs.run_clpeak(path, info, test))
 
 
 def _facts(result: ClpeakResult, metric: str) -> Mapping[str, Value]:

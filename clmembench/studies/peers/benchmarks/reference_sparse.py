@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,9 +11,9 @@ import numpy.typing as npt
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
 from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import Csr
-from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Skip, Value, Work
+from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Skip, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
-from clmembench.studies.peers.benchmarks.reference_blas import NOTE_HOST_CLOCK
+from clmembench.studies.peers.benchmarks.reference_blas import check_rows, host_facts
 
 REFERENCE_FORMAT = "csr"  # of both libraries
 
@@ -55,15 +54,8 @@ def _problem(matrix: str, seed: int, info: DeviceInfo) -> _SparseProblem:
         raise (Skip if matrix in matrices.GENERATORS else DeviceError)(str(error)) from error
 
 
-def _check(problem: _SparseProblem, product: Callable[[], Array]) -> Callable[[], None]:
-    def check() -> None:
-        found = product()
-        wrong = np.flatnonzero(~(np.abs(found - problem.y) <= problem.allowed))  # a NaN is within no bound
-        assert not len(wrong), (
-            f"{len(wrong)} of {len(found)} rows of the library's product are wrong, first row {wrong[:1].sum()}"
-        )
-
-    return check
+def _check(problem: _SparseProblem, product: Array) -> None:
+    check_rows(~(np.abs(product - problem.y) <= problem.allowed))  # a NaN is within no bound
 
 
 @benchmark(
@@ -92,15 +84,16 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
     def multiply() -> None:
         found["y"] = np.asarray(stored @ problem.x)
 
-    facts: Mapping[str, Value] = {
-        "library": "SciPy",
-        "version": scipy.__version__,
-        "threads": 1,
-        "timed": NOTE_HOST_CLOCK,
-        "format": REFERENCE_FORMAT,
-    }
-    check = _check(problem, lambda: found["y"])
-    return Work((Call(multiply),), problem.nbytes, 2 * a.nonzeros, 1, check=check, clock="host", facts=facts)
+    facts = {**host_facts("SciPy", scipy.__version__), "format": REFERENCE_FORMAT}
+    return Work(
+        (Call(multiply),),
+        problem.nbytes,
+        2 * a.nonzeros,
+        1,
+        check=lambda: _check(problem, found["y"]),
+        clock="host",
+        facts=facts,
+    )
 
 
 @benchmark(
@@ -137,6 +130,11 @@ def cusparse_spmv(device: Device, matrix: str) -> Work:
     facts = cuda_timing.library_facts(
         cupy, "cuSPARSE", lambda: library.getVersion(cupy.cuda.device.get_cusparse_handle()), 1000
     )
-    check = _check(problem, lambda: np.asarray(cupy.asnumpy(y)))
-    commands = (Batch(cuda_timing.timed_batch(cupy, multiply)),)
-    return Work(commands, problem.nbytes, 2 * a.nonzeros, 1, check=check, facts={**facts, "format": REFERENCE_FORMAT})
+    return Work(
+        (Batch(cuda_timing.timed_batch(cupy, multiply)),),
+        problem.nbytes,
+        2 * a.nonzeros,
+        1,
+        check=lambda: _check(problem, np.asarray(cupy.asnumpy(y))),
+        facts={**facts, "format": REFERENCE_FORMAT},
+    )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis_of, benchmark
 from clmembench.benchmarks.reduction import ROW_BITS, SEED, exact_total, hash_9_bits
-from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Skip, Value, Work
+from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
-from clmembench.studies.peers.benchmarks.reference_blas import NOTE_HOST_CLOCK
+from clmembench.studies.peers.benchmarks.reference_blas import host_facts, require_memory
 
 MIN_ELEMENTS = 1 << 20  # with fewer, a call from Python is much of the time
 
@@ -47,12 +46,11 @@ def numpy_sum(device: Device, n: int) -> Work:
 
     Bytes are those of the n doubles. The sum is compared exactly. Raises Skip where they do not fit into the host's memory.
     """
-    if 4 * 8 * n > device.info.host_mem_bytes:
-        raise Skip("the elements do not fit into this host's memory: lower n")
+    require_memory(device.info, "host", 4 * 8 * n, "the elements")
     seed = (SEED + device.seed) % 2**32
     elements = np.add(*_element_parts(n, seed)).ravel()[:n]
     found = np.full(1, np.nan)
-    facts: Mapping[str, Value] = {"library": "NumPy", "version": np.__version__, "threads": 1, "timed": NOTE_HOST_CLOCK}
+    facts = host_facts("NumPy", np.__version__)
     call = Call(lambda: np.sum(elements, out=found[0:1].reshape(())))
     return Work((call,), nbytes=8 * n, flops=n - 1, ops=1, check=lambda: _check(found[0], n, seed), clock="host", facts=facts)
 
@@ -73,8 +71,7 @@ def cub_sum(device: Device, n: int) -> Work:
     Bytes are those of the n doubles. Passes are enqueued behind a blocking kernel, between two CUDA events. The sum is compared
     exactly. Raises Skip where CuPy does not work or does not find this GPU, or where the elements do not fit.
     """
-    if 3 * 8 * n > device.info.global_mem_bytes:
-        raise Skip("the elements do not fit into this device's memory: lower n")
+    require_memory(device.info, "device", 3 * 8 * n, "the elements")
     cupy = cuda_timing.cupy_on(device.info)
     cupy._core.set_reduction_accelerators(["cub"])
     seed = (SEED + device.seed) % 2**32
