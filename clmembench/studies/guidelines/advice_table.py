@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from clmembench.model import Run
 from clmembench.report import render
 from clmembench.report.frame import LabelledRun, Row
-from clmembench.report.table import Column, Table, columns
+from clmembench.report.table import Cell, Column, Table, View, columns
 from clmembench.sanitize import line
 from clmembench.studies.access import throughput_tables
 from clmembench.studies.access.subgroup import SUBGROUP_BENCHMARK
@@ -63,33 +63,39 @@ def _founded(advice: Advice) -> bool:
     return bool(advice.evidence) or advice.verdict != "undetermined"
 
 
-def guideline_values(runs: Sequence[tuple[str, Run, Sequence[Row]]]) -> dict[str, Any]:
-    """Values for the page's template: a row for each guideline, a cell for each run that has evidence; `without` are the labels
-    of the others."""
-    mine = [(label, {a.id: a for a in derive_guidelines(run, table)}) for label, run, table in runs if has_evidence(run)]
-    names = dict.fromkeys(name for _, found in mine for name in found)
-    guidelines = [
-        {
-            "id": name,
-            "guideline": next(found[name].guideline for _, found in mine if name in found),
-            "cells": [_cell(found.get(name)) for _, found in mine],
-        }
-        for name in names
-    ]
-    without = [label for label, run, _ in runs if not has_evidence(run)]
-    return {"labels": [label for label, _ in mine], "rows": guidelines, "without": without}
+@dataclass(frozen=True, slots=True)
+class RunAdvice:
+    """A guideline as one of several runs has it; `guideline` is its text, which all runs share."""
+
+    run: int
+    guideline: str
+    advice: Advice
+
+
+GUIDELINES: View[RunAdvice] = View(
+    names=((Column("id"), lambda one: one.advice.id), (Column("guideline"), lambda one: one.guideline)),
+    values=(
+        (
+            Column("verdict"),
+            lambda one: Cell(one.advice.verdict, more=tuple(filter(None, (effect_text(one.advice), _advice(one.advice))))),
+        ),
+    ),
+    across=lambda one: one.run,
+)
 
 
 def page(parts: Sequence[LabelledRun]) -> str:
-    """The guidelines of all devices; "" where no run has evidence for any."""
-    found = guideline_values([(part.label, part.run, part.rows) for part in parts])
-    return render.html("guidelines.html.j2", {"guidelines": found}, TEMPLATES) if found["rows"] else ""
-
-
-def _cell(advice: Advice | None) -> dict[str, str]:
-    if advice is None:
-        return {"verdict": "", "effect": "", "advice": ""}
-    return {"verdict": advice.verdict, "effect": effect_text(advice), "advice": _advice(advice)}
+    """The guidelines of all devices, a column for each run that has evidence; "" where none has."""
+    mine = [part for part in parts if has_evidence(part.run)]
+    texts: dict[str, str] = {}
+    found = [
+        RunAdvice(number, texts.setdefault(advice.id, advice.guideline), advice)
+        for number, part in enumerate(mine)
+        for advice in derive_guidelines(part.run, part.rows)
+    ]
+    table = GUIDELINES.table(found, [part.label for part in mine])
+    without = [part.label for part in parts if not has_evidence(part.run)]
+    return render.html("guidelines.html.j2", {"guidelines": table, "without": without}, TEMPLATES) if found else ""
 
 
 def derive_guidelines(run: Run, table: Sequence[Row]) -> list[Advice]:
