@@ -84,7 +84,7 @@ def banks(device: Device, stride: int, word_bytes: int, items: int) -> Slope:
     ring, apart = max(items, ASSUMED_SUB_GROUP_SIZE), max(1, stride)
     words = ring * max(MAX_STRIDE, stride)  # all default strides use the same kernel
     if word_bytes * words > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
-        raise Skip(f"{word_bytes * words} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
+        raise Skip(f"{word_bytes * words} B do not fit into the device's {device.info.local_mem_bytes} B of local memory")
     defines: dict[str, Value] = {"T": WORD_TYPES[word_bytes], "WORD_BYTES": word_bytes, "WORDS": words, "RING": ring}
     kernel = device.build(kernel_source("banks"), PTX="ptx" in device.info.features, **defines)["follow"]
     reached = device.alloc(12 * items)

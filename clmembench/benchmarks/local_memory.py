@@ -90,7 +90,7 @@ def local_copy(device: Device, work_group: int, groups_a_unit: int, ilp: int) ->
         raise Skip(f"a work-group of {work_group} is over this device's largest, {device.info.max_work_group}")
     used, lanes = _copied_bytes(device.info, work_group, ilp), _copy_lanes(device.info)
     if used > device.info.local_mem_bytes - RESERVED_LOCAL_BYTES:
-        raise Skip(f"{used} B do not fit into local memory, of which there are {device.info.local_mem_bytes} B")
+        raise Skip(f"{used} B do not fit into the device's {device.info.local_mem_bytes} B of local memory")
     defines: dict[str, Value] = {"COPY": 1, "GROUP_SIZE": work_group, "ILP": ilp, **_vector(lanes)}
     defines["OWN_BLOCK"] = device.info.has_cpu_cores
     kernel = device.build(kernel_source("local_memory"), **defines)["copy_local"]

@@ -77,7 +77,7 @@ def build_chain(device: Device, probe: Probe, **defines: Value) -> Chain:
         source = _constant_array_text(device, number, held) + source
         defines["ONLY_LAPS"] = probe.mode == "lap"  # each lap needs its own program, half of which would be kernels for traces
     elif space == "private":
-        _require_room(held, MAX_PRIVATE_BYTES, "an array of one work-item's own")
+        _require_room(held, MAX_PRIVATE_BYTES, "a private array")
         defines["WORDS"] = max(64, 1 << (held // NODE_BYTES - 1).bit_length())
     ptx = "ptx" in device.info.features
     if space == "global_cg" and not ptx:
@@ -126,7 +126,7 @@ def _place_chain(
 
 def _require_room(wanted: int, most: int, where: str) -> None:
     if wanted > most:
-        raise Skip(f"{wanted} B do not fit into {where}, of which there are {max(0, most)} B")
+        raise Skip(f"{wanted} B do not fit into {where}: it has {max(0, most)} B")
 
 
 def _constant_array_text(device: Device, lap: Array, held: int) -> str:

@@ -25,7 +25,7 @@ def pattern_offsets(pattern: Pattern) -> Array:
     if pattern.order == "segments":
         return _checked(_segments(pattern.segments))
     if not 0 < pattern.count <= MAX_NODES or pattern.count * pattern.visits > MAX_NODES:
-        raise ValueError(f"a lap of {pattern.count} places is not between 1 and {MAX_NODES}")
+        raise ValueError(f"a lap has 1 to {MAX_NODES} places, not {pattern.count}")
     places = _places(pattern)
     random = np.random.default_rng(pattern.seed)
     if pattern.order == "sequential":
@@ -45,7 +45,7 @@ def pattern_offsets(pattern: Pattern) -> Array:
     elif pattern.order == "walk":
         lap = _revisited(places[_walk(pattern, random)])
     else:
-        raise ValueError(f"no order {pattern.order!r}")
+        raise ValueError(f"there is no order {pattern.order!r}")
     return _checked(lap)
 
 

@@ -78,7 +78,7 @@ class Benchmark:
             raise DeclarationError(f"two of its metrics are named {twice}")
         for name, axis in (*self.axes.items(), *(self.quick or {}).items()):
             if not isinstance(axis, Axis):
-                raise DeclarationError(f"{name} is {axis!r:.40}, which is no axis: write {name}=axis(...)")
+                raise DeclarationError(f"{name} is {axis!r:.40}, which is not an axis: write {name}=axis(...)")
         for name in {*(self.quick or {}), *filter(None, [self.figure_axis])} - {*self.axes}:
             raise DeclarationError(f"quick or figure_axis names {name}, which is none of its axes")
         for part in ("name", "suite", "source"):

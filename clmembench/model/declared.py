@@ -86,7 +86,7 @@ def axis_values(name: str, values: Any, grows: bool) -> tuple[str | int | float 
     if not checked:
         raise DeclarationError(f"axis {name} has no value on this device")
     if grows and not (len(checked) == 2 and all(type(value) is int and value > 0 for value in checked)):
-        raise DeclarationError(f"axis {name} grows from {checked[0]!r} to {checked[-1]!r}, which are no sizes in bytes")
+        raise DeclarationError(f"axis {name} grows from {checked[0]!r} to {checked[-1]!r}, which are not sizes in bytes")
     return tuple(dict.fromkeys(checked))
 
 

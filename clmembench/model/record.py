@@ -80,7 +80,7 @@ class Trace:
     def unpack(self, most: int = 1 << 28) -> Array:
         """The values, shape (samples, count). Raises ValueError where the stated size is over `most` bytes or wrong."""
         if min(self.samples, self.count) < 0 or self.nbytes != self.samples * self.count * self.item_bytes():
-            raise ValueError("a trace is not of the size it states")
+            raise ValueError("a trace does not have its stated size")
         if self.nbytes > most:
             raise ValueError(f"a trace of {self.nbytes} bytes is over the limit of {most}")
         stream = zlib.decompressobj()

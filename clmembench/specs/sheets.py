@@ -126,11 +126,11 @@ def _check(sheet: SpecSheet) -> None:
         raise ValueError(f"over {MAX_FIGURES} figures or published results")
     for name, figure in sheet.figures.items():
         if not 0 < figure.value < math.inf:
-            raise ValueError(f"{name}: {figure.value} is no positive number")
+            raise ValueError(f"{name}: {figure.value} is not a positive number")
     for n, result in enumerate(sheet.published):
         low, high = (result.value if end is None else end for end in (result.low, result.high))
         if not 0 <= low <= result.value <= high < math.inf:
-            raise ValueError(f"published.{n}: {result.value} is no positive number, or not within {low} to {high}")
+            raise ValueError(f"published.{n}: {result.value} is not positive, or not within {low} to {high}")
 
 
 def published_sheets(names: Sequence[str]) -> list[SpecSheet]:

@@ -163,7 +163,7 @@ def test_expected_vectors_are_those_of_the_whole_product():
             replace(FAKE_DEVICE_INFO, global_mem_bytes=8 << 30),
             r"n=20000 needs .* memory, 8 GiB: lower n",
         ),
-        (64, (1, "six", 256), CPU, "no tile"),
+        (64, (1, "six", 256), CPU, "is not a tile"),
         (64, (1, "64x64", 256), CPU, "at most 2048 B"),
         (64, (1, "6x8", 0), CPU, "at least 1"),
         (64, (1, "6x8", 2000), CPU, "96384 B of local memory are over this device's 49152 B"),

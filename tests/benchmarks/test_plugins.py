@@ -88,7 +88,7 @@ def run(tmp_path: Path, *more: str, **parts: str):
         ({"metric": "'bandwidth'"}, "metrics[0] is 'bandwidth' (str), not a Metric"),
         ({"metric": "*()"}, "it has no metric"),
         ({"metric": "BAD, BAD"}, "two of its metrics are named m"),
-        ({"axis": "[1, 2]"}, "n is [1, 2], which is no axis: write n=axis(...)"),
+        ({"axis": "[1, 2]"}, "n is [1, 2], which is not an axis: write n=axis(...)"),
         ({"axis": "axis(float('nan'))"}, "benchmark theirs (--path mine.py): a value of axis n is nan (float), not a text"),
         ({"axis": "axis(1 << 70)"}, "a value of axis n is 1180591620717411303424 (int), not a text"),
         ({"axis": "axis(None)"}, "a value of axis n is None (NoneType)"),

@@ -128,10 +128,10 @@ def test_a_folder_that_cannot_be_made_or_written_is_named_and_pocl_is_missed(tmp
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert f"{cache} cannot be written: no permission" in unusable_reason()
     monkeypatch.setenv("POCL_CACHE_DIR", str(cache / "a" / "b"))
-    assert f"{cache}/a/b cannot be made in {cache}: no permission" in unusable_reason()
+    assert f"{cache}/a/b cannot be created in {cache}: no permission" in unusable_reason()
     (cache / "a").write_text("")
     assert unusable_reason().startswith(
-        f"PoCL's cache folder {cache}/a/b cannot be made: {cache}/a is no folder: set POCL_CACHE_DIR"
+        f"PoCL's cache folder {cache}/a/b cannot be created: {cache}/a is not a folder: set POCL_CACHE_DIR"
     )
     monkeypatch.setattr(drivers, "registered", lambda: [SimpleNamespace(library="/x/libpocl.so.2")])
     assert drivers.pocl_without_cache() == [unusable_reason()]
@@ -187,5 +187,5 @@ def test_a_file_in_the_folders_place_is_named_where_a_kernel_cannot_be_built(cac
     monkeypatch.setenv("POCL_CACHE_DIR", str(file))  # PoCL takes it, since it may be written, and lists its device
     with WorkerProcess(Job("opencl", pocl[0])) as worker, pytest.raises(WorkerError) as failed:
         worker.probe()
-    assert f"cache folder {file} cannot be made: {file} is no folder: set POCL_CACHE_DIR" in str(failed.value)
+    assert f"cache folder {file} cannot be created: {file} is not a folder: set POCL_CACHE_DIR" in str(failed.value)
     assert not failed.value.last_words()

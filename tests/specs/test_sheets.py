@@ -207,8 +207,8 @@ def test_sheets_beside_a_report_are_named_by_their_files():
         (GOOD.replace("1.0", "true"), "valid number"),
         (GOOD.replace("1.0", "nan"), "JSON"),
         (GOOD.replace("1.0", "inf"), "JSON"),
-        (GOOD.replace("1.0", "0.0"), "f: 0.0 is no positive number"),
-        (GOOD.replace("1.0", "-4"), "no positive number"),
+        (GOOD.replace("1.0", "0.0"), "f: 0.0 is not a positive number"),
+        (GOOD.replace("1.0", "-4"), "not a positive number"),
         (GOOD.replace('"A"\nkind', "1979-05-27\nkind"), "not JSON serializable"),
         (GOOD + "x = " + "[" * 5000 + "]" * 5000 + "\n", "."),
         (GOOD + 'value = 2.0\n', "overwrite"),  # one key twice

@@ -56,7 +56,7 @@ def _parse_shape(variant: str, dtype: str, tile: str, depth: int, work_group: in
     """
     match = re.fullmatch(r"(\d+)x(\d+)", str(tile))
     if match is None:
-        raise Skip(f"{tile} is no tile: write rows x columns of a work-item, such as 8x8")
+        raise Skip(f"{tile} is not a tile: write rows x columns of a work-item, such as 8x8")
     rows, columns = int(match[1]), int(match[2])
     if variant == PTX:
         if dtype != "double":

@@ -231,7 +231,7 @@ def _import(file: Path, package: str) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ExternalError(f"{file} is no Python module: give it a name that ends with .py")
+        raise ExternalError(f"{file} is not a Python module: give it a name that ends with .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

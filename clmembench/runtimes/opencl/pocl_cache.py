@@ -37,9 +37,11 @@ def unusable_reason(environment: Mapping[str, str] | None = None) -> str:
     folder = cache_folder(environment)
     fault, there = "", next(path for path in (folder, *folder.absolute().parents) if path.exists() or path.is_symlink())
     if not there.is_dir():
-        fault = f"cannot be made: {there} is no folder"
+        fault = f"cannot be created: {there} is not a folder"
     elif not os.access(there, os.W_OK | os.X_OK):
-        fault = f"cannot be {'written' if there == folder else f'made in {there}'}: no permission, or a read-only file system"
+        fault = (
+            f"cannot be {'written' if there == folder else f'created in {there}'}: no permission, or a read-only file system"
+        )
     else:
         system = os.statvfs(there)
         if system.f_flag & getattr(os, "ST_NOEXEC", 0):

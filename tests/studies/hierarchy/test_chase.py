@@ -161,7 +161,7 @@ def test_a_cold_trace_empties_caches_before_every_launch(device, monkeypatch):
         (Probe(RANDOM, "global_cg"), "no ptx"),
         (Probe(Pattern("random", 8, 4)), "multiples of 8"),
         (Probe(Pattern("sequential", 1 << 17, 256), "local"), "local memory"),
-        (Probe(Pattern("sequential", 3, 64 * KIB), "private"), "one work-item's own"),
+        (Probe(Pattern("sequential", 3, 64 * KIB), "private"), "a private array"),
         (Probe(Pattern("sequential", 3, MIB), "constant"), "constant buffer"),
         (Probe(Pattern("sequential", 3, 64 * KIB), "constant_array"), "constant memory of a program"),
         (Probe(Pattern("sequential", 3, 64 * KIB), "image1d"), "one such image"),
