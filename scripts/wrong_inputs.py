@@ -116,7 +116,7 @@ CASES = (
     Case("any program: a file of zero bytes", LEVELS, bytes(64), "no JSON of MT4G"),
     Case("matrix: both triangles in a symmetric file", SPMV, MATRIX.format("symmetric", 3, "1 1 2\n2 1 5\n1 2 5\n"), "row 1, column 2 of a symmetric matrix is above", ".mtx"),
     Case("matrix: a skew-symmetric one with a diagonal", SPMV, MATRIX.format("skew-symmetric", 2, "1 1 2\n2 1 5\n"), "is on the diagonal: leave it out", ".mtx"),
-    Case("matrix: decimal commas", SPMV, MATRIX.format("general", 1, "1 1 1,5\n"), "'1 1 1,5' is no entry", ".mtx"),
+    Case("matrix: decimal commas", SPMV, MATRIX.format("general", 1, "1 1 1,5\n"), "'1 1 1,5' is not an entry", ".mtx"),
     Case("matrix: an archive of a collection", SPMV, _packed("m/m.mtx", MATRIX.format("general", 1, "1 1 2\n")), "unpack it first: tar -xzf", ".tar.gz"),
     Case("matrix: packed by xz", SPMV, b"\xfd7zXZ\x00", "unpack it first: unxz", ".mtx.xz"),
     Case("matrix: packed by bzip2, and cut", SPMV, b"BZh91AY&SY", "ended before", ".mtx.bz2"),
