@@ -114,7 +114,7 @@ def test_a_path_of_modules_with_an_empty_entry_does_not_name_the_current_folder(
     for name in ("sitecustomize", "usercustomize"):  # which Python imports before anything of this package
         (planted / f"{name}.py").unlink()
     environment = {"PYTHONPATH": path.format(tree=fake)}
-    args = ("run", "-b", "launch", "-a", "groups=1", "-o", "r.jsonl")
+    args = ("run", "-b", "launch", "-a", "groups=1", "--budget", "1s", "-o", "r.jsonl")
     with Command(fake, args, tmp_path, cwd=planted, environment=environment) as command:
         assert command.wait(200) == 0, command.said()
     assert used(planted) == []
@@ -156,7 +156,8 @@ def test_a_package_that_lies_in_the_current_folder_alone_still_runs(tmp_path):
     (here / "json.py").write_text(PLANTED.format(path=str(here / "used")))
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     environment.pop("PYTHONPATH", None)
-    command = [sys.executable, "-m", "clmembench", "run", "-b", "launch", "-a", "groups=1", "-o", str(tmp_path / "r.jsonl")]
+    run = ("run", "-b", "launch", "-a", "groups=1", "--budget", "1s", "-o", str(tmp_path / "r.jsonl"))
+    command = [sys.executable, "-m", "clmembench", *run]
     done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "Faulty device" in done.stdout and used(here) == []

@@ -101,8 +101,8 @@ def test_where_memory_is_small_repeats_come_sooner_to_the_same_lines(most: int, 
 
 def test_a_level_that_laps_do_not_tell_from_the_one_before_is_found() -> None:
     """Between what a hit costs and what memory does another level serves most: both sizes, and its latency."""
-    second = Cache(hashed(1024, 8), LINE, 25.0, frame_bytes=4096)
-    third = Cache(hashed(4096, 16), LINE, 90.0, "random", frame_bytes=4096)
+    second = Cache(hashed(512, 8), LINE, 25.0, frame_bytes=4096)
+    third = Cache(hashed(1024, 16), LINE, 90.0, "random", frame_bytes=4096)
     device = machine(second, third, memory=600.0)
     asked = level(0.7 * second.size_bytes, miss=600.0)
     whole = replay(measure_residence(asked), answers(device))

@@ -334,7 +334,7 @@ def translation_of(tlbs, *, pairs, lap_lines=0, page_lines=2, seed=1):
     return replay(ask(), lambda probes: [machine.answer(probe) for probe in probes])
 
 
-@pytest.mark.parametrize("pairs", [PairPrefetch(1, 0.5, 4), PairPrefetch(1, 1.0)])
+@pytest.mark.parametrize("pairs", [PairPrefetch(1, 0.5, 4), pytest.param(PairPrefetch(1, 1.0), marks=pytest.mark.slow)])
 def test_lines_that_a_prefetcher_brings_are_no_tlb(pairs):
     assert translation_of((), pairs=pairs, lap_lines=1136) == []
 
@@ -346,7 +346,7 @@ def test_a_tlb_is_measured_without_what_a_prefetcher_brings():
     assert found["penalty_ns"].value == pytest.approx(12, rel=0.05)
 
 
-@pytest.mark.parametrize("pairs", [PairPrefetch(1, 0.5), PairPrefetch(0, 1.0)])
+@pytest.mark.parametrize("pairs", [PairPrefetch(1, 0.5), pytest.param(PairPrefetch(0, 1.0), marks=pytest.mark.slow)])
 def test_single_lines_beside_lines_that_a_prefetcher_brings_show_no_tlb(pairs):
     assert translation_of((), pairs=pairs, page_lines=1) == []
 
@@ -372,7 +372,7 @@ def test_one_disturbed_lap_over_other_lines_decides_no_policy():
     assert disturbed and found["policy"].value == "FIFO"
 
 
-@pytest.mark.parametrize("page", [128 * KIB, 256 * KIB])
+@pytest.mark.parametrize("page", [128 * KIB, pytest.param(256 * KIB, marks=pytest.mark.slow)])
 def test_pages_that_pairs_tell_too_large_are_counted_at_half_of_them(page, monkeypatch):
     """As pairs do that overflow a further level of larger pages, whose misses cost more."""
     monkeypatch.setattr(tlb, "page_size", told(UnitSize(page)))
