@@ -44,8 +44,8 @@ def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None =
         shutil.copy(ROOT / "tests" / "faulty_device.py", folder / "clmembench" / "runtimes" / "opencl" / "__init__.py")
         with (folder / "clmembench" / "host" / "device_lock.py").open("a") as lock:
             lock.write(MEANWHILE)
-        with (folder / "clmembench" / "measure" / "quiet.py").open("a") as quiet:
-            quiet.write("\nMAX_WAIT_S = 0.0  # other tests run, and do not end\n")
+    with (folder / "clmembench" / "measure" / "quiet.py").open("a") as quiet:
+        quiet.write("\nMAX_WAIT_S = 0.0  # other tests run, and do not end\n")
     for name, text in (kernels or {}).items():
         (folder / "cl_kernels" / f"{name}.cl").write_text(text)
     return folder

@@ -357,7 +357,7 @@ def test_a_compressed_run_that_is_ended_has_every_record_and_goes_on(fake, tmp_p
     assert [r.params["groups"] for r in jsonl.read(path).records] == [1, 2, 4]
 
 
-@pytest.mark.parametrize(("end", "code"), [ENDS[0], ENDS[2]])
+@pytest.mark.parametrize(("end", "code"), [ENDS[0], pytest.param(*ENDS[2], marks=pytest.mark.slow)])
 def test_an_endless_kernel_on_pocl_ends_with_its_run(pocl, tmp_path, end, code):
     kept = end_while_stuck(pocl, tmp_path, launches(tmp_path, "1,7,2"), end, code, 1, "")
     assert kept.count(b"\n") == 2  # the header and the point before
