@@ -25,6 +25,7 @@ MIN_WORTHWHILE_RATIO = 1.10  # times: a smaller gain is not worth rewriting a ke
 INABILITIES = (Cause.MISSING_FEATURE, Cause.UNSUPPORTED, Cause.NONE)  # NONE: of runs that say no cause
 RUN_ACCESS = "run suite access"
 ORDER_VERDICTS = ("consecutive", "consecutive_loaded")  # verdicts on the order of accesses, in one group and in several
+TURNS_UNKNOWN = "unknown whether work-items run one after another, which takes longer the more there are"
 MEASURE_AGAIN_ADVICE = "no advice yet: measure again on a quieter host"
 
 
@@ -185,6 +186,24 @@ def advice_by_findings(
         reasons = "; ".join(f"{f.name}: {f.reason}" for f in chosen.values() if f.value is None) or "a verdict is missing"
         return Advice(name, guideline, "undetermined", *ends, "times", evidence, MEASURE_AGAIN_ADVICE, reasons)
     return Advice(name, guideline, "holds", *ends, "times", evidence, holds)
+
+
+def advice_by_simultaneity(known: RunKnowledge, name: str, memory: str, claim: str, holds: str, fails: str) -> Advice:
+    """Advice by whether a memory serves a sub-group's work-items at once, on one word and on many, as the guideline claims."""
+    wanted = dict.fromkeys(("broadcast", "parallel"), ("supported",))
+    return advice_by_findings(known, name, claim, memory, wanted, holds, fails)
+
+
+def advice_without_simultaneity(
+    known: RunKnowledge, name: str, guideline: str, evidence: tuple[str, ...] = ()
+) -> Advice | None:
+    """Advice of a guideline on simultaneous work-items where they run one after another or may do so; None where they run at
+    the same time."""
+    if known.taking_turns():
+        return inapplicable_advice(name, guideline, known.taking_turns(), evidence)
+    if not known.side_by_side():
+        return undetermined_advice(name, guideline, f"{TURNS_UNKNOWN}: {RUN_ACCESS}")
+    return None
 
 
 def _geometric_middle(finding: Finding | None) -> float | None:

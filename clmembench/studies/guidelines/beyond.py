@@ -19,7 +19,7 @@ from clmembench.studies.guidelines.advice import (
     undetermined_advice,
 )
 
-TURNS_UNKNOWN = "unknown whether the work-items of a core run one after another: run suite access"
+CORE_TURNS_UNKNOWN = "unknown whether the work-items of a core run one after another: run suite access"
 NO_COPY_GRID = "the run has no copies over a grid of launch configurations: run benchmark copy_grid"
 ADDITIONS: Mapping[str, Value] = {"op": "add", "dtype": "int", "address": "same", "result": "used"}
 # Thresholds and limits, each with its reason
@@ -57,13 +57,17 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
     yield launch_cost(known)
 
 
+def _serial_advice(known: RunKnowledge, name: str, claim: str, therefore: str, unit: str = "times") -> Advice | None:
+    """Advice where the work-items of a core run one after another, or may do so; None elsewhere."""
+    if known.taking_turns():
+        return inapplicable_advice(name, claim, f"{known.taking_turns()}: {therefore}", unit=unit)
+    return undetermined_advice(name, claim, CORE_TURNS_UNKNOWN, unit=unit) if known.may_take_turns() else None
+
+
 def _saturating_shape(known: RunKnowledge, name: str, finding: str, claim: str, unit: str, needs: str, enough: str) -> Advice:
     """The guideline holds if the smallest value tried does not reach 95% of the best rate, and does not hold if it does."""
-    if known.taking_turns():
-        why = f"{known.taking_turns()}: more of them only lengthen a loop, without more loads in flight"
-        return inapplicable_advice(name, claim, why, unit=unit)
-    if known.may_take_turns():
-        return undetermined_advice(name, claim, TURNS_UNKNOWN, unit=unit)
+    if serial := _serial_advice(known, name, claim, "more of them only lengthen a loop, without more loads in flight", unit):
+        return serial
     smallest = known.findings.get(finding)
     if smallest is None or not isinstance(smallest.value, int | float):
         return undetermined_advice(name, claim, NO_COPY_GRID if smallest is None else smallest.reason, unit=unit)
@@ -108,12 +112,8 @@ def _best_copy(known: RunKnowledge) -> Derived | None:
 def element_size(known: RunKnowledge) -> Advice:
     """X2, by the fewest bytes per work-item with which a copy of any type reaches 95% of the best rate."""
     claim = "a work-item must move more than a word for it"
-    if known.taking_turns():
-        return inapplicable_advice(
-            "X2", claim, f"{known.taking_turns()}: bytes per work-item only change the length of a loop", unit="B"
-        )
-    if known.may_take_turns():
-        return undetermined_advice("X2", claim, TURNS_UNKNOWN, unit="B")
+    if serial := _serial_advice(known, "X2", claim, "bytes per work-item only change the length of a loop", "B"):
+        return serial
     fewest_bytes = known.findings.get("saturating_element_bytes")
     if fewest_bytes is None or not isinstance(fewest_bytes.value, int | float):
         return undetermined_advice("X2", claim, "the run has no copies by data type: run benchmark datatypes", unit="B")
@@ -142,10 +142,8 @@ def _interval_of(found: Finding) -> tuple[float, float]:
 def bytes_in_flight(known: RunKnowledge) -> Advice:
     """X4: the bytes that must be in flight, by Little's law and as measured."""
     claim = "Little's law, latency times bandwidth, predicts how many bytes must be in flight"
-    if known.taking_turns():
-        return inapplicable_advice("X4", claim, f"{known.taking_turns()}: the core alone decides what is in flight")
-    if known.may_take_turns():
-        return undetermined_advice("X4", claim, TURNS_UNKNOWN)
+    if serial := _serial_advice(known, "X4", claim, "the core alone decides what is in flight"):
+        return serial
     over, needed, seen = (known.findings.get(n) for n in ("found_over_needed", "needed_bytes", "saturating_bytes"))
     if over is None or needed is None or seen is None or not isinstance(over.value, int | float):
         reason = next((f.reason for f in (seen, over, needed) if f is not None and f.reason), NO_COPY_GRID)

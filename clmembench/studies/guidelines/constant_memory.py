@@ -15,10 +15,10 @@ from clmembench.studies.guidelines.advice import (
     advice_by_findings,
     advice_by_ratio,
     advice_of_no_effect,
+    advice_without_simultaneity,
     format_latency,
     format_ratio,
     format_upper_bound,
-    inapplicable_advice,
     only_if_complete,
     undetermined_advice,
 )
@@ -120,14 +120,8 @@ def serial_access(known: RunKnowledge, memory: str) -> Advice:
 def constant_work_group_size(known: RunKnowledge, memory: str) -> Advice:
     """C4, by one group in which each sub-group reads its own word: the largest group against one sub-group."""
     claim = "the size of work-groups matters to constant memory"
-    if known.taking_turns():
-        return inapplicable_advice("C4", claim, known.taking_turns())
-    if not known.side_by_side():
-        return undetermined_advice(
-            "C4",
-            claim,
-            f"unknown whether work-items run one after another, which takes longer the more there are: {RUN_ACCESS}",
-        )
+    if serial := advice_without_simultaneity(known, "C4", claim):
+        return serial
     growth = _growth_by_items(known, memory, "items", groups=1)
     if not growth:
         return undetermined_advice(

@@ -12,10 +12,11 @@ from clmembench.studies.guidelines.advice import (
     MIN_WORTHWHILE_RATIO,
     ORDER_VERDICTS,
     RUN_ACCESS,
+    TURNS_UNKNOWN,
     Advice,
     RunKnowledge,
-    advice_by_findings,
     advice_by_ratio,
+    advice_by_simultaneity,
     format_latency,
     format_ratio,
     undetermined_advice,
@@ -33,12 +34,11 @@ ALIGNMENT_VERDICTS = ("aligned", "aligned_loaded")
 
 def guidelines(known: RunKnowledge) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.4)."""
-    yield advice_by_findings(
+    yield advice_by_simultaneity(
         known,
         "G1",
-        "global memory serves a sub-group's work-items at once, on one word and on many",
         "global",
-        {"broadcast": ("supported",), "parallel": ("supported",)},
+        "global memory serves a sub-group's work-items at once, on one word and on many",
         "read neighbouring words by neighbouring work-items: a sub-group waits "
         f"{format_latency(known.load('global', known.wide))}, "
         f"as one work-item does ({format_latency(known.load('global', 1))})",
@@ -133,8 +133,7 @@ def scattered_access(known: RunKnowledge) -> Advice:
     effect = (items[1].value, items[1].low, items[1].high, "times", evidence)
     over = f"{format_ratio(items[1])} with {items[0]} work-items in a group, {format_ratio(groups[1])} with {groups[0]} groups"
     if not known.taking_turns() and not known.side_by_side():
-        why = "unknown whether work-items run one after another, which takes longer the more there are"
-        return Advice("G4", claim, "undetermined", *effect, RUN_ACCESS, why)
+        return Advice("G4", claim, "undetermined", *effect, RUN_ACCESS, TURNS_UNKNOWN)
     grows, flat = (
         (items[1].low >= MIN_WORTHWHILE_RATIO, groups[1].low >= MIN_WORTHWHILE_RATIO),
         (items[1].high < MIN_WORTHWHILE_RATIO, groups[1].high < MIN_WORTHWHILE_RATIO),

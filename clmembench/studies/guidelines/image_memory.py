@@ -13,10 +13,11 @@ from clmembench.studies.guidelines.advice import (
     RunKnowledge,
     advice_by_findings,
     advice_by_ratio,
+    advice_by_simultaneity,
+    advice_without_simultaneity,
     format_latency,
     format_ratio,
     format_upper_bound,
-    inapplicable_advice,
     only_if_complete,
     undetermined_advice,
 )
@@ -24,12 +25,11 @@ from clmembench.studies.guidelines.advice import (
 
 def guidelines(known: RunKnowledge) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.5)."""
-    yield advice_by_findings(
+    yield advice_by_simultaneity(
         known,
         "T1",
-        "images serve a sub-group's work-items at once, on one texel and on many",
         "image",
-        {"broadcast": ("supported",), "parallel": ("supported",)},
+        "images serve a sub-group's work-items at once, on one texel and on many",
         "let neighbouring work-items read neighbouring texels: a sub-group waits "
         f"{format_latency(known.load('image', known.wide))}",
         "have fewer work-items read texels at a time",
@@ -56,14 +56,8 @@ def constant_latency(known: RunKnowledge) -> Advice:
     sizes = known.side_by_side_groups(known.sizes("image", "groups", pattern="consecutive", degree=1))
     if memory is None or len(sizes) < 2:
         return undetermined_advice("T3", claim, f"the run has no loads from images over work-items and groups: {RUN_ACCESS}")
-    if known.taking_turns():
-        return inapplicable_advice("T3", claim, known.taking_turns(), memory.verdicts["parallel"].evidence)
-    if not known.side_by_side():
-        return undetermined_advice(
-            "T3",
-            claim,
-            f"unknown whether work-items run one after another, which takes longer the more there are: {RUN_ACCESS}",
-        )
+    if serial := advice_without_simultaneity(known, "T3", claim, memory.verdicts["parallel"].evidence):
+        return serial
     items = known.sizes("image", "items", groups=sizes[-1], pattern="consecutive", degree=1)[-1]
     ratio = bounded_ratio(known.load("image", items, groups=sizes[-1]), known.load("image", known.wide))
     if ratio is None:

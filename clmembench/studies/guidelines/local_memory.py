@@ -16,6 +16,7 @@ from clmembench.studies.guidelines.advice import (
     RunKnowledge,
     advice_by_findings,
     advice_by_ratio,
+    advice_by_simultaneity,
     format_latency,
     format_ratio,
     inapplicable_advice,
@@ -32,12 +33,11 @@ def guidelines(known: RunKnowledge) -> Iterator[Advice]:
     """Each in the order of the paper (Fang et al. 2017, section 7.2)."""
     banked = study_banks(*bank_accesses(known.values)).findings["memory"].value == "banked"
     yield bank_conflicts(known)
-    yield advice_by_findings(
+    yield advice_by_simultaneity(
         known,
         "S2",
-        "local memory serves a sub-group's work-items at once, on one word and on many",
         "local",
-        {"broadcast": ("supported",), "parallel": ("supported",)},
+        "local memory serves a sub-group's work-items at once, on one word and on many",
         "read one word or neighbouring ones, as suits: a sub-group waits "
         f"{format_latency(known.load('local', known.wide))} either way",
         "arrange reads so that a sub-group reads few different words at a time",
