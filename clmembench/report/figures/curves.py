@@ -22,9 +22,21 @@ from clmembench.report.figures.device_rows import (
     x_axis,
 )
 from clmembench.report.figures.paper_figures import drawn_over_units
-from clmembench.report.figures.style import LINE_STYLES, MARKERS, Look, colour, legend, log_y, look, plain, subplots, svg
+from clmembench.report.figures.style import (
+    LINE_STYLES,
+    MARKERS,
+    Look,
+    bytes_axis,
+    colour,
+    legend,
+    log_y,
+    look,
+    plain,
+    subplots,
+    svg,
+)
 from clmembench.report.frame import Row
-from clmembench.units import format_bytes, format_in, format_value, is_byte_size
+from clmembench.units import format_in, format_value, is_byte_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,11 +187,8 @@ def _labels(axis: Axes, card: BenchmarkInfo, title: str) -> None:
     else:
         axis.set_ylim(0, 1.15 * float(axis.dataLim.ymax))  # bands included
     if is_byte_size(x_axis(card)):
-        axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.set_xlabel(
-            "lines that are touched" if card.growing else plain(x_axis(card).removesuffix("_bytes").replace("_", " ")) + " size"
-        )
-        axis.tick_params(axis="x", rotation=30)
+        size = plain(x_axis(card).removesuffix("_bytes").replace("_", " ")) + " size"
+        bytes_axis(axis, "lines that are touched" if card.growing else size)
     else:
         axis.xaxis.set_major_formatter(lambda value, _: short_number(value))
         axis.set_xlabel(plain(x_axis(card).replace("_", " ")))

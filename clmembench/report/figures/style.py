@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from clmembench.sanitize import printable
+from clmembench.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +43,13 @@ def plain(text: str) -> str:
         else text[: MAX_NAME_LETTERS // 3] + "…" + text[-(MAX_NAME_LETTERS - MAX_NAME_LETTERS // 3 - 1) :]
     )
     return printable(short).replace("$", r"\$")
+
+
+def bytes_axis(axis: Axes, label: str) -> None:
+    """A horizontal axis of sizes, in IEC units."""
+    axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
+    axis.tick_params(axis="x", rotation=30)
+    axis.set_xlabel(label)
 
 
 def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, list[Axes]]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import Shown, value_and_interval
-from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
+from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, log_y, plain, subplots, svg
 from clmembench.report.frame import Row
 from clmembench.studies.access.throughput_tables import best_of_sets, rows_with_value
-from clmembench.units import format_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,9 +67,7 @@ def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
         _rate(axis, rows, f"{label}: a load takes {away:.0f} ns at least")
         axis.set_ylim(bottom=0.7 * min(row.value.median or 0.0 for row in rows))
         log_y(axis)
-        axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.tick_params(axis="x", rotation=30)
-        axis.set_xlabel("bytes in flight, loads of all work-items")
+        bytes_axis(axis, "bytes in flight, loads of all work-items")
     legend(figure, axes)
     return svg(figure)
 
@@ -118,9 +115,7 @@ def caches(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
                 _line(axis, mine, "set_bytes", name, number)
         axis.set_xscale("log", base=2)
         log_y(axis)
-        axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-        axis.tick_params(axis="x", rotation=30)
-        axis.set_xlabel("size of the set that each compute unit, or all, reread")
+        bytes_axis(axis, "size of the set that each compute unit, or all, reread")
         axis.set_ylabel("read bandwidth (GB/s)")
         axis.set_title(label, fontsize=10)
     legend(figure, axes)

@@ -67,7 +67,7 @@ def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
     """The map of a device with readable compute unit numbers; with `ptx` 0, in tests, work-groups stand for units."""
     kernels = device.build(kernel_source("l2_map"), **_defines(access, ptx))
     groups = GROUPS_PER_UNIT * device.info.compute_units
-    targets = np.unique(_units_of_groups(device, groups, kernels["units"]))
+    targets = units_of_groups(device, groups, kernels["units"])
     rows = targets.size
     memory, offset = device.alloc(SPREAD_BYTES), device.alloc(4 * LINES)
     unit, wrong = device.alloc(4 * rows), device.alloc(4 * rows)
@@ -103,12 +103,12 @@ def prepare_gpu_map(device: Device, access: str, ptx: int = 1) -> Slope:
     return Slope(work, start=NEAR_END_STEPS, most=MAX_STEPS)
 
 
-def _units_of_groups(device: Device, groups: int, kernel: object) -> Array:
-    """The number of the compute unit that each of `groups` work-groups ran on, uint32."""
+def units_of_groups(device: Device, groups: int, kernel: object) -> Array:
+    """The numbers of the compute units that `groups` work-groups ran on, uint32, each once and sorted."""
     unit, arrived = device.alloc(4 * groups), device.alloc(4)
     device.upload(arrived, np.zeros(1, np.uint32))
     device.run([Launch(kernel, (unit, arrived), (groups,), (1,))])  # type: ignore[arg-type]
-    return device.download(unit, np.uint32, groups)
+    return np.unique(device.download(unit, np.uint32, groups))
 
 
 def _prepare_cpu_core(device: Device) -> Slope:

@@ -6,9 +6,8 @@ import numpy as np
 
 from clmembench.model import Array, Command, Device, DeviceInfo, Fill, Launch, Read, Skip, Work
 from clmembench.resources import kernel_source
+from clmembench.studies.hierarchy.benchmarks.l2_map import GROUPS_PER_UNIT, MAX_POLLS, units_of_groups
 
-GROUPS_PER_UNIT = 8  # enough that each unit gets one, few enough that all run at once
-MAX_POLLS = 20_000
 SEED = 20260101
 SLICE_BYTES = 1 << 10  # a multiple of any line of a constant cache
 SLICE_NODES = 16  # 64 B apart: the smallest line of a constant cache
@@ -50,10 +49,7 @@ def units_work(device: Device, ptx: int = 1) -> Work:
         SLICE_NODES=SLICE_NODES,
     )
     groups = GROUPS_PER_UNIT * device.info.compute_units
-    unit, met = device.alloc(4 * groups), device.alloc(4)
-    device.upload(met, np.zeros(1, np.uint32))
-    device.run([Launch(kernels["units"], (unit, met), (groups,), (1,))])
-    numbers = np.unique(device.download(unit, np.uint32, groups))
+    numbers = units_of_groups(device, groups, kernels["units"])
     count, limit = numbers.size, int(numbers.max()) + 1
     batches = -(-count // slices)
     launches = (count + 1) * batches

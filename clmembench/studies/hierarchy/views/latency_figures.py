@@ -11,7 +11,7 @@ import numpy as np
 
 from clmembench.model import Answer, Finding
 from clmembench.model.work import Array
-from clmembench.report.figures.style import MARKERS, colour, legend, look, plain, subplots, svg
+from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, look, plain, subplots, svg
 from clmembench.report.finding_tables import property_label, value_text
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.layout import PATTERNS
@@ -183,9 +183,7 @@ def _over_strides(axis: Axes, answers: Sequence[Answer]) -> None:
         y, over = [by_size[size][s] for s in x], 3 - size / max(by_size)  # draw smaller arrays over larger ones
         axis.plot(x, y, marker=marker, markersize=3.5, linewidth=1.1, color=shade, label=name, zorder=over)
     axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-    axis.tick_params(axis="x", rotation=30)
-    axis.set_xlabel("stride")
+    bytes_axis(axis, "stride")
     axis.set_ylim(bottom=0)
     if 0 < len(slow) <= MAX_LEGEND_LINES:
         axis.legend(title="array", fontsize=8, title_fontsize=8, ncols=2, loc="lower center")
@@ -203,9 +201,7 @@ def _over_sizes(axis: Axes, answers: Sequence[Answer]) -> None:
         axis.set_xlim(*ends)
         axis.xaxis.set_major_locator(MultipleLocator(2.0 ** math.ceil(math.log2((ends[1] - ends[0]) / MAX_SIZE_TICKS))))
     strides = sorted({a.probe.pattern.stride_bytes for a in answers})
-    axis.set_xlabel("array size" + (f", stride {format_bytes(strides[0])}" if len(strides) == 1 else ""))
-    axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value))
-    axis.tick_params(axis="x", rotation=30)
+    bytes_axis(axis, "array size" + (f", stride {format_bytes(strides[0])}" if len(strides) == 1 else ""))
     axis.set_ylim(bottom=0)
 
 
