@@ -11,6 +11,7 @@ from clmembench.model.findings import inconsistent_finding, measured_finding, un
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.reversed_laps import turn_round
 from clmembench.studies.hierarchy.geometry.strides import SetGeometry
+from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_frames import at_place
 from clmembench.studies.hierarchy.probes.probing import (
@@ -28,6 +29,7 @@ ODD_METHOD = f"{SIZE_METHOD}; as many lines fit at odd strides"
 USUAL_METHOD = f"{SIZE_METHOD}, a power of two, or three times one, to half a percent; most miss soon after"
 UNKNOWN_UNIT, UNKNOWN_CAPACITY = UnitSize(None), CapacityBound(0, None)  # before they were looked for
 # Thresholds
+LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
 MIN_AGREEING_STRIDES = 4  # on how many lines fit, before a size without known sets is believed
 CLOSE_RELATIVE_BOUNDS = 0.02  # bounds of a size that are no further apart give one
 CLOSE_BOUNDS_LINES = 2  # nor are bounds that are no more lines apart
@@ -281,3 +283,12 @@ def confirmed_size(
     if low <= power and (node_is_unit or 2 * low > power) and abs(held / HELD_SHARE - power) <= MAX_HELD_DIFFERENCE * power:
         return measured_finding("size_bytes", power, POWER_METHOD, evidence, min(power, held), max(power, held))
     return size
+
+
+def dense_capacity(probe: LevelProbe, step: CurveStep, unit: int) -> Experiment[CapacityBound]:
+    """How many neighbouring units just fit. A power of two between the curve's points is tried first: most caches are one."""
+    low, over = step.fits_bytes // unit, -(-step.over_bytes // unit)
+    powers = [p for p in (1 << k for k in range(40)) if low < p < over] + [3 << k for k in range(39) if low < 3 << k < over]
+    sharp = probe.contrast.sharp(over)
+    guesses = [low, *powers, over] if sharp else [low, over]
+    return (yield from find_capacity(probe, unit, 2 * over, guesses, 0.0 if sharp else LOOSE_RELATIVE_BOUNDS))

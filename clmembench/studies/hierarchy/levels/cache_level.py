@@ -28,6 +28,7 @@ from clmembench.studies.hierarchy.geometry.level_geometry import (
     UNKNOWN_CAPACITY,
     LevelGeometry,
     confirmed_size,
+    dense_capacity,
     unit_finding,
     with_size_elsewhere,
     without_contradiction,
@@ -46,7 +47,6 @@ from clmembench.studies.hierarchy.geometry.paired_lines import (
 from clmembench.studies.hierarchy.geometry.strides import MIN_PAGE_BYTES, SetGeometry, StrideLimits, sets_and_ways
 from clmembench.studies.hierarchy.geometry.tag_unit import find_tag_unit
 from clmembench.studies.hierarchy.levels.evicted_level import LevelBeyondStrides, findings_by_eviction
-from clmembench.studies.hierarchy.probes.capacity_search import find_capacity
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize, find_fill_unit
 from clmembench.studies.hierarchy.probes.line_probe import HELD_LINES_SHARE, LineProbe
 from clmembench.studies.hierarchy.probes.prefetch_control import BlockTranslation
@@ -72,7 +72,6 @@ MIN_OVERFLOW_MISS_SHARE = 0.2  # of accesses a quarter beyond where misses begin
 MIN_UNIT_BYTES = 32  # taken for what a miss brings in where that is not known: no device brings in less
 USUAL_WAYS = 16  # taken for those of a nearer cache where they are not known
 NEXT_LATENCY_RATIO = 3  # of a hit: what a miss is taken to cost at most, since a level without a plateau may come next
-LOOSE_RELATIVE_BOUNDS = 0.005  # of a size that single lines cannot tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,20 +343,11 @@ def _finest_capacity(
     counted in whole lines of any level, since laps are slow there, and only checked with `least`, the unit that a miss brings
     in."""
     unit = least if around.number == 0 else around.node_bytes
-    dense = yield from _dense_capacity(probe, step, unit)
+    dense = yield from dense_capacity(probe, step, unit)
     if unit <= least or not dense.fits:
         return unit, dense
     # where lines are shorter and a hash spreads them, as many places as there are lines fit at any stride
     finer = replace(dense, fits=dense.fits * unit // least, over=dense.over and -(-dense.over * unit // least))
     if not (yield from all_hit(probe, finer.fits, least)):
-        finer = yield from _dense_capacity(probe, step, least)
+        finer = yield from dense_capacity(probe, step, least)
     return least, finer
-
-
-def _dense_capacity(probe: LevelProbe, step: CurveStep, unit: int) -> Experiment[CapacityBound]:
-    """How many neighbouring units just fit. A power of two between the curve's points is tried first: most caches are one."""
-    low, over = step.fits_bytes // unit, -(-step.over_bytes // unit)
-    powers = [p for p in (1 << k for k in range(40)) if low < p < over] + [3 << k for k in range(39) if low < 3 << k < over]
-    sharp = probe.contrast.sharp(over)
-    guesses = [low, *powers, over] if sharp else [low, over]
-    return (yield from find_capacity(probe, unit, 2 * over, guesses, 0.0 if sharp else LOOSE_RELATIVE_BOUNDS))

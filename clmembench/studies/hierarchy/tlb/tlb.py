@@ -49,6 +49,8 @@ from clmembench.studies.hierarchy.tlb.tlb_geometry import (
     Overflow,
     TlbEvidence,
     TlbGeometry,
+    costs_nothing,
+    costs_surely,
     first_overflow,
     may_be_of_nearest_cache,
     sets_agree,
@@ -65,9 +67,7 @@ MIN_MORE_PLACES_RATIO = 1.5  # times as many places fit half as far apart, of pa
 MAX_GAP_SHARE = 1 / 32  # of the pages that fit, to the first number that does not: beyond it nothing tells the entries
 MOVED_BYTES = 64 * KIB  # by which lines of a last page may be moved beyond the limit
 MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
-MIN_COST_SIGMAS = 3.0  # of the noise of one cost: a level whose page is not known is one if its misses cost more
 MAX_REACH_DIFFERENCE = 0.15  # relative, of the reach of a level in the nearer level's pages and in its own
-MAX_FREE_SHARE = 0.05  # of the cost of the next level's miss: a level whose misses cost less is none
 MIN_SECOND_TO_FIRST_PAGES_RATIO = 2  # times the pages of the first level: a second level with fewer is not believed
 
 
@@ -114,7 +114,7 @@ def measure_tlbs(asked: ProbeSession, chase: ChaseLayout, field: PageCountLimits
             without_page = first
             continue
         second = yield from _second_level(pages, first)
-        if second is not None and _costs_nothing(first, second):  # it is the first itself, of which chance showed an end before
+        if second is not None and costs_nothing(first, second):  # it is the first itself, of which chance showed an end before
             first = replace(second, page=first.page, sources=replace(second.sources, page=first.sources.page))
             second = yield from _second_level(pages, first)
         levels = [(yield from _with_bits(pages, (yield from _with_sets(pages, first, 0))))]
@@ -122,18 +122,7 @@ def measure_tlbs(asked: ProbeSession, chase: ChaseLayout, field: PageCountLimits
             second = yield from _with_sets(pages, second, first.pages.fits)
             levels.append((yield from _with_bits(pages, second)))
         return levels
-    return [without_page] if without_page is not None and _costs_surely(without_page) else []
-
-
-def _costs_nothing(nearer: TlbGeometry, behind: TlbGeometry) -> bool:
-    """True if no miss of the nearer level cost more than a small part of what those of the level behind it do."""
-    least = min(behind.penalties, default=0.0)
-    return bool(nearer.penalties) and max(map(abs, nearer.penalties)) < MAX_FREE_SHARE * least
-
-
-def _costs_surely(tlb: TlbGeometry) -> bool:
-    """True if each cost of a miss is more than noise, as of something that no page explains it may not be."""
-    return min(tlb.penalties, default=0.0) > MIN_COST_SIGMAS * tlb.noise * math.sqrt(len(tlb.penalties))
+    return [without_page] if without_page is not None and costs_surely(without_page) else []
 
 
 def _first_level(pages: PageProbe, seen: Overflow) -> Experiment[TlbGeometry | None]:

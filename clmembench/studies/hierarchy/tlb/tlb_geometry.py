@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from clmembench.model import Experiment
@@ -17,6 +18,8 @@ SCAN_PER_OCTAVE = 1  # numbers of pages that are tried, until they overflow
 MAX_SEEDS_OF_SCAN = 6  # orders of one of these where a rise is near the noise
 MIN_SCAN_SIGMAS = 2.0  # of the noise: a mean below is no rise
 MIN_SECOND_PENALTY_RATIO = 1.3  # times the penalty of the first level, which a second level must exceed
+MIN_COST_SIGMAS = 3.0  # of the noise of one cost: a level whose page is not known is one if its misses cost more
+MAX_FREE_SHARE = 0.05  # of the cost of the next level's miss: a level whose misses cost less is none
 MAX_PAGES = 1 << 13  # looked for: a lap over more pages takes long
 
 
@@ -118,3 +121,14 @@ def may_be_of_nearest_cache(chase: ChaseLayout, seen: Overflow) -> bool:
     if chase.lap_lines or chase.space != "global" or not chase.near_lines or chase.page_lines == 1:
         return False
     return chase.lines_of_page(seen.over, seen.stride_bytes) * seen.over > chase.near_lines[0]
+
+
+def costs_nothing(nearer: TlbGeometry, behind: TlbGeometry) -> bool:
+    """True if no miss of the nearer level cost more than a small part of what those of the level behind it do."""
+    least = min(behind.penalties, default=0.0)
+    return bool(nearer.penalties) and max(map(abs, nearer.penalties)) < MAX_FREE_SHARE * least
+
+
+def costs_surely(tlb: TlbGeometry) -> bool:
+    """True if each cost of a miss is more than noise, as of something that no page explains it may not be."""
+    return min(tlb.penalties, default=0.0) > MIN_COST_SIGMAS * tlb.noise * math.sqrt(len(tlb.penalties))
