@@ -198,7 +198,7 @@ def spmv(
     kernels = launch.build_kernels(device, stored, format, hints, blocked, team, work_group)
     return Work(
         commands=launch.make_commands(device, kernels, format, stored, problem.x, y, groups, 1 if blocked else work_group),
-        nbytes=12 * a.nonzeros + 4 * (a.rows + 1) + 8 * problem.met + 8 * a.rows,
+        nbytes=problem.nbytes,
         flops=2 * a.nonzeros,
         ops=1,
         outputs=((y, problem.y.nbytes),),

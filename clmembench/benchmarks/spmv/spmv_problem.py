@@ -24,6 +24,11 @@ class Problem:
     allowed: npt.NDArray[np.float64]
     met: int  # columns that have an entry: the part of x that must be read
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that a product in any format must move."""
+        return 12 * self.matrix.nonzeros + 4 * (self.matrix.rows + 1) + 8 * self.met + 8 * self.matrix.rows
+
 
 @lru_cache(maxsize=1)
 def make_problem(matrix: str, seed: int, most: int) -> Problem:

@@ -2,60 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-
 import numpy as np
-import numpy.typing as npt
 
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
 from clmembench.benchmarks.spmv import matrices, matrix_market
-from clmembench.benchmarks.spmv.matrices import Csr
-from clmembench.model import Array, Batch, Call, Device, DeviceError, DeviceInfo, Skip, Work
+from clmembench.benchmarks.spmv.spmv_problem import Problem, problem_of_point
+from clmembench.model import Array, Batch, Call, Device, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
 from clmembench.studies.peers.benchmarks.reference_blas import check_rows, host_facts
 
 REFERENCE_FORMAT = "csr"  # of both libraries
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _SparseProblem:
-    """The matrix and vector of spmv's point, their product, and the largest error that each row may have."""
-
-    matrix: Csr
-    x: npt.NDArray[np.float64]
-    y: npt.NDArray[np.float64]
-    allowed: npt.NDArray[np.float64]
-    nbytes: int  # that any format must move, as spmv counts them
-
-
-@lru_cache(maxsize=1)
-def _make_problem(matrix: str, seed: int, most: int) -> _SparseProblem:
-    """The problem of a matrix. Raises ValueError with the defect of the matrix."""
-    a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATORS else matrix_market.read_matrix(matrix)
-    x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
-    rows = np.repeat(np.arange(a.rows), a.row_lengths)
-    terms = a.values * x[a.indices]
-    # computed without the library that is measured
-    y, magnitude = (np.bincount(rows, of, a.rows).astype(np.float64) for of in (terms, np.abs(terms)))
-    # Higham 2002, section 3.1, for both sides: see spmv
-    allowed = 2 * (a.row_lengths + 2.0) * (magnitude * 2.0**-53 + np.finfo(float).smallest_subnormal)
-    met = np.zeros(a.columns, dtype=bool)
-    met[a.indices] = True
-    return _SparseProblem(a, x, y, allowed, 12 * a.nonzeros + 4 * (a.rows + 1) + 8 * int(met.sum()) + 8 * a.rows)
-
-
-def _problem(matrix: str, seed: int, info: DeviceInfo) -> _SparseProblem:
-    """The problem of a point. Raises Skip for a generated matrix that cannot be made, DeviceError for a file that cannot be
-    read."""
-    try:
-        return _make_problem(matrix, seed % 2**32, matrices.MAX_INDEX if info.array_bytes is None else info.array_bytes // 8)
-    except ValueError as error:
-        raise (Skip if matrix in matrices.GENERATORS else DeviceError)(str(error)) from error
-
-
-def _check(problem: _SparseProblem, product: Array) -> None:
-    check_rows(~(np.abs(product - problem.y) <= problem.allowed))  # a NaN is within no bound
+def _check(problem: Problem, product: Array) -> None:
+    """Compares with the product that is computed without the library that is measured."""
+    a = problem.matrix
+    wanted = np.bincount(np.repeat(np.arange(a.rows), a.row_lengths), a.values * problem.x[a.indices], a.rows)
+    check_rows(~(np.abs(product - wanted) <= problem.allowed))  # a NaN is within no bound
 
 
 @benchmark(
@@ -76,7 +39,7 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
     import scipy
     from scipy.sparse import csr_array
 
-    problem = _problem(matrix, device.seed, device.info)
+    problem = problem_of_point(matrix, device.seed % 2**32, device.info)
     a = problem.matrix
     stored = csr_array((a.values, a.indices, a.indptr), shape=(a.rows, a.columns))
     found: dict[str, Array] = {"y": np.full(a.rows, np.nan)}
@@ -116,7 +79,7 @@ def cusparse_spmv(device: Device, matrix: str) -> Work:
     from cupyx import cusparse
     from cupyx.scipy.sparse import csr_matrix
 
-    problem = _problem(matrix, device.seed, device.info)
+    problem = problem_of_point(matrix, device.seed % 2**32, device.info)
     a = problem.matrix
     parts = tuple(cupy.asarray(part) for part in (a.values, a.indices, a.indptr))
     stored = csr_matrix(parts, shape=(a.rows, a.columns))
