@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from clmembench.report.figures.style import colour, legend, plain, subplots, svg
+from clmembench.report.figures.style import colour, image, legend, plain, subplots, svg
 from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity
 from clmembench.report.sections.energy_tables import Condition
 
@@ -32,10 +31,7 @@ def history_chart(history: DeviceHistory, form: str) -> bytes:
     some = f": {len(shown)} of {len(history.quantities)} quantities" if len(history.quantities) > MAX_PLOTS else ""
     figure.suptitle(plain(history.device) + some, fontsize=11)
     legend(figure, axes)
-    out = io.BytesIO()
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    figure.savefig(out, format=form, metadata=dates.get(form))
-    return out.getvalue()
+    return image(figure, form)
 
 
 def _draw(axis: Axes, history: DeviceHistory, quantity: HistoryQuantity) -> None:

@@ -112,6 +112,15 @@ def svg(figure: Figure) -> str:
     return re.sub(r' xmlns(:xlink)?="[^"]*"', "", text[text.index("<svg") :])
 
 
+def image(figure: Figure, form: str) -> bytes:
+    """The figure as a file in a format of matplotlib's, such as png, svg or pdf, without a date. Raises ValueError for no such
+    format."""
+    out = io.BytesIO()
+    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    figure.savefig(out, format=form, metadata=dates.get(form))
+    return out.getvalue()
+
+
 def legend(figure: Figure, axes: Sequence[Axes]) -> None:
     """One legend below all plots, where it covers nothing; each label once."""
     found = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}

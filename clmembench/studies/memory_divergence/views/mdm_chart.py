@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots
+from clmembench.report.figures.style import MARKERS, colour, image, legend, log_y, plain, subplots
 from clmembench.studies.memory_divergence.mdm_inputs import published_errors
 from clmembench.studies.memory_divergence.model.equations import MODELS, Model
 from clmembench.studies.memory_divergence.model.errors import Compared, ModelError
@@ -35,10 +34,7 @@ def mdm_chart(found: Validation, label: str, form: str) -> bytes:
         _scatter(axis, model, compared)
     figure.suptitle(plain(label), fontsize=11)
     legend(figure, axes)
-    out = io.BytesIO()
-    dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    figure.savefig(out, format=form, metadata=dates.get(form))
-    return out.getvalue()
+    return image(figure, form)
 
 
 def _stacks(axis: Axes, compared: Sequence[Compared]) -> None:
