@@ -10,6 +10,7 @@ from clmembench.gates.lines import Key
 from clmembench.gates.thresholds import RUN
 from clmembench.model import Fact, Header, Record, Run
 from clmembench.model.metrics import score
+from clmembench.model.work import fact_number
 
 QUIETEN = "quieten the host, and measure it again"
 
@@ -25,7 +26,7 @@ def shortage(value: Derived, header: Header) -> str:
     host, on_cpu = header.host, header.device.kind == "cpu"
     if not on_cpu and value.clock == "device":
         return ""
-    cpus = _number(host, "logical_cpus") or 1.0
+    cpus = fact_number(host, "logical_cpus") or 1.0
     if value.stolen > RUN.max_wait_share:
         return "other virtual machines took the CPUs: measure at a quieter time"
     units = (value.place.compute_units or header.device.compute_units) if on_cpu else 1
@@ -38,7 +39,7 @@ def shortage(value: Derived, header: Header) -> str:
         why = _limit(host, units) or others or (f"{few}: {QUIETEN}" if few else "")
         if why:
             return why
-    usable, quota = (_number(host, name) or cpus for name in ("usable_cpus", "cpu_limit"))
+    usable, quota = (fact_number(host, name) or cpus for name in ("usable_cpus", "cpu_limit"))
     if value.busy > min(usable, quota) or (value.clock != "device" and usable < units):
         return _limit(host, units)
     if on_cpu and value.waited is not None and value.others > RUN.max_others_share:
@@ -62,7 +63,7 @@ def is_disturbed(record: Record, on_cpu: bool, cpus: int) -> bool:
 
 def disturbed_trials(run: Run) -> dict[Key, list[Record]]:
     """The trials of each point's search from which others took the CPUs."""
-    on_cpu, cpus = run.header.device.kind == "cpu", int(_number(run.header.host, "logical_cpus") or 1)
+    on_cpu, cpus = run.header.device.kind == "cpu", int(fact_number(run.header.host, "logical_cpus") or 1)
     found: dict[Key, list[Record]] = defaultdict(list)
     for record in run.records:
         if record.role == "tune" and record.benchmark in run.header.benchmarks and is_disturbed(record, on_cpu, cpus):
@@ -111,7 +112,7 @@ def _is_by_others(waited: float, others_cpus: float) -> bool:
 
 def _limit(host: Mapping[str, Fact], units: int) -> str:
     """What leaves the process fewer CPUs than the driver has threads, and the remedy; "" where nothing does."""
-    usable, quota, cpus = (_number(host, name) for name in ("usable_cpus", "cpu_limit", "logical_cpus"))
+    usable, quota, cpus = (fact_number(host, name) for name in ("usable_cpus", "cpu_limit", "logical_cpus"))
     if usable and usable < units:
         return (
             f"the process may use {usable:g} of the {units} CPUs that the driver runs on: "
@@ -122,8 +123,3 @@ def _limit(host: Mapping[str, Fact], units: int) -> str:
         cpus_left = f"{quota:g} CPU{'s' if quota != 1 else ''}"
         return f"a control group limits the process to {cpus_left}: raise the container's CPU limit{fewer}"
     return ""
-
-
-def _number(facts: Mapping[str, Fact], name: str) -> float | None:
-    value = facts.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

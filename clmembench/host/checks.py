@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from clmembench.model import DeviceInfo, Fact
+from clmembench.model.work import fact_number
 
 SLOW_GOVERNORS = ("powersave", "ondemand", "conservative", "schedutil")
 # NVML's clocks event reasons that lower a clock; being idle and a clock that the user set do not
@@ -66,7 +67,7 @@ def clock_locking(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping
     if device.kind == "cpu":
         if host.get("governor") is None:
             return ["this system lets no program set the CPUs' clock; measure in several processes (--processes 6)"]
-        top = _number(sensors, "clock_max_mhz")
+        top = fact_number(sensors, "clock_max_mhz")
         clock = f"{top:.0f}MHz" if top else "CLOCK"
         return [
             f"to fix it: sudo cpupower frequency-set -g performance -d {clock} -u {clock} (steadier: a clock below turbo)",
@@ -74,7 +75,7 @@ def clock_locking(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping
         ]
     if "nvidia" not in device.vendor.lower():
         return ["see its vendor's tool, such as amd-smi or intel_gpu_frequency, for how its clock is fixed"]
-    which, top = f" -i {device.pci}" if device.pci else "", _number(sensors, "sm_clock_max_mhz")
+    which, top = f" -i {device.pci}" if device.pci else "", fact_number(sensors, "sm_clock_max_mhz")
     clock = f"{top:.0f}" if top else "MHZ"
     return [
         f"to fix it: sudo nvidia-smi{which} -lgc {clock},{clock} (lower, where power or temperature lower it under load)",
@@ -83,10 +84,10 @@ def clock_locking(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping
 
 
 def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
-    load, cpus, usable = _number(host, "load_1min"), _number(host, "logical_cpus"), _number(host, "usable_cpus")
+    load, cpus, usable = fact_number(host, "load_1min"), fact_number(host, "logical_cpus"), fact_number(host, "usable_cpus")
     if load is not None and cpus and load > LIMITS.max_load_per_cpu * cpus:
         yield Complaint(f"the host's load is {load:g} on {cpus:g} CPUs", "stop other programs")
-    stolen = _number(host, "steal")
+    stolen = fact_number(host, "steal")
     if stolen is not None and stolen > LIMITS.max_steal_share:
         yield Complaint(
             f"other virtual machines took {stolen:.0%} of the CPU time", "measure at a quieter time, and use --processes 6"
@@ -95,7 +96,7 @@ def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
     governor = host.get("governor")
     if governor in SLOW_GOVERNORS:
         yield Complaint(f"the frequency governor is {governor}", "sudo cpupower frequency-set -g performance")
-    cores = _number(host, "cores")
+    cores = fact_number(host, "cores")
     if cores and usable and cores < usable:
         yield Complaint(
             f"{usable:g} CPUs are hardware threads of {cores:g} cores",
@@ -105,7 +106,7 @@ def _of_cpus(host: Mapping[str, Fact]) -> Iterator[Complaint]:
 
 def cpu_limits(host: Mapping[str, Fact]) -> Iterator[Complaint]:
     """Complaints about control groups and CPU sets that leave a CPU's driver fewer CPUs than the host has."""
-    cpus, usable, limit = (_number(host, name) for name in ("logical_cpus", "usable_cpus", "cpu_limit"))
+    cpus, usable, limit = (fact_number(host, name) for name in ("logical_cpus", "usable_cpus", "cpu_limit"))
     if limit is not None and usable and limit < usable:
         yield Complaint(
             f"a control group limits this process to {limit:g} of {usable:g} CPUs",
@@ -119,7 +120,7 @@ def cpu_limits(host: Mapping[str, Fact]) -> Iterator[Complaint]:
 
 
 def _of_its_clock(sensors: Mapping[str, Fact]) -> Iterator[Complaint]:
-    throttled, hot = _number(sensors, "throttled_since_boot"), _number(sensors, "temperature_c")
+    throttled, hot = fact_number(sensors, "throttled_since_boot"), fact_number(sensors, "temperature_c")
     if throttled:
         yield Complaint(f"the CPU was throttled {throttled:g} times since boot", "cool it: its clock falls under load")
     if hot is not None and hot > LIMITS.max_temperature_c:
@@ -143,14 +144,14 @@ def _of_a_gpu(device: DeviceInfo, sensors: Mapping[str, Fact]) -> Iterator[Compl
         for bit, why in THROTTLES.items():
             if reasons & bit:
                 yield Complaint(f"the device's clock is lowered by {why}", "cool it, or raise the limit, before measuring")
-    used = _number(sensors, "utilisation_percent")
+    used = fact_number(sensors, "utilisation_percent")
     if used is not None and used > LIMITS.max_utilisation_percent:
         yield Complaint(f"the device was {used:g}% busy before anything was measured", "stop the other programs that use it")
-    hot = _number(sensors, "temperature_c")
+    hot = fact_number(sensors, "temperature_c")
     if hot is not None and hot > LIMITS.max_temperature_c:
         yield Complaint(f"the device is at {hot:g} degrees", "let it cool down: its clock will fall")
     for name, what in (("generation", "its link runs at generation {} of {}"), ("width", "its link has {} of {} lanes")):
-        now, most = _number(sensors, f"link_{name}"), _number(sensors, f"link_{name}_max")
+        now, most = fact_number(sensors, f"link_{name}"), fact_number(sensors, f"link_{name}_max")
         if now is not None and most is not None and now < most:
             yield Complaint(
                 what.format(f"{now:g}", f"{most:g}"),
@@ -158,8 +159,3 @@ def _of_a_gpu(device: DeviceInfo, sensors: Mapping[str, Fact]) -> Iterator[Compl
             )
     if sensors.get("ecc") is False:
         yield Complaint("ECC is off", "say so beside the numbers: bandwidth is up to some percent higher than with it")
-
-
-def _number(facts: Mapping[str, Fact], name: str) -> float | None:
-    value = facts.get(name)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

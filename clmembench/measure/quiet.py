@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from clmembench.gates.cpu_share import is_disturbed
 from clmembench.host import cpu_load, sensors
 from clmembench.host.checks import LIMITS
 from clmembench.host.cpu_load import Load
-from clmembench.model import DeviceInfo, Fact, Record
+from clmembench.model import DeviceInfo, Record
+from clmembench.model.work import fact_number
 from clmembench.plan.budget import NEVER, Deadline
 
 LOOK_S = 0.3  # of the kernel's accounting of CPU time, which has ticks of 10 ms
@@ -52,12 +53,7 @@ def look(info: DeviceInfo, seconds: float = LOOK_S, sleep: Callable[[float], Non
     if before is not None:
         sleep(seconds)
     load = cpu_load.between(before, cpu_load.read(), os.cpu_count() or 1)
-    return HostUse(load, _percent(sensors.read(info)) if info.kind != "cpu" else None)
-
-
-def _percent(facts: Mapping[str, Fact]) -> float | None:
-    value = facts.get("utilisation_percent")
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return HostUse(load, fact_number(sensors.read(info), "utilisation_percent") if info.kind != "cpu" else None)
 
 
 def wait(

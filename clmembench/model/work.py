@@ -18,6 +18,12 @@ Buffer = Any  # a runtime's handle of device memory
 Clock = Literal["device", "host", "queue"]
 
 
+def fact_number(facts: Mapping[str, Fact], name: str) -> float | None:
+    """The fact of that name as a number; None where it is not reported or is no number."""
+    value = facts.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
 class Skip(Exception):
     """A point cannot be measured on this device; the message is the record's reason."""
 
