@@ -37,7 +37,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it in b
 
 
 def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None = None) -> Path:
-    """A copy of the package in a new folder: with a device that fails when told to for OpenCL, or with other kernels."""
+    """A copy of the package in a folder, which waits for no quiet host: with a device that fails when told to for OpenCL, or
+    with other kernels."""
     for part in PARTS:
         shutil.copytree(ROOT / part, folder / part)
     if fake:

@@ -15,7 +15,7 @@ from clmembench.results import tuned as tuning
 from clmembench.runtimes import runtime
 from tests.cases import each
 from tests.commands import brief_points, cli
-from tests.faulty import ROOT, Command, mountable, within
+from tests.faulty import ROOT, Command, mountable, tree, within
 
 SUM = ("-a", "n=[4096]", "-a", "method=loop")
 mounts = pytest.mark.skipif(not mountable(), reason="this user may not mount, even in a namespace")
@@ -33,7 +33,7 @@ def tuned(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tune")
     shapes, records = folder / "new" / "t.toml", folder / "r.jsonl"
     only = ("-a", "width=8", "-a", "groups_a_unit=[4,1]")
-    done = cli("tune", "reduction", "-d", "0", *SUM, *only, "--budget", "30s", "-o", str(shapes), "--records", str(records))
+    done = cli("tune", "reduction", "-d", "0", *SUM, *only, "--budget", "10s", "-o", str(shapes), "--records", str(records))
     return shapes, records, done
 
 
@@ -177,7 +177,7 @@ def test_a_folder_that_may_only_be_read_is_noticed_before_anything_is_measured(t
 def test_ctrl_c_keeps_what_there_is_and_exits_130(tmp_path):
     records = tmp_path / "r.jsonl"
     args = ("tune", "stream", "reduction", "-o", str(tmp_path / "t.toml"), "--records", str(records))
-    with Command(ROOT, args, tmp_path) as command:
+    with Command(tree(tmp_path / "copy", fake=False), args, tmp_path) as command:
         assert within(200, lambda: records.exists() and records.read_bytes().count(b"\n") >= 2), command.said()
         command.interrupt()
         assert command.wait(200) == 130

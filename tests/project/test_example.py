@@ -7,17 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from tests.commands import as_on_a_quiet_host
+from tests.faulty import ROOT, tree
 
-ROOT = Path(__file__).parents[2]
 STRIDES = "stride=[1,2,4,8,16,32]"  # all, but each for the short time of the suite quick
 
 
 def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path):
-    for folder in ("clmembench", "cl_kernels", "platforms"):
-        shutil.copytree(ROOT / folder, tmp_path / folder)
+    tree(tmp_path, fake=False)
     shutil.copy(ROOT / "docs/example/strided_read.py", tmp_path / "clmembench/benchmarks")
     shutil.copy(ROOT / "docs/example/strided_read.cl", tmp_path / "cl_kernels")
 
