@@ -11,8 +11,7 @@ import pytest
 from clmembench.report import render
 from clmembench.report.many_runs import digests, fleet
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.page.page import render_html
-from clmembench.report.page.page_parts import anchors
+from clmembench.report.page.page import anchors, render_html
 from clmembench.report.table import Column, Table, reasons_as_notes
 from clmembench.results import jsonl
 from clmembench.results.imported import published_run

@@ -15,8 +15,7 @@ from clmembench.report.device_runs import device_label, merged_runs
 from clmembench.report.frame import parts
 from clmembench.report.imported.imported_values import FIGURES, imported_cells, joined_values
 from clmembench.report.imported.joins import FOUND, why_not_joined
-from clmembench.report.page.page import render_html
-from clmembench.report.page.page_parts import verdict_values
+from clmembench.report.page.page import render_html, verdict_values
 from clmembench.report.render import markdown
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import published_sentences, sentences

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clmembench import __version__
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
-from clmembench.report import render
+from clmembench.report import render, views
 from clmembench.report.device_runs import Findings
-from clmembench.report.figures import device_rows, study_figures
+from clmembench.report.figures import device_rows, roofline_chart, study_figures
 from clmembench.report.figures.aspects import aspects
+from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.figures.history_chart import conditions_chart
 from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import benchmark_tables, import_table, published_points, sheet_table
 from clmembench.report.many_runs import fleet
 from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
-from clmembench.report.page import page_parts
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.page.page_parts import ASPECTS, SUITES, anchors, contents, verdict_values
 from clmembench.report.run_warnings import warnings
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import sentences as verdict_sentences
-from clmembench.report.sections import energy_tables, peer_values
+from clmembench.report.scorecard_cells import Scorecard
+from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
 from clmembench.report.table import Table
-from clmembench.report.views import facts_table, points_over_devices
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.studies import studies
@@ -34,6 +34,42 @@ from clmembench.units import count
 MAX_TITLE_DEVICES = 3  # devices that a title names; of more it says how many
 MAX_OPEN_ROWS = 40  # rows of the tables of a benchmark without a figure that are not folded
 IN_TABLES = "all values are in its tables"
+
+# anchors of what is no benchmark; one called like these gets a number instead
+SECTIONS = {
+    "verdict": "Verdict",
+    "aspects": "Aspects",
+    "devices": "Devices",
+    "points": "All points",
+    "published": "Published and imported results",
+}
+ASPECTS = {
+    "plots": "Devices in one plot",
+    "roofline": "Roofline",
+    "peers": "Peers of the host",
+}
+SUITES = {
+    "memory": "Memory",
+    "link": "Host link",
+    "sync": "Synchronisation",
+    "compute": "Compute",
+    "access": "Access patterns",
+}
+RESERVED = {
+    *SECTIONS,
+    *ASPECTS,
+    *(study.name for study in studies()),
+    "main",
+    "contents",
+    "fleet",
+    "outliers",
+    "facts",
+    "filter",
+    "intervals",
+}
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
+
+PANELS_ALT = "Headline quantities of all devices, in the order of medians; all values are in the table above"
 
 
 def render_html(
@@ -65,7 +101,7 @@ def render_html(
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
         "roofline": _roofline(all_parts),
         "suites": _by_suite(benchmarks),
-        "facts": facts_table(all_parts),
+        "facts": views.facts_table(all_parts),
         "devices": [_device(number, part) for number, part in enumerate(all_parts, 1)],
         "points": [benchmark for benchmark in benchmarks if benchmark["points"].rows],
         "published": [import_table(run) for run in others],
@@ -122,10 +158,26 @@ def _peers(part: LabelledRun) -> dict[str, Any] | None:
 
 
 def _roofline(all_parts: Sequence[LabelledRun]) -> dict[str, Any] | None:
-    made = page_parts.roofline_values([(p.label, p.run, p.rows, p.sheet) for p in all_parts])
-    if not made["devices"]:
+    """The rooflines of all devices in one figure, and the tables of each; None where none has a roofline."""
+    found = [(part, roofline_tables.derive_roofline(part.run, part.rows, part.sheet)) for part in all_parts]
+    made = [(part, one) for part, one in found if one is not None]
+    if not made:
         return None
-    return {**made, "figures": embedded(made["svg"], f"Measured kernels under the roofs of each device; {IN_TABLES}")}
+    agreements = [roofline_tables.agreement_section(part.run, part.rows, part.sheet) for part, _ in made]
+    return {
+        "source": roofline_tables.SOURCE,
+        "figures": embedded(
+            roofline_chart.drawn([(part.label, one) for part, one in made]),
+            f"Measured kernels under the roofs of each device; {IN_TABLES}",
+        ),
+        "devices": [
+            {
+                "label": part.label,
+                "tables": [*roofline_tables.tables(one, part.rows), *([agreed] if agreed is not None else [])],
+            }
+            for (part, one), agreed in zip(made, agreements, strict=True)
+        ],
+    }
 
 
 def _device(number: int, part: LabelledRun) -> dict[str, Any]:
@@ -223,4 +275,42 @@ def _points(name: str, shown: Sequence[device_rows.Shown], groups: Sequence[flee
     """A benchmark's points over the devices, or over `groups` where a report is of many runs."""
     if groups:
         return fleet.points(groups, name)
-    return points_over_devices([device.rows for device in shown], [device.label for device in shown])
+    return views.points_over_devices([device.rows for device in shown], [device.label for device in shown])
+
+
+def anchors(names: Iterable[str]) -> dict[str, str]:
+    """The anchor of each benchmark: its name, or a number where the name is no identifier, or another section's anchor."""
+    return {
+        name: name if _NAME.fullmatch(name) and name not in RESERVED else f"benchmark-{number}"
+        for number, name in enumerate(names, 1)
+    }
+
+
+def contents(page: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The sections that a page with these values has, in order; each with its anchor, title, and groups of entries."""
+    aspects = [(name, title) for name, title in ASPECTS.items() if page[name]]
+    aspects += [(study["id"], study["title"]) for study in page["studies"]]
+    groups = [_group("", aspects), *(_group(s["title"], [(p["id"], p["name"]) for p in s["parts"]]) for s in page["suites"])]
+    devices = [_group("", [(device["id"], device["label"]) for device in page["devices"]])]
+    entries: dict[str, Sequence[dict[str, Any]]] = {"verdict": [], "aspects": groups, "devices": devices, "points": []}
+    having = {name: title for name, title in SECTIONS.items() if name in ("devices",) or page[name]}
+    return [
+        {"id": name, "title": title, "groups": [group for group in entries.get(name, []) if group["entries"]]}
+        for name, title in having.items()
+    ]
+
+
+def _group(title: str, entries: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    return {"title": title, "entries": [{"id": anchor, "title": text} for anchor, text in entries]}
+
+
+def verdict_values(found: Scorecard, sentences: Sequence[str]) -> dict[str, Any]:
+    """Values for the page's template: the table of devices side by side, and what stands around it."""
+    is_wide = views.is_wide(found)
+    return {
+        "table": views.scorecard_table(found),
+        "devices": len(found.labels),
+        "panels": [svg for one in panel_figures(found) for svg in embedded(one, PANELS_ALT)] if is_wide else [],
+        "sentences": sentences,
+        "keys": views.scorecard_keys(found),
+    }

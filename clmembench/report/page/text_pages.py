@@ -11,7 +11,7 @@ from clmembench.report.device_runs import Findings
 from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import import_table
 from clmembench.report.many_runs import fleet
-from clmembench.report.page.page_parts import SECTIONS
+from clmembench.report.page.page import SECTIONS
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import sentences
 from clmembench.report.scorecard_cells import Scorecard
