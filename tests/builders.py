@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from clmembench.model import (
@@ -20,6 +21,7 @@ from clmembench.model import (
     Series,
     Value,
 )
+from clmembench.results import jsonl
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
@@ -79,6 +81,14 @@ def clock(ghz: float, cycles_per_op: float | None = 4.0) -> ClockReading:
 
 def run(records: Sequence[Record], head: Header | None = None, **changes: Any) -> Run:
     return replace(Run("run.jsonl", head or header(), tuple(records)), **changes)
+
+
+def write_run(path: Path, records: Iterable[Record], head: Header | None = None) -> Path:
+    """The results file of a run."""
+    with jsonl.Writer(path, head or header()) as writer:
+        for one in records:
+            writer.write(one)
+    return path
 
 
 def walked(plan: Plan, answer: Callable[[Point], Record] | None = None) -> list[Point]:

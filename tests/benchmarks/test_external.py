@@ -17,7 +17,7 @@ from clmembench.measure.job import Job, job_line, parse_job
 from clmembench.model import Metric
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
-from tests.builders import STREAM, device, header, record, series
+from tests.builders import STREAM, device, header, record, series, write_run
 from tests.commands import brief_points, cli, process
 
 SMALL = ("-b", "my_copy", "-a", "dtype=float", "-a", "width=1", "--size", "64KiB")
@@ -91,10 +91,11 @@ def test_a_new_benchmark_replaces_none(tmp_path):
 def test_a_run_of_a_benchmark_that_is_not_here_is_not_resumed(tmp_path):
     """And nothing that its file names is imported."""
     here = device()
-    with jsonl.Writer(
-        tmp_path / "r.jsonl", header(here, cards={"theirs": replace(STREAM, origin="--path theirs.py")})
-    ) as writer:
-        writer.write(record("theirs", {"op": "copy"}, series([1000] * 16, nbytes=10)))
+    write_run(
+        tmp_path / "r.jsonl",
+        [record("theirs", {"op": "copy"}, series([1000] * 16, nbytes=10))],
+        header(here, cards={"theirs": replace(STREAM, origin="--path theirs.py")}),
+    )
     (tmp_path / "theirs.py").write_text("raise SystemExit('imported')")
     said = cli("run", "--resume", "r.jsonl", cwd=tmp_path)
     assert said.returncode in (2, 3) and "imported" not in said.stderr

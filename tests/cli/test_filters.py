@@ -11,7 +11,7 @@ import pytest
 
 from clmembench.host import environment
 from clmembench.results import jsonl
-from tests.builders import device, header, record, series
+from tests.builders import device, header, record, series, write_run
 from tests.cases import each
 from tests.commands import ROOT, cli
 
@@ -131,8 +131,7 @@ def test_check_judges_the_values_that_were_chosen(slower):
 
 def test_a_report_with_filters_has_the_chosen_points_alone(tmp_path):
     other = tmp_path / "other.jsonl"
-    with jsonl.Writer(other, header(device("Other GPU"))) as writer:
-        writer.write(record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20)))
+    write_run(other, [record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20))], header(device("Other GPU")))
     made = cli("report", str(QUICK), str(other), "-f", "md", "-b", "dgemm").stdout
     assert "C = A B" in made and "Bandwidth of global memory" not in made
     assert "Other GPU" not in made  # it has no dgemm
@@ -145,8 +144,7 @@ def test_a_report_with_filters_has_the_chosen_points_alone(tmp_path):
 def test_names_and_tags_are_kept_and_shown(tmp_path):
     path = tmp_path / "named.jsonl"
     head = header(label="lab machine", tags={"cooling": "water"}, host={"name": "node7", "virtual": False})
-    with jsonl.Writer(path, head) as writer:
-        writer.write(record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20)))
+    write_run(path, [record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20))], head)
     read = jsonl.read(path).header
     assert (read.label, dict(read.tags), read.host["name"]) == ("lab machine", {"cooling": "water"}, "node7")
     page = cli("report", str(path), "-f", "md").stdout
@@ -161,8 +159,9 @@ def test_names_and_tags_are_kept_and_shown(tmp_path):
 def test_a_runs_label_names_its_device_and_keeps_it_apart(tmp_path):
     paths = [tmp_path / f"{name}.jsonl" for name in ("one", "two")]
     for path, label in zip(paths, ("first box", "second box"), strict=True):
-        with jsonl.Writer(path, header(label=label, run_id=path.stem)) as writer:
-            writer.write(record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20)))
+        write_run(
+            path, [record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20))], header(label=label, run_id=path.stem)
+        )
     page = cli("report", *map(str, paths), "-f", "md").stdout
     assert "first box | second box" in page
     renamed = cli("report", *map(str, paths), "-f", "md", "--label", f"{paths[0]}=third box").stdout

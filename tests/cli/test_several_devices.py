@@ -10,7 +10,7 @@ import typer
 from clmembench.cli import app, devices
 from clmembench.cli.running import session
 from clmembench.results import jsonl
-from tests.builders import device, header, record, series
+from tests.builders import device, header, record, series, write_run
 
 CPU = device("Test CPU", id="1", kind="cpu", uuid="c" * 32)
 GPUS = [device("Test GPU", id=str(n), kind="gpu", uuid=str(n) * 32) for n in (2, 3)]
@@ -27,8 +27,11 @@ def measuring(tmp_path, monkeypatch):
         if isinstance(ending, BaseException):
             raise ending
         path = output or session.default_path(info, f"0000000{info.id}")
-        with jsonl.Writer(path, header(info, label=more["names"].label)) as writer:
-            writer.write(record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20)))
+        write_run(
+            path,
+            [record("stream", {"op": "copy"}, series([1000] * 40, nbytes=1 << 20))],
+            header(info, label=more["names"].label),
+        )
         return session.Written(path, 1 if ending == "failed" else 0, ending == "interrupted")
 
     measured.asked, measured.endings = [], {}

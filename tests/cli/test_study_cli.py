@@ -12,7 +12,7 @@ from clmembench.cli import devices, measure_or_read
 from clmembench.cli.running import session
 from clmembench.plan import sweep
 from clmembench.results import jsonl
-from tests.builders import device, header, record
+from tests.builders import device, header, record, write_run
 from tests.cases import each
 from tests.commands import call
 
@@ -36,9 +36,7 @@ def command(request):
 def other(tmp_path) -> Path:
     """A run without evidence for any of the commands."""
     path = tmp_path / "other.jsonl"
-    with jsonl.Writer(path, header(cards={"pchase": sweep.benchmark_card(discovered()["pchase"])})) as writer:
-        writer.write(record("pchase", {}))
-    return path
+    return write_run(path, [record("pchase", {})], header(cards={"pchase": sweep.benchmark_card(discovered()["pchase"])}))
 
 
 @pytest.fixture

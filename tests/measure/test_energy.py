@@ -26,7 +26,7 @@ from clmembench.report.sections import energy_tables
 from clmembench.results import jsonl, limits
 from clmembench.results.jsonl import decode_record, encode
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice, FakeKernel
-from tests.builders import BANDWIDTH, STREAM, device, header, record, run, series
+from tests.builders import BANDWIDTH, STREAM, device, header, record, run, series, write_run
 from tests.cases import each
 from tests.commands import brief_points, cli
 
@@ -362,9 +362,7 @@ def test_a_long_curve_keeps_its_dips_and_peaks():
 def test_a_run_without_any_energy_says_why_once(tmp_path):
     whole = run([with_energy(None, params={"op": op}) for op in ("copy", "scale")])
     path = tmp_path / "r.jsonl"
-    with jsonl.Writer(path, whole.header) as writer:
-        for one in whole.records:
-            writer.write(one)
+    write_run(path, whole.records, whole.header)
     assert cli("show", str(path), "--energy").stdout == "Energy is undetermined: none.\n"
     assert energy_tables.TITLE not in cli("show", str(path)).stdout
     assert cli("report", str(path)).stdout.count("Energy is undetermined: none.") == 1
@@ -372,8 +370,7 @@ def test_a_run_without_any_energy_says_why_once(tmp_path):
 
 def test_a_run_of_an_older_version_has_no_energy(tmp_path):
     path = tmp_path / "r.jsonl"
-    with jsonl.Writer(path, header(device(), cards={"stream": STREAM})) as writer:
-        writer.write(record("stream", None, series([1000] * 16, nbytes=1)))
+    write_run(path, [record("stream", None, series([1000] * 16, nbytes=1))], header(device(), cards={"stream": STREAM}))
     done = cli("show", str(path), "--energy")
     assert done.stdout == "Energy is undetermined: the run has no readings of sensors beside its points.\n"
     (row,) = json.loads(cli("show", str(path), "--json").stdout)

@@ -16,7 +16,7 @@ from clmembench.report.many_runs import fleet
 from clmembench.report.many_runs.history import histories
 from clmembench.results import jsonl, tuned
 from clmembench.specs.sheets import Match, SpecSheet, match_sheet
-from tests.builders import STREAM, device, header, run
+from tests.builders import STREAM, device, header, run, write_run
 from tests.cases import each
 from tests.report.test_scorecard import triad
 
@@ -166,8 +166,7 @@ def test_an_update_that_renames_splits_no_fleet(tmp_path):
     for number, info in enumerate(UPDATES["found late"]):
         paths.append(tmp_path / f"r{number}.jsonl")
         of = stored(info, number)
-        with jsonl.Writer(paths[-1], of.header) as writer:
-            writer.write(of.records[0])
+        write_run(paths[-1], [of.records[0]], of.header)
     (group,) = fleet.grouped(map(digest, paths))
     (values,) = [of for key, of in group.values.items() if key[2] == "bandwidth"]
     assert len(group.runs) == 3 and sorted(n for n, _ in values) == [0, 1, 2]
@@ -180,8 +179,7 @@ def test_an_update_that_renames_refuses_no_check_and_no_baseline(infos, tmp_path
     for number, info in enumerate(infos):
         paths.append(str(tmp_path / f"r{number}.jsonl"))
         of = stored(info, number)
-        with jsonl.Writer(tmp_path / f"r{number}.jsonl", of.header) as writer:
-            writer.write(of.records[0])
+        write_run(tmp_path / f"r{number}.jsonl", [of.records[0]], of.header)
     assert matching.pooled([stored(info, n) for n, info in enumerate(infos)], ()).header.device == infos[0]
     done = CliRunner().invoke(app, ["check", paths[1], "--baseline", paths[0]])
     assert done.exit_code in (0, 6) and "another" not in done.stderr and "is a baseline of" not in done.stderr
@@ -193,8 +191,7 @@ def test_a_check_refuses_a_swapped_card_and_notes_another_of_the_model(tmp_path)
     card = device("Card 1", uuid=SERIAL, pci="0000:0f:00.0")
     for number, info in enumerate((card, replace(card, name="Card 2", uuid=OTHER_SERIAL), replace(card, uuid=OTHER_SERIAL))):
         of = stored(info, number)
-        with jsonl.Writer(tmp_path / f"r{number}.jsonl", of.header) as writer:
-            writer.write(of.records[0])
+        write_run(tmp_path / f"r{number}.jsonl", [of.records[0]], of.header)
     base = ["--baseline", str(tmp_path / "r0.jsonl")]
     refused = CliRunner().invoke(app, ["check", str(tmp_path / "r1.jsonl"), *base])
     assert refused.exit_code == 2 and "is a baseline of Card 1 and" in refused.stderr

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import clmembench as cm
 from clmembench.cli import app
 from clmembench.report import frame
-from clmembench.results import jsonl
-from tests.builders import device, header
+from tests.builders import device, header, write_run
 from tests.report.test_scorecard import CARDS, TRIAD, triad
 
 
@@ -21,9 +20,7 @@ def files(tmp_path):
     """Runs of two devices, with a point that is suspect."""
     suspect = triad(9000.0, 1 << 29, status="suspect", gate="peak", reason="over the theoretical peak")
     for name, points in (("A", [triad(4000.0, 1 << 30)]), ("B", [triad(160.0, 1 << 20), suspect])):
-        with jsonl.Writer(tmp_path / f"{name}.jsonl", header(device(name), CARDS)) as writer:
-            for point in points:
-                writer.write(point)
+        write_run(tmp_path / f"{name}.jsonl", points, header(device(name), CARDS))
     return tmp_path
 
 

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 from clmembench.analysis.noise import MIN_RUNS, change_points
 from clmembench.cli import app
 from clmembench.report.many_runs.history import histories
-from clmembench.results import jsonl
-from tests.builders import STREAM, device, header, run
+from tests.builders import STREAM, device, header, run, write_run
 from tests.report.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.report.test_scorecard import triad
 
@@ -77,8 +76,7 @@ def folder(tmp_path_factory):
         head = header(info, {"stream": STREAM}, run_id=f"01J{number:023d}", started=f"2026-01-{number + 1:02d}T08:00:00+00:00")
         gb_s = 1000 * (1 if number < 8 else 0.93) * (1 + 0.002 * random.normal())
         doubt = {"status": "suspect", "gate": "peak", "reason": "too fast"} if number == 2 else {}
-        with jsonl.Writer(path / f"run{13 - number}.jsonl", head) as writer:
-            writer.write(triad(gb_s, 1 << 30, **doubt))
+        write_run(path / f"run{13 - number}.jsonl", [triad(gb_s, 1 << 30, **doubt)], head)
     (path / "other.jsonl").write_text('{"a": 1}\n')
     return path
 
@@ -135,8 +133,7 @@ def test_the_figure_and_what_is_refused(folder, tmp_path):
     done = CliRunner().invoke(app, ["history", str(folder), "--figure", str(out)])
     assert done.exit_code == 0 and out.read_bytes().startswith(b"\x89PNG")
     other = tmp_path / "b.jsonl"
-    with jsonl.Writer(other, header(device("Other"), {"stream": STREAM}, run_id="01B")) as writer:
-        writer.write(triad(1.0, 1 << 30))
+    write_run(other, [triad(1.0, 1 << 30)], header(device("Other"), {"stream": STREAM}, run_id="01B"))
     for words, said in (
         ([str(folder), str(other), "--figure", str(tmp_path / "x.svg")], "these runs are of 2: Other, Card"),
         ([str(other), "--figure", str(tmp_path / "x.svg")], "nothing to draw"),

@@ -9,8 +9,7 @@ from matplotlib import pyplot
 
 import clmembench as cm
 from clmembench.report.device_runs import device_label
-from clmembench.results import jsonl
-from tests.builders import CHASE, STREAM, clock, device, header, record, slope
+from tests.builders import CHASE, STREAM, clock, device, header, record, slope, write_run
 from tests.report.test_scorecard import triad
 
 GPU, CPU = device("Fast $GPU$"), device("Slow CPU", kind="cpu", platform="P", driver="1")
@@ -32,9 +31,7 @@ def files(tmp_path_factory):
             times = [ns * (1 + 0.01 * (k % 3 - 1)) for k in range(12)]
             points.append(slope({"array_bytes": size, "spacing_bytes": "line"}, times, core_clock=clock(2.0)))
         head = header(info, {"stream": STREAM, "pchase": CHASE}, run_id=f"01{name != 'old'}{name}")
-        with jsonl.Writer(folder / f"{name}.jsonl", head) as writer:
-            for point in points:
-                writer.write(point)
+        write_run(folder / f"{name}.jsonl", points, head)
     yield folder
     pyplot.close("all")
 

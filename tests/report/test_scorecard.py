@@ -27,7 +27,7 @@ from clmembench.results.imported import published_run
 from clmembench.specs.sheets import published_sheets
 from clmembench.units import format_value
 from tests import found_hierarchies
-from tests.builders import CHASE, LATENCY, STREAM, clock, device, found_of, header, record, run, series, slope
+from tests.builders import CHASE, LATENCY, STREAM, clock, device, found_of, header, record, run, series, slope, write_run
 from tests.cases import each
 from tests.pages import without_own_script
 
@@ -198,8 +198,11 @@ def test_claims_are_marked_as_claims_and_what_no_driver_says_is_left_out():
 def test_the_report_as_latex_is_the_tables_of_the_verdict_and_of_each_device(tmp_path):
     names = {"gpu": "Fast_GPU & 50% $x$", "cpu": "Slow CPU"}
     for kind, name in names.items():
-        with jsonl.Writer(tmp_path / f"{kind}.jsonl", header(device(name, kind=kind), CARDS)) as writer:
-            writer.write(triad(4000.0 if kind == "gpu" else 100.0, 1 << 30))
+        write_run(
+            tmp_path / f"{kind}.jsonl",
+            [triad(4000.0 if kind == "gpu" else 100.0, 1 << 30)],
+            header(device(name, kind=kind), CARDS),
+        )
     paths = [str(tmp_path / f"{kind}.jsonl") for kind in names]
     done = CliRunner().invoke(app, ["report", *paths, "-f", "latex", "--baseline", "Fast_GPU & 50% $x$"])
     assert done.exit_code == 0, done.stderr

@@ -12,10 +12,10 @@ from clmembench.report.frame import parts
 from clmembench.report.imported.imported_values import imported_cells
 from clmembench.report.imported.joins import FOUND, JOINS, join_of
 from clmembench.report.scorecard.scorecard import verdict
-from clmembench.results import imported, jsonl
+from clmembench.results import imported
 from clmembench.results.imported import ImportFault
 from clmembench.results.importers import READERS, foreign_text
-from tests.builders import device, header
+from tests.builders import device, header, write_run
 from tests.cases import each
 from tests.report.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.report.test_scorecard import CARDS, EVERY_PUBLISHED, TRIAD, line, of, triad
@@ -364,8 +364,7 @@ def test_imported_values_stand_in_the_verdict_outside_ranks():
 def test_the_command_writes_a_file_that_report_shows_beside_runs(tmp_path, made):  # noqa: F811
     source, out, stored, page = (tmp_path / name for name in ("b.csv", "b.import.jsonl", "r.jsonl", "r.md"))
     source.write_text(STREAM)
-    with jsonl.Writer(stored, header(device("Fast GPU"), CARDS)) as writer:
-        writer.write(triad(1000.0, 1 << 30))
+    write_run(stored, [triad(1000.0, 1 << 30)], header(device("Fast GPU"), CARDS))
     done = CliRunner().invoke(app, ["import", str(source), "--as", "babelstream", "-o", str(out)])
     assert done.exit_code == 0 and TRIAD in done.stdout and "from 1611 to 2684 GB/s" in done.stdout
     assert problems(made["import-line"], json.loads(out.read_text())) == []

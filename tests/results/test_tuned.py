@@ -14,7 +14,7 @@ from clmembench.benchmarks import BANDWIDTH, axis, benchmark, discovered
 from clmembench.model import Tuned, Work
 from clmembench.results import jsonl, tuned
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
-from tests.builders import device, header
+from tests.builders import device, header, write_run
 
 ENTRY = Tuned(
     device="Fake device", platform="Fake", compute_units=8, benchmark="shaped", version=1,
@@ -210,12 +210,10 @@ def test_what_is_shipped_is_whole_and_of_benchmarks_and_axes_that_there_are():
 
 
 def test_a_runs_header_keeps_the_shapes_and_is_refused_where_one_is_over_a_limit(tmp_path):
-    with jsonl.Writer(tmp_path / "r.jsonl", header(tuning=(ENTRY,))):
-        pass
+    write_run(tmp_path / "r.jsonl", (), header(tuning=(ENTRY,)))
     assert jsonl.read(tmp_path / "r.jsonl").header.tuning == (ENTRY,)
     for number, bad in enumerate((replace(ENTRY, gain=-1.0), replace(ENTRY, date="1"), replace(ENTRY, device="x" * 10_000))):
-        with jsonl.Writer(tmp_path / f"{number}.jsonl", header(tuning=(ENTRY, bad))):
-            pass
+        write_run(tmp_path / f"{number}.jsonl", (), header(tuning=(ENTRY, bad)))
         with pytest.raises(jsonl.ResultsError, match="the header is damaged"):
             jsonl.read(tmp_path / f"{number}.jsonl")
 

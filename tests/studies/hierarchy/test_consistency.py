@@ -19,7 +19,7 @@ from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.levels.infer_hierarchy import ProbeLimits, infer_hierarchy
 from clmembench.studies.hierarchy.plan import probe_limits, replay
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
-from tests.builders import CHASE, clock, device, header, record, run, series, slope
+from tests.builders import CHASE, clock, device, header, record, run, series, slope, write_run
 from tests.cases import each
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain
 
@@ -169,12 +169,11 @@ def test_the_committed_runs_of_one_device_agree():
 
 def test_a_report_holds_its_runs_against_each_other(tmp_path, capsys, monkeypatch):
     first, second = tmp_path / "chased.jsonl", tmp_path / "points.jsonl"
-    with jsonl.Writer(first, header(CPU, {"chase": CHASE})) as writer:
-        writer.write(replace(slope({"order": "random", "count": 64}, [2.0] * 8), benchmark="chase"))
+    write_run(
+        first, [replace(slope({"order": "random", "count": 64}, [2.0] * 8), benchmark="chase")], header(CPU, {"chase": CHASE})
+    )
     points = chased(stepped(210.0))
-    with jsonl.Writer(second, points.header) as writer:
-        for one in points.records:
-            writer.write(one)
+    write_run(second, points.records, points.header)
     seen = HierarchyFindings(hierarchy(62.0, 3.0))
     monkeypatch.setattr(from_runs, "hierarchy_of", lambda found: seen if from_runs.has_chases(found) else None)
     assert not app(["report", str(first), str(second), "-f", "md"], standalone_mode=False)

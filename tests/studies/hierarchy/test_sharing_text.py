@@ -19,7 +19,7 @@ from clmembench.studies.hierarchy.plan import CPU_REASON, sharing_plan
 from clmembench.studies.hierarchy.views import hierarchy_json
 from clmembench.studies.hierarchy.views.section import device_values, markdown
 from clmembench.studies.hierarchy.views.tree import columns, draw_tree
-from tests.builders import CHASE, device, found_of, header, run
+from tests.builders import CHASE, device, found_of, header, run, write_run
 from tests.shared_storage import KIB, units_record
 from tests.studies.hierarchy.test_shared_storage import measured, unit
 
@@ -91,9 +91,7 @@ def test_a_report_has_the_block():
 def test_a_stored_run_tells_it_again(tmp_path):
     records = [*measured(unit()), units_record([[0, 1], [2, 3]])]
     path = tmp_path / "shared.jsonl"
-    with jsonl.Writer(path, header(device(), {"chase": CHASE, "cache_sharing": CHASE})) as writer:
-        for record in records:
-            writer.write(record)
+    write_run(path, records, header(device(), {"chase": CHASE, "cache_sharing": CHASE}))
     found = hierarchy.infer_stored(jsonl.read(path)).hierarchy
     assert found.sharing["global_with_readonly"].value == "shared"
     assert found.sharing["global_with_constant_array"].value == "separate"

@@ -12,7 +12,7 @@ from clmembench.studies.hierarchy import from_runs
 from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.hierarchy.classic.methods import classic_experiment
 from tests import found_hierarchies as hierarchies
-from tests.builders import CHASE, device, header, record, slope, walked
+from tests.builders import CHASE, device, header, record, slope, walked, write_run
 from tests.cases import each
 from tests.commands import call
 from tests.simulated import Machine, Noise, Path
@@ -23,10 +23,11 @@ from tests.studies.hierarchy.test_contradiction import L2, TEXTURE
 def stored(tmp_path):
     """A results file with two chases on a device."""
     path = tmp_path / "chased.jsonl"
-    with jsonl.Writer(path, header(hierarchies.gpu_device(), {"chase": CHASE})) as writer:
-        for count in (64, 128):
-            writer.write(replace(slope({"order": "random", "count": count}, [2.0] * 8), benchmark="chase"))
-    return path
+    return write_run(
+        path,
+        (replace(slope({"order": "random", "count": count}, [2.0] * 8), benchmark="chase") for count in (64, 128)),
+        header(hierarchies.gpu_device(), {"chase": CHASE}),
+    )
 
 
 @pytest.fixture
@@ -135,8 +136,7 @@ def test_show_and_report_have_the_hierarchy_of_a_run_that_was_dissected(stored, 
 
 def test_show_and_report_of_other_runs_infer_nothing(tmp_path, inferred):
     other = tmp_path / "other.jsonl"
-    with jsonl.Writer(other, header()) as writer:
-        writer.write(record())
+    write_run(other, [record()])
     assert "compute unit, one of" not in call("show", other)[1]
     assert "Memory hierarchy" not in call("report", other, "-f", "md")[1]
     assert inferred == []
@@ -163,9 +163,7 @@ def classic_file(tmp_path_factory):
 
     points = walked(hierarchy.classic_plan(hierarchies.gpu_device()), answered)
     path = tmp_path_factory.mktemp("classic") / "classic.jsonl"
-    with jsonl.Writer(path, header(hierarchies.gpu_device(), {"chase": CHASE})) as writer:
-        for point in points:
-            writer.write(answered(point))
+    write_run(path, (answered(point) for point in points), header(hierarchies.gpu_device(), {"chase": CHASE}))
     assert len(points) > 100 and read.fine
     return path, read
 

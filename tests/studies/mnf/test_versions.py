@@ -21,7 +21,7 @@ from clmembench.results import jsonl
 from clmembench.studies.mnf import mnf_data, mnf_whole, versions
 from clmembench.studies.mnf import mnf_tables as report
 from clmembench.studies.mnf import plan as casestudy
-from tests.builders import device, header, record, run, series
+from tests.builders import device, header, record, run, series, write_run
 from tests.cases import each
 from tests.commands import brief_points, call
 
@@ -334,10 +334,7 @@ def test_programs_get_everything():
 @pytest.fixture
 def stored(tmp_path):
     path = tmp_path / "mnf.jsonl"
-    with jsonl.Writer(path, header(device(kind="gpu"), CARDS, suite="casestudy")) as writer:
-        for each in whole():
-            writer.write(each)
-    return path
+    return write_run(path, whole(), header(device(kind="gpu"), CARDS, suite="casestudy"))
 
 
 @each(
