@@ -10,6 +10,7 @@ from typing import Any
 from clmembench.model import (
     BenchmarkInfo,
     ClockReading,
+    Device,
     DeviceInfo,
     Header,
     Metric,
@@ -22,6 +23,7 @@ from clmembench.model import (
     Value,
 )
 from clmembench.results import jsonl
+from clmembench.runtimes import runtime
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 BANDWIDTH = Metric("bandwidth", "GB/s", "nbytes", "rate", "higher", peak="memory_bandwidth_gb_s")
@@ -42,6 +44,13 @@ def device(name: str = "Synthetic GPU", **changes: Any) -> DeviceInfo:
         host_mem_bytes=16 << 30, features=frozenset({"fp64"}),
     )  # fmt: skip
     return replace(plain, **changes)
+
+
+def open_cpu(**changes: Any) -> Device:
+    """This host's CPU by OpenCL, opened, with these changes of what is known of it."""
+    found = [info for info in runtime("opencl").devices() if info.kind == "cpu"]
+    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
+    return runtime("opencl").open(replace(found[0], **changes))
 
 
 def header(info: DeviceInfo | None = None, cards: Mapping[str, BenchmarkInfo] | None = None, **changes: Any) -> Header:

@@ -14,9 +14,8 @@ from clmembench.measure import sampling
 from clmembench.model import Local, Placement, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
-from tests.builders import walked
+from tests.builders import open_cpu, walked
 from tests.cases import each
 
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
@@ -44,9 +43,7 @@ UNDIVIDED_SHAPES = [
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return open_cpu()
 
 
 def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256), variant="portable"):

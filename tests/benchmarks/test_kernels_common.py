@@ -11,7 +11,7 @@ import pytest
 from clmembench import resources
 from clmembench.measure.probe import OPS_PER_STEP
 from clmembench.model import Launch
-from clmembench.runtimes import runtime
+from tests.builders import open_cpu
 from tests.cases import each
 
 FOLDER = resources.folders()[0]
@@ -34,9 +34,7 @@ kernel void counts(global uint* restrict out, const uint a, const uint b) {
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return open_cpu()
 
 
 @pytest.fixture

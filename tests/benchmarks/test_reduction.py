@@ -13,9 +13,8 @@ from clmembench.measure import sampling
 from clmembench.model import Launch, Placement, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
-from tests.builders import walked
+from tests.builders import open_cpu, walked
 from tests.cases import each
 
 MIB = 1 << 20
@@ -27,9 +26,7 @@ A_ROW_AND_TEN = 2**16 + 10  # elements
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return open_cpu()
 
 
 def prepared(device, n, method="loop", groups=3, width=4, work_group=None):

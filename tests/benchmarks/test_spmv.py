@@ -15,9 +15,8 @@ from clmembench.measure import sampling
 from clmembench.model import DeviceError, Placement, Skip
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
-from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
-from tests.builders import walked
+from tests.builders import open_cpu, walked
 from tests.cases import each
 
 SPMV = import_module("clmembench.benchmarks.spmv.spmv")  # its benchmark has the same name
@@ -38,9 +37,7 @@ ROW = shape("csr_row", order="blocked")
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(replace(found[0], array_bytes=SIZE))
+    return open_cpu(array_bytes=SIZE)
 
 
 def whole(lengths, columns: int, seed: int = 1) -> Csr:

@@ -21,11 +21,10 @@ from clmembench.plan.sweep import explore
 from clmembench.report.figures import study_figures
 from clmembench.report.figures.device_rows import Shown
 from clmembench.report.frame import rows
-from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.access.throughput_tables import element_bytes
-from tests.builders import CHASE, clock, device, header, record, run, series, slope, walked
+from tests.builders import CHASE, clock, device, header, open_cpu, record, run, series, slope, walked
 from tests.cases import each
 from tests.studies.access.test_saturation import CARDS, NBYTES, UNITS, copies
 
@@ -39,9 +38,7 @@ UNDIVIDED_BYTES = 10_007 * 8  # bytes of an array: with work-groups of 7, a rest
 
 @pytest.fixture(scope="module")
 def pocl():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return open_cpu()
 
 
 def streamed(device, op, dtype="double", width=1, work_group=7, order="item", nontemporal=0):

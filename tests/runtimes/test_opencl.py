@@ -25,7 +25,7 @@ from clmembench.runtimes.opencl import enqueue as opencl_enqueue
 from clmembench.runtimes.opencl import sample as opencl_sample
 from clmembench.runtimes.opencl.sample import CommandTimer
 from clmembench.runtimes.shared import first_error
-from tests.builders import walked
+from tests.builders import open_cpu, walked
 from tests.cases import each
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -37,9 +37,7 @@ TINY = Budget(min_time_s=0.0, max_time_s=0.02, max_noise=1.0, slope_ns=1e4)
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(replace(found[0], array_bytes=4 * MIB))
+    return open_cpu(array_bytes=4 * MIB)
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from clmembench.studies.mnf.benchmarks.mnf_host import HOST_STEPS, ParallelPipel
 from clmembench.studies.mnf.benchmarks.mnf_kernels import COVARIANCES, FILTERS, STAGED_PIXELS, TRANSFORMS, slice_pixels
 from clmembench.studies.mnf.benchmarks.mnf_steps import cube_of, default_size, noise_of
 from clmembench.studies.mnf.versions import VERSION_CHANGES
-from tests.builders import record, series, walked
+from tests.builders import open_cpu, record, series, walked
 from tests.cases import each
 
 # pixels and bands that no group, tile or slice divides; at last more bands than the transformation stages at once
@@ -35,9 +35,7 @@ CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2, shares_host_memory=
 
 @pytest.fixture(scope="module")
 def device():
-    found = [d for d in runtime("opencl").devices() if d.kind == "cpu"]
-    assert found, "no OpenCL CPU device: pip install 'clmembench[test]' brings PoCL"
-    return runtime("opencl").open(found[0])
+    return open_cpu()
 
 
 @pytest.fixture(scope="module")
