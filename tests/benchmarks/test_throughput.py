@@ -207,7 +207,7 @@ def shown(name, a_run, sheet=SHEET):
 
 
 def text(sections):
-    return "\n".join(" | ".join(cells) for s in sections for cells in ((s.title,), s.header, *s.rows, s.notes))
+    return "\n".join(" | ".join(map(str, cells)) for s in sections for cells in ((s.title,), s.header, *s.rows, s.notes))
 
 
 def test_table_vi_figure_12_and_what_saturates():
