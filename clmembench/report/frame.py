@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -149,13 +149,19 @@ _FLAT = (*(one.name for one in fields(PointValue) if one.name not in ("facts", "
 
 @dataclass(frozen=True, slots=True)
 class LabelledRun:
-    """A run with what was derived from it, under the name the report gives it."""
+    """A run with what was derived from it, under the name the report gives it; `number` is its place in the report, counted
+    from 0, which decides its look in figures."""
 
     label: str
     run: Run
     sheet: SpecSheet | None
     rows: tuple[Row, ...]
     findings: Findings = field(default_factory=dict)
+    number: int = 0
+
+    def of(self, benchmark: str) -> LabelledRun:
+        """The same run with the rows of one benchmark alone."""
+        return replace(self, rows=tuple(row for row in self.rows if row.value.benchmark == benchmark))
 
 
 def rows(run: Run, sheet: SpecSheet | None) -> list[Row]:
@@ -183,7 +189,8 @@ def parts(runs: Sequence[Run], labels: Sequence[str] = (), findings: Sequence[Fi
         label = name if names.count(name) == 1 else f"{name} #{names[: index + 1].count(name)}"
         sheet = sheet_of(run, sheets)
         judged, table = judged_rows(run, sheet)
-        found.append(LabelledRun(label, judged, sheet, tuple(table), findings[index] if index < len(findings) else {}))
+        own = findings[index] if index < len(findings) else {}
+        found.append(LabelledRun(label, judged, sheet, tuple(table), own, index))
     return found
 
 

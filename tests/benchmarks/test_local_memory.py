@@ -12,8 +12,7 @@ from clmembench.benchmarks import discovered
 from clmembench.benchmarks.local_memory import LOADS_PER_ROUND, MAX_RESIDENT_ITEMS, expected_sums
 from clmembench.model import BenchmarkInfo, Skip
 from clmembench.plan.sweep import benchmark_card
-from clmembench.report.figures.device_rows import Shown
-from clmembench.report.frame import rows
+from clmembench.report.frame import LabelledRun, parts, rows
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.access import local_curves
@@ -142,13 +141,15 @@ def test_a_run_without_values_says_why(name):
     _, sections = shown(run, name)
     assert "no room" in sections[0].rows[0][1]
     drawing = {"banks": local_curves.banks, "local_copy": local_curves.local_copy}.get(name)
-    assert drawing is None or drawing(CARDS[name], [Shown("x", tuple(rows(run, None)))]) == ""
+    assert drawing is None or drawing(CARDS[name], parts([run])) == ""
 
 
 @pytest.mark.parametrize("name", ["banks", "local_copy"])
 def test_figures_draw_what_was_measured_beside_what_was_inferred(name):
-    mine, _ = shown(simulated(), name)
-    drawn = {"banks": local_curves.banks, "local_copy": local_curves.local_copy}[name](CARDS[name], [Shown("x", tuple(mine))])
+    run = simulated()
+    mine, _ = shown(run, name)
+    draw = {"banks": local_curves.banks, "local_copy": local_curves.local_copy}[name]
+    drawn = draw(CARDS[name], [LabelledRun("x", run, SHEET, tuple(mine))])
     said = {"banks": "4-byte words, 32 banks of 4 B", "local_copy": "theoretical peak"}[name]
     assert drawn.startswith("<svg")
     assert said in drawn

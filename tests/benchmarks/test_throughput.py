@@ -18,9 +18,8 @@ from clmembench.measure import sampling
 from clmembench.model import BenchmarkInfo, Copy, Skip
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
-from clmembench.report.figures import study_figures
-from clmembench.report.figures.device_rows import Shown
-from clmembench.report.frame import rows
+from clmembench.report.figures import curves
+from clmembench.report.frame import LabelledRun, parts, rows
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.access.throughput_tables import element_bytes
@@ -233,7 +232,7 @@ def test_no_value_is_no_table_of_numbers():
     bad = replace(bad, records=tuple(replace(r, status="failed", reason="it broke", series=()) for r in bad.records))
     said = text(shown("copy_grid", bad))
     assert "it broke" in said and "GB/s |" not in said.replace("in GB/s over", "")
-    assert study_figures.drawn("copy_grid", bad.header.benchmarks["copy_grid"], [Shown("A", tuple(rows(bad, None)))]) == ""
+    assert curves.drawn("copy_grid", bad.header.benchmarks["copy_grid"], parts([bad])) == ""
 
 
 def test_data_types_stand_beside_the_devices_copy():
@@ -274,16 +273,15 @@ def test_caches_have_a_rate_a_clock_and_the_best_shape():
     assert needed["16 KiB"][0].startswith("500.1 KiB")  # 20 ns x 25,600 GB/s
     assert needed["4 MiB"][2] == "6.2 MiB"  # 100 units x 1024 work-items x 64 B
     card = a_run.header.benchmarks["cache_read"]
-    drawn = study_figures.drawn(
-        "cache_read", card, [Shown("A", tuple(r for r in rows(a_run, None) if r.value.benchmark == "cache_read"), "gpu")]
-    )
+    (device,) = parts([a_run])
+    drawn = curves.drawn("cache_read", card, [device.of("cache_read")])
     assert "first cache bypassed" in drawn
 
 
 def test_figure_12_has_a_plot_for_each_work_group_size_and_a_line_for_each_ilp():
     a_run = copies()
     card = a_run.header.benchmarks["copy_grid"]
-    drawn = study_figures.drawn("copy_grid", card, [Shown("Device A", tuple(rows(a_run, SHEET)), "gpu")])
+    drawn = curves.drawn("copy_grid", card, [LabelledRun("Device A", a_run, SHEET, tuple(rows(a_run, SHEET)))])
     for size in (32, 64, 256, 1024):
         assert f"work-groups of {size}" in drawn
     assert all(f"ILP {n}" in drawn for n in (1, 2, 4, 8)) and "theoretical peak" in drawn

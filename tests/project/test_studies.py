@@ -14,7 +14,7 @@ from clmembench.cli import devices
 from clmembench.cli.measure_or_read import Measurement, StudyCommand, measure_or_read
 from clmembench.cli.running import run_request
 from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks
-from clmembench.report.figures import study_figures
+from clmembench.report.figures import curves
 from clmembench.studies import NO_FIGURE, Study
 from clmembench.studies.access import throughput_curves, throughput_tables
 from tests.builders import device
@@ -59,7 +59,7 @@ def test_what_a_study_declares_for_a_benchmark_is_used(monkeypatch):
     assert studies.tables("stream")(None, ["row"]) == ["row", "table"]
     seen = []
     monkeypatch.setattr(throughput_curves, "caches", lambda card, shown: seen.append(list(shown)) or "drawn")
-    assert study_figures.drawn("stream", discovered()["stream"], []) == "drawn" and seen == [[]]
+    assert curves.drawn("stream", discovered()["stream"], []) == "drawn" and seen == [[]]
 
 
 def test_a_reference_to_nothing_is_an_error():

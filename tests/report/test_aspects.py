@@ -6,13 +6,11 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.model import BenchmarkInfo, Metric, Placement
-from clmembench.report.figures import comparison_data, study_figures
+from clmembench.report.figures import comparison_data, curves
 from clmembench.report.figures.aspects import aspects
-from clmembench.report.figures.comparison_data import DrawnSeries, PlotPoint, compared_devices, eligible_devices
-from clmembench.report.figures.comparison_series import curve_series, placement_series
-from clmembench.report.figures.device_rows import Shown
+from clmembench.report.figures.comparison_data import DrawnSeries, PlotPoint, eligible_devices
+from clmembench.report.figures.comparison_series import curve_series, placement_series, published_best, published_series
 from clmembench.report.figures.paper_figures import CATALOGUE, UNITS, CurveFigure
-from clmembench.report.figures.published_marks import published_best, published_series
 from clmembench.report.figures.style import look
 from clmembench.report.frame import parts
 from clmembench.results.imported import ImportedValue
@@ -46,7 +44,7 @@ def copy(gb_s, nbytes):
 
 
 def devices_of(*runs, labels=()):
-    return compared_devices(parts(runs, labels))
+    return parts(runs, labels)
 
 
 def gpu(*records, **changes):
@@ -201,6 +199,6 @@ def test_the_aspects_of_two_devices_are_the_same_each_time_and_say_everything():
 
 
 def test_colours_of_devices_are_those_of_the_page_also_where_a_benchmark_has_few_of_them():
-    third = parts([run([latency(8, 2.0), latency(64, 5.0)], header(device("Third"), CARDS))])[0].rows
-    drawn = study_figures.drawn("pchase", CHASE, [Shown("a", ()), Shown("b", ()), Shown("c", third, version=1)])
+    third = run([latency(8, 2.0), latency(64, 5.0)], header(device("Third"), CARDS))
+    drawn = curves.drawn("pchase", CHASE, parts([gpu(), cpu(), third]))
     assert look(2).colour in drawn and look(0).colour not in drawn

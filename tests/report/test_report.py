@@ -13,8 +13,7 @@ from clmembench.analysis import plateaus
 from clmembench.model import CHASE_BENCHMARK as CHASE_NAME
 from clmembench.model import BenchmarkInfo, CacheLevel, Finding, Hierarchy, Metric, Placement, TlbLevel
 from clmembench.report import render, summary
-from clmembench.report.figures import study_figures, style
-from clmembench.report.figures.device_rows import Shown
+from clmembench.report.figures import curves, style
 from clmembench.report.finding_tables import entries
 from clmembench.report.frame import parts, point_fields, point_values, rows
 from clmembench.report.page.page import render_html
@@ -910,7 +909,7 @@ def test_records_of_an_older_version_are_said_to_be_left_out_of_a_figure():
     old = timed({2: 300, 4: 320, 8: 330})
     for runs in ([new, old], [old, new]):
         page = render_html(runs)
-        assert "Synthetic GPU: measured with version 1 of this benchmark, and drawn is version 2" in left_out(page)
+        assert "Synthetic GPU: measured with version 1 of barrier, and drawn is version 2" in left_out(page)
         assert "New" in plotted(page) and "Synthetic GPU" not in plotted(page)
     alone = render_html([old])
     assert "barrier (ns)" in plotted(alone) and "Not drawn" not in alone
@@ -930,7 +929,7 @@ def figures_of(*runs):
     """The figures of the runs' only benchmark, as they are before a page makes them shorter."""
     all_parts = parts(runs)
     ((name, card),) = all_parts[0].run.header.benchmarks.items()
-    return study_figures.drawn(name, card, [Shown(part.label, part.rows, version=card.version) for part in all_parts])
+    return curves.drawn(name, card, all_parts)
 
 
 def test_every_logarithmic_axis_of_values_has_labels():

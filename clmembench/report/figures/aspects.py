@@ -10,16 +10,15 @@ from clmembench.model import BenchmarkInfo
 from clmembench.report.figures import comparison_plots as plots
 from clmembench.report.figures import comparison_series as series
 from clmembench.report.figures.comparison_data import (
-    DrawnDevice,
     DrawnSeries,
-    compared_devices,
     eligible_devices,
     named_series,
     shown_rows,
     value_ends,
 )
+from clmembench.report.figures.comparison_series import PublishedPoint
+from clmembench.report.figures.device_rows import by_reason, listed
 from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, BestFigure, CurveFigure, PaperFigure
-from clmembench.report.figures.published_marks import PublishedPoint, published_best, published_series
 from clmembench.report.frame import LabelledRun
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_in, is_byte_size
@@ -27,7 +26,6 @@ from clmembench.units import count, format_bytes, format_in, is_byte_size
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-MAX_LISTED = 8  # names of devices in a sentence
 MAX_PLACEMENT_PLOTS = 8  # of one figure, a device each
 BALANCED = "Where balanced is missing it is scatter: both use the same CPUs."
 
@@ -67,17 +65,17 @@ class _Curve:
 def aspects(parts: Sequence[LabelledRun], published: Iterable[PublishedPoint] = ()) -> list[Aspect]:
     """Every figure of the catalogue for these devices, in the order of the catalogue. `published` are hollow marks of values
     that others measured, by the names of their devices. An aspect that no device was measured in is left out."""
-    devices, beside = compared_devices(parts), list(published)
+    measured, beside = {row.value.benchmark for part in parts for row in part.rows}, list(published)
     found = []
     for name, catalogue in CATALOGUE.items():
-        if any(device.rows.get(figure.benchmark) for figure in catalogue for device in devices):
-            figures, not_drawn = _aspect(catalogue, devices, beside)
+        if any(figure.benchmark in measured for figure in catalogue):
+            figures, not_drawn = _aspect(catalogue, parts, beside)
             found.append(Aspect(name, figures, not_drawn))
     return found
 
 
 def _aspect(
-    catalogue: Sequence[PaperFigure], devices: Sequence[DrawnDevice], published: Sequence[PublishedPoint]
+    catalogue: Sequence[PaperFigure], devices: Sequence[LabelledRun], published: Sequence[PublishedPoint]
 ) -> tuple[tuple[AspectFigure, ...], tuple[str, ...]]:
     found: list[tuple[PaperFigure, _Curve | list[AspectFigure] | str]] = []
     for wanted in catalogue:
@@ -102,7 +100,7 @@ def _shared_ends(one: _Curve, drawn: Sequence[_Curve]) -> tuple[float, float]:
     return value_ends([line for curve in same for line in curve.lines])
 
 
-def _curve(figure: CurveFigure, devices: Sequence[DrawnDevice], published: Sequence[PublishedPoint]) -> _Curve | str:
+def _curve(figure: CurveFigure, devices: Sequence[LabelledRun], published: Sequence[PublishedPoint]) -> _Curve | str:
     """The lines of a figure; where no device has a point, why."""
     eligible, card, omitted = eligible_devices(figure, devices)
     lines = []
@@ -111,25 +109,25 @@ def _curve(figure: CurveFigure, devices: Sequence[DrawnDevice], published: Seque
         lines += [] if drawn is None else [drawn]
         omitted += reasons or ([(device.label, _what_is_missing(figure))] if drawn is None else [])
     if card is None or not lines:
-        return "; ".join(_by_reason(omitted)) or _what_is_missing(figure)
+        return "; ".join(by_reason(omitted)) or _what_is_missing(figure)
     unit = "cycles" if figure.in_cycles else _unit(card, figure.metric)
-    beside, without_place = published_series(figure, unit, published, len(devices))
-    left_out = _by_reason([*omitted, *without_place])
+    beside, without_place = series.published_series(figure, unit, published, len(devices))
+    left_out = by_reason([*omitted, *without_place])
     every = [*lines, *beside]
     named = named_series(every)
     if len(named) < len(every):
         grey = [one.label for one in every if one not in named and not one.is_published]
-        left_out += [f"names and colours of {_listed(grey)}, which are grey"] if grey else []
+        left_out += [f"names and colours of {listed(grey)}, which are grey"] if grey else []
         more = [one.label for one in every if one not in named and one.is_published]
-        left_out += [f"names and colours of published values of {_listed(more)}, which are grey"] if more else []
+        left_out += [f"names and colours of published values of {listed(more)}, which are grey"] if more else []
     shown = {one.number for one in lines}
     x_label = _units_label([d for d in eligible if d.number in shown]) if figure.x == UNITS else figure.x_label
     return _Curve(figure, tuple(every), unit, x_label, tuple(map(line, left_out)))
 
 
-def _units_label(devices: Sequence[DrawnDevice]) -> str:
+def _units_label(devices: Sequence[LabelledRun]) -> str:
     """What an axis of compute units counts: on other devices than CPUs these are work-groups."""
-    cpus = [device.part.run.header.device.kind == "cpu" for device in devices]
+    cpus = [device.run.header.device.kind == "cpu" for device in devices]
     if all(cpus):
         return UNITS
     return f"{UNITS} (of GPUs: work-groups)" if any(cpus) else "work-groups"
@@ -160,25 +158,10 @@ def _given(lines: Sequence[DrawnSeries]) -> str:
     given = [(one.label, one.given) for one in lines if one.given]
     if len({params for _, params in given}) == 1 and len(given) == len([one for one in lines if not one.is_published]):
         return f" All at {given[0][1]}."
-    return f" {'; '.join(_by_reason(given, ' at '))}." if given else ""
+    return f" {'; '.join(by_reason(given, ' at '))}." if given else ""
 
 
-def _by_reason(pairs: Sequence[tuple[str, str]], between: str = ": ") -> list[str]:
-    """One text for each reason, the names that it holds for before it."""
-    names: dict[str, list[str]] = {}
-    for name, reason in pairs:
-        names.setdefault(reason, []).append(name)
-    return [f"{_listed(of)}{between}{reason}" for reason, of in names.items()]
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names in a row; of many the first, and how many others there are."""
-    if len(names) <= MAX_LISTED:
-        return ", ".join(names)
-    return f"{', '.join(names[: MAX_LISTED // 2])} and {len(names) - MAX_LISTED // 2} others"
-
-
-def _placement_figures(figure: CurveFigure, devices: Sequence[DrawnDevice], unit: str) -> Iterator[AspectFigure]:
+def _placement_figures(figure: CurveFigure, devices: Sequence[LabelledRun], unit: str) -> Iterator[AspectFigure]:
     """A plot for each device that was measured in several placements of its threads."""
     from markupsafe import Markup
 
@@ -191,11 +174,11 @@ def _placement_figures(figure: CurveFigure, devices: Sequence[DrawnDevice], unit
         drawn = Markup(plots.placements(lines, figure.title, (UNITS, UNITS, _y_label(figure)), unit))  # noqa: S704
         caption = f"{title}, after {_source(figure.placements)}; bands are 95% intervals. {BALANCED}"
         further = [other.label for other, _ in found[MAX_PLACEMENT_PLOTS:]] if device is found[0][0] else []
-        left_out = (line(f"placements on {_listed(further)}: too many plots"),) if further else ()
+        left_out = (line(f"placements on {listed(further)}: too many plots"),) if further else ()
         yield AspectFigure(title, drawn, caption, _curve_alt(title, figure, list(lines.values()), unit, list(lines)), left_out)
 
 
-def _best(figure: BestFigure, devices: Sequence[DrawnDevice], published: Sequence[PublishedPoint]) -> list[AspectFigure] | str:
+def _best(figure: BestFigure, devices: Sequence[LabelledRun], published: Sequence[PublishedPoint]) -> list[AspectFigure] | str:
     from markupsafe import Markup
 
     eligible, card, omitted = eligible_devices(figure, devices)
@@ -204,11 +187,11 @@ def _best(figure: BestFigure, devices: Sequence[DrawnDevice], published: Sequenc
         drawn, reasons = series.best_values(figure, device)
         values += drawn
         omitted += reasons or ([] if drawn else [(device.label, f"no points of {figure.benchmark} of these parameters")])
-    left_out = _by_reason(omitted)
+    left_out = by_reason(omitted)
     if card is None or not values:
         return "; ".join(left_out) or f"no points of {figure.benchmark}"
     metric = next(iter(figure.variants.values()))[0].metric
-    values += published_best(figure, values[0].unit, published, len(devices))
+    values += series.published_best(figure, values[0].unit, published, len(devices))
     rows = shown_rows(values)
     if len(rows) < len(values):
         left_out.append(f"{count(len(values) - len(rows), 'lower value')}: {len(rows)} rows have room")

@@ -1,19 +1,17 @@
-"""Data of the figures that show all devices in one plot: devices, points, lines, best values, and which have room. Pure."""
+"""Data of the figures that show all devices in one plot: points, lines, best values, and which of them have room. Pure."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clmembench.model import BenchmarkInfo
+from clmembench.report.figures.device_rows import Omission, comparable
 from clmembench.report.figures.paper_figures import PaperFigure
-from clmembench.report.frame import LabelledRun, Row
-from clmembench.sanitize import printable
+from clmembench.report.frame import LabelledRun
 from clmembench.units import format_in
-
-Omission = tuple[str, str]  # a device's name and why it, or some of its points, are not drawn
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,42 +67,20 @@ class BestValue:
         return f"{self.qualifier} {value}".strip()
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnDevice:
-    """A device of the page by its number there, and its rows by benchmark."""
-
-    label: str
-    number: int
-    part: LabelledRun
-    rows: Mapping[str, Sequence[Row]]
-
-
-def compared_devices(parts: Sequence[LabelledRun]) -> list[DrawnDevice]:
-    """The devices of a report in its order."""
-    found = []
-    for number, part in enumerate(parts):
-        rows: dict[str, list[Row]] = {}
-        for row in part.rows:
-            rows.setdefault(row.value.benchmark, []).append(row)
-        found.append(DrawnDevice(printable(part.label), number, part, rows))
-    return found
-
-
 def eligible_devices(
-    figure: PaperFigure, devices: Sequence[DrawnDevice]
-) -> tuple[list[DrawnDevice], BenchmarkInfo | None, list[Omission]]:
+    figure: PaperFigure, devices: Sequence[LabelledRun]
+) -> tuple[list[LabelledRun], BenchmarkInfo | None, list[Omission]]:
     """The devices that a figure can show, the latest card of its benchmark, and why others cannot be shown."""
-    linked = [d for d in devices if figure.only != "link" or not d.part.run.header.device.shares_host_memory]
+    linked = [d for d in devices if figure.only != "link" or not d.run.header.device.shares_host_memory]
     omitted = [(d.label, "host and device share memory, so there is no link") for d in devices if d not in linked]
-    kind = [d for d in linked if figure.only != "cpu" or d.part.run.header.device.kind == "cpu"]
-    measured = [d for d in kind if d.rows.get(figure.benchmark)]
-    cards = {d.number: d.part.run.header.benchmarks[figure.benchmark] for d in measured}
-    card = max(cards.values(), key=lambda one: one.version, default=None)
-    found = [d for d in measured if card is not None and cards[d.number].version == card.version]
-    older = [(d.label, cards[d.number].version) for d in measured if d not in found]
-    latest = card.version if card is not None else 0
-    why = "measured with version {} of {}, and drawn is version {}"
-    return found, card, omitted + [(label, why.format(version, figure.benchmark, latest)) for label, version in older]
+    kind = [d for d in linked if figure.only != "cpu" or d.run.header.device.kind == "cpu"]
+    measured = [d for d in kind if d.of(figure.benchmark).rows]
+    cards = [d.run.header.benchmarks[figure.benchmark] for d in measured]
+    card = max(cards, key=lambda one: one.version, default=None)
+    if card is None:
+        return [], None, omitted
+    found, older = comparable(figure.benchmark, card, measured)
+    return found, card, omitted + older
 
 
 def is_positive_number(value: object) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from clmembench import studies
 from clmembench.analysis.plateaus import extent_per_line_byte
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import (
-    Shown,
     at_largest,
     bar_names,
+    by_reason,
+    comparable,
     drawable,
     lines_of,
     metric_label,
@@ -19,6 +21,8 @@ from clmembench.report.figures.device_rows import (
     rows_of_lines,
     short_number,
     value_and_interval,
+    without_place,
+    without_value,
     x_axis,
 )
 from clmembench.report.figures.paper_figures import drawn_over_units
@@ -35,7 +39,8 @@ from clmembench.report.figures.style import (
     subplots,
     svg,
 )
-from clmembench.report.frame import Row
+from clmembench.report.frame import LabelledRun, Row
+from clmembench.studies import NO_FIGURE
 from clmembench.units import format_in, format_value, is_byte_size
 
 if TYPE_CHECKING:
@@ -46,51 +51,75 @@ MAX_LINES = 8  # of one plot: more are not distinguishable
 MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 MIN_LABELLED_NS = 1e5  # from here on times are labelled in larger units
 
+Draw = Callable[[BenchmarkInfo, Sequence[LabelledRun]], str]  # inline SVG, "" where there is nothing to draw
 
-def figure(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+
+def drawn(name: str, card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> str:
+    """The figures of one benchmark over all devices that were measured with the card's version of it; "" where it has none.
+    `devices` are all of the page, each with its rows of that benchmark."""
+    own = studies.figure(name)
+    if own == NO_FIGURE:
+        return ""
+    draw: Draw = own if callable(own) else figure
+    return draw(card, comparable(name, card, devices)[0])
+
+
+def left_out(name: str, card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> list[str]:
+    """Values that these figures leave out, each with its reason; figures of a study draw all values that have a result."""
+    same, omitted = comparable(name, card, devices)
+    several = len([device for device in devices if device.rows]) > 1
+    for device in same:
+        reasons = without_value(device.rows) + ([] if studies.figure(name) else without_place(card, device))
+        omitted += [(device.label if several else "", reason) for reason in reasons]
+    return by_reason(omitted)
+
+
+def figure(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> str:
     """The SVGs of one benchmark over all devices; "" where a table says it better.
 
     Rates have bars, in front of what is possible; whatever was measured at several values of the benchmark's x has curves, and
     so has a study over compute units, unless it is among the figures that show all devices in one plot.
     """
-    devices, placed = ([], []) if not shown else drawable(card, shown)
+    whole, placed = drawable(card, devices)
     placed = [replace(device, rows=rows) for device in placed if (rows := _drawn_nowhere_else(device))]
     scaling = svg(_scaling(card, placed)) if placed else ""
-    if not devices:
+    if not whole:
         return scaling
     if card.growing:
-        growing = [replace(s, rows=rows) for s in devices if (rows := numbered(card, s))]
+        growing = [replace(s, rows=rows) for s in whole if (rows := numbered(card, s))]
         return (svg(_staircase(card, growing)) if growing else "") + scaling
-    bars = svg(_bars(card, devices)) if card.metrics[0].form == "rate" else ""
-    lined = [replace(s, rows=rows) for s in devices if (rows := rows_of_lines(card, s))]
+    bars = svg(_bars(card, whole)) if card.metrics[0].form == "rate" else ""
+    lined = [replace(s, rows=rows) for s in whole if (rows := rows_of_lines(card, s))]
     return bars + (svg(_curves(card, lined)) if lined else "") + scaling
 
 
-def _drawn_nowhere_else(device: Shown) -> tuple[Row, ...]:
+def _drawn_nowhere_else(device: LabelledRun) -> tuple[Row, ...]:
     """The rows over compute units that no figure shows with those of other devices."""
+    kind = device.run.header.device.kind
     values = ((row, row.value) for row in device.rows)
-    return tuple(row for row, v in values if not drawn_over_units(v.benchmark, v.params, device.kind))
+    return tuple(row for row, v in values if not drawn_over_units(v.benchmark, v.params, kind))
 
 
-def _scaling(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
+def _scaling(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> Figure:
     """One plot a device, since what a compute unit is differs between them: a line for each placement."""
     figure, axes = subplots(len(devices), height=3.4)
     names = list(dict.fromkeys(r.value.place.placement for s in devices for r in s.rows))
     for axis, device in zip(axes, devices, strict=True):
-        over = replace(card, x="compute_units" if device.kind == "cpu" else "work_groups", growing="")
+        is_cpu = device.run.header.device.kind == "cpu"
+        over = replace(card, x="compute_units" if is_cpu else "work_groups", growing="")
         for number, name in enumerate(names):
             rows = [r for r in device.rows if r.value.place.placement == name]
             if rows:
                 ordered = sorted(rows, key=lambda r: r.value.place.compute_units or 0)
                 _line(axis, over, ordered, plain(name) or "_", _look_of_line(number))
         _labels(axis, over, device.label)
-        axis.set_xlabel("compute units" if device.kind == "cpu" else "work-groups")
+        axis.set_xlabel("compute units" if is_cpu else "work-groups")
     if any(names):
         legend(figure, axes)
     return figure
 
 
-def _staircase(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
+def _staircase(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> Figure:
     """All devices in one plot: latency over working set, both logarithmic, intervals as bands."""
     figure, axes = subplots(1, height=5.2)
     _together(axes[0], card, devices)
@@ -98,7 +127,7 @@ def _staircase(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
     return figure
 
 
-def _curves(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
+def _curves(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> Figure:
     """All devices in one plot where their lines can be told apart, else one plot a device."""
     lines = lines_of(card, devices)
     if len(lines) <= MAX_LINES:
@@ -116,7 +145,7 @@ def _curves(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
     return figure
 
 
-def _together(axis: Axes, card: BenchmarkInfo, devices: Sequence[Shown]) -> None:
+def _together(axis: Axes, card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> None:
     """A line for each device, in its look, and its other parameters, by line style; those of a chase over the bytes of the
     lines that it touches."""
     by_label = {device.label: device for device in devices}
@@ -127,7 +156,7 @@ def _together(axis: Axes, card: BenchmarkInfo, devices: Sequence[Shown]) -> None
         mine = look(device.number)
         if len(others) > 1:
             mine = replace(mine, line=LINE_STYLES[others.index(params) % len(LINE_STYLES)])
-        stretch = extent_per_line_byte(rows[0].value.params, device.line_bytes) if card.growing else 1.0
+        stretch = extent_per_line_byte(rows[0].value.params, device.run.header.device.line_bytes) if card.growing else 1.0
         if stretch is None:
             name += " (its line is not known: over the array's extent)"
         elif stretch > 1:
@@ -136,7 +165,7 @@ def _together(axis: Axes, card: BenchmarkInfo, devices: Sequence[Shown]) -> None
     _labels(axis, card, "")
 
 
-def _bars(card: BenchmarkInfo, devices: Sequence[Shown]) -> Figure:
+def _bars(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> Figure:
     """One plot a device: a bar for each point at the largest size, in front of its theoretical peak."""
     tops = [at_largest(card, device) for device in devices]
     figure, axes = subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))

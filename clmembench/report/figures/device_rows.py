@@ -1,40 +1,99 @@
-"""Which rows of a device a figure of any benchmark draws, and how lines and bars are named after their parameters."""
+"""Which rows of a device a figure of any benchmark draws, which it leaves out and why, and how lines and bars are named."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
 from clmembench.analysis.derive import Derived
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.style import plain
-from clmembench.report.frame import Row
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.summary import split
 from clmembench.report.views import point_labels
-from clmembench.units import format_bytes, format_param, format_params, is_byte_size
+from clmembench.sanitize import line
+from clmembench.units import count, format_bytes, format_param, format_params, is_byte_size
 
 MIN_LINE_POINTS = 2  # of a line; one point alone is none
+MAX_LISTED = 8  # names of devices in a sentence
+
+Omission = tuple[str, str]  # the name of a device, "" of the only one, and why it or some of its points are not drawn
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One device's rows of one benchmark, under the name that the report gives the device."""
+def comparable(name: str, card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> tuple[list[LabelledRun], list[Omission]]:
+    """The devices with the card's version of the benchmark of that name, or without any, and why the others are not drawn."""
+    same: list[LabelledRun] = []
+    omitted: list[Omission] = []
+    for device in devices:
+        own = device.run.header.benchmarks.get(name, card)
+        if own.version == card.version:
+            same.append(device)
+        elif device.rows:
+            why = f"measured with version {own.version} of {name}, and drawn is version {card.version}"
+            omitted.append((device.label, why))
+    return same, omitted
 
-    label: str
-    rows: tuple[Row, ...]
-    kind: str = ""
-    line_bytes: int = 0  # as the device reports it; 0: it does not
-    version: int = 0  # of the benchmark, in the run that these are of; 0: not known
-    has_cpu_cores: bool = False  # as DeviceInfo has it
-    number: int = 0  # of the device on the page, which decides its look
+
+def by_reason(omitted: Iterable[Omission], between: str = ": ") -> list[str]:
+    """One text for each reason, the names that it holds for before it."""
+    names: dict[str, list[str]] = {}
+    for name, reason in omitted:
+        names.setdefault(reason, []).append(name)
+    return [line(f"{listed(of)}{between}{reason}" if any(of) else reason) for reason, of in names.items()]
 
 
-def drawn_rows(card: BenchmarkInfo, device: Shown) -> tuple[list[Row], list[Row]]:
+def listed(names: Sequence[str]) -> str:
+    """Names in a row; of many the first, and how many others there are."""
+    if len(names) <= MAX_LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[: MAX_LISTED // 2])} and {len(names) - MAX_LISTED // 2} others"
+
+
+def without_value(rows: Sequence[Row]) -> list[str]:
+    """How many rows have no value to be drawn, by status; nothing where all have one."""
+    by_status = Counter(row.status for row in rows if not row.is_good)
+    kinds = ", ".join(f"{number} {status}" for status, number in sorted(by_status.items()))
+    return [f"{count(by_status.total(), 'value')} not to be shown ({kinds})"] if kinds else []
+
+
+def without_place(card: BenchmarkInfo, device: LabelledRun) -> list[str]:
+    """Points with a value in none of the benchmark's plots, by what keeps them out; points of a metric that is drawn only."""
+    good = [row for row in device.rows if row.is_good]
+    drawn, headline = drawn_rows(card, device)
+    kept = {id(row) for row in drawn}
+    points = {_point(row) for row in drawn}
+    left = [row for row in good if id(row) not in kept and _point(row) not in points]
+    alone = [row for row in left if any(row is one for one in headline)]
+    told = {_point(row) for row in alone}
+    other = [row for row in left if _point(row) not in told]
+    found = []
+    if other:
+        metrics = ", ".join(dict.fromkeys(f"{row.value.metric} in {row.value.unit}" for row in other))
+        found.append(f"{_points(other)}: {metrics} has no place on an axis of {card.metrics[0].name} in {card.metrics[0].unit}")
+    if alone:
+        x = x_axis(card)
+        numbers = all(type(row.value.params.get(x)) in (int, float) for row in alone)
+        why = f"one value of {x} makes no line" if numbers else f"{x} is no number" if x else "there is no axis to draw it over"
+        found.append(f"{_points(alone)}: {why}")
+    return found
+
+
+def _point(row: Row) -> str:
+    return repr((row.value.params, row.value.tuning))
+
+
+def _points(rows: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(format_params(row.value.params) for row in rows))
+    return names[0] if len(names) == 1 else f"{len(names)} points, such as {names[0]}"
+
+
+def drawn_rows(card: BenchmarkInfo, device: LabelledRun) -> tuple[list[Row], list[Row]]:
     """A device's rows that are in any plot, and all that are of the metric drawn."""
     whole, placed = drawable(card, [device])
     mine = [row for shown in whole for row in shown.rows]
     scaled = [row for shown in placed for row in shown.rows]
-    parts = split([row for row in device.rows if row.status == "ok" and row.value.median is not None])
+    parts = split([row for row in device.rows if row.is_good])
     headline = mine + [row for row in parts[1] if row.value.metric == _headline(card, row)]
     if not whole:
         return scaled, headline
@@ -44,12 +103,12 @@ def drawn_rows(card: BenchmarkInfo, device: Shown) -> tuple[list[Row], list[Row]
     return [*bars, *rows_of_lines(card, whole[0]), *scaled], headline
 
 
-def drawable(card: BenchmarkInfo, shown: Sequence[Shown]) -> tuple[list[Shown], list[Shown]]:
+def drawable(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> tuple[list[LabelledRun], list[LabelledRun]]:
     """Good rows of the headline's unit, since others have no place on the same axis: on whole devices, and on parts of them."""
-    whole: list[Shown] = []
-    placed: list[Shown] = []
+    whole: list[LabelledRun] = []
+    placed: list[LabelledRun] = []
     for device in shown:
-        rows = [r for r in device.rows if r.value.median is not None and r.status == "ok"]
+        rows = [r for r in device.rows if r.is_good]
         parts = split([r for r in rows if r.value.unit == card.metrics[0].unit and r.value.metric == _headline(card, r)])
         for found, part in zip((whole, placed), parts, strict=True):
             if part:
@@ -75,7 +134,7 @@ def _short(name: str, value: object) -> str:
     return short_number(value) if type(value) is int and not is_byte_size(name) else format_param(name, value)
 
 
-def lines_of(card: BenchmarkInfo, devices: Sequence[Shown]) -> list[tuple[str, str, list[Row]]]:
+def lines_of(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> list[tuple[str, str, list[Row]]]:
     """(device, other parameters, rows in order of x) of every line; parameters that all lines share are left out."""
     every = [row.value.params for device in devices for row in device.rows]
     shared = {n for params in every[:1] for n in params if all(p.get(n) == params[n] for p in every)}
@@ -95,13 +154,13 @@ def lines_of(card: BenchmarkInfo, devices: Sequence[Shown]) -> list[tuple[str, s
     return found
 
 
-def rows_of_lines(card: BenchmarkInfo, device: Shown) -> tuple[Row, ...]:
+def rows_of_lines(card: BenchmarkInfo, device: LabelledRun) -> tuple[Row, ...]:
     """The rows of lines with enough points, of numbers, to be drawn as curves."""
-    lines = lines_of(card, [Shown(device.label, numbered(card, device))])
+    lines = lines_of(card, [replace(device, rows=numbered(card, device))])
     return tuple(row for _, _, rows in lines if len(rows) >= MIN_LINE_POINTS for row in rows)
 
 
-def numbered(card: BenchmarkInfo, device: Shown) -> tuple[Row, ...]:
+def numbered(card: BenchmarkInfo, device: LabelledRun) -> tuple[Row, ...]:
     """The rows that have a place on a logarithmic axis of x."""
     x = x_axis(card)
     return tuple(r for r in device.rows if type(r.value.params.get(x)) in (int, float) and float(r.value.params[x]) > 0)
@@ -121,7 +180,7 @@ def short_number(value: float) -> str:
     return f"2^{int(value).bit_length() - 1}" if large else f"{value:g}"
 
 
-def at_largest(card: BenchmarkInfo, device: Shown) -> tuple[str, list[Row]]:
+def at_largest(card: BenchmarkInfo, device: LabelledRun) -> tuple[str, list[Row]]:
     """The row at the largest x of each line where x is a number, and that x where all share it; else all rows."""
     x = x_axis(card)
     if not all(type(r.value.params.get(x)) in (int, float) for r in device.rows):

@@ -10,8 +10,9 @@ from clmembench import __version__
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import render, views
 from clmembench.report.device_runs import Findings
-from clmembench.report.figures import device_rows, roofline_chart, study_figures
+from clmembench.report.figures import curves, roofline_chart
 from clmembench.report.figures.aspects import aspects
+from clmembench.report.figures.device_rows import metric_label
 from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.figures.history_chart import conditions_chart
 from clmembench.report.frame import LabelledRun, parts
@@ -231,20 +232,21 @@ def _benchmark(
     groups: Sequence[fleet.DeviceGroup],
     versions: dict[str, list[int]],
 ) -> dict[str, Any]:
-    shown = [_shown(part, name) for part in all_parts]
+    shown = [part.of(name) for part in all_parts]
+    measured = [device for device in shown if name in device.run.header.benchmarks]
     drawable = name != CHASE_BENCHMARK
-    figures = embedded(study_figures.drawn(name, card, shown), _alternative(name, card, shown)) if drawable else []
-    devices = [_tables(part, device) for part, device in zip(all_parts, shown, strict=True) if device.version]
+    figures = embedded(curves.drawn(name, card, shown), _alternative(name, card, shown)) if drawable else []
+    devices = [_tables(device) for device in measured]
     rows = sum(device["rows"] for device in devices)
     return {
         "id": anchor,
         "name": name,
         "suite": card.suite,
         "summary": card.summary,
-        "versions": versions.get(name, []) if groups else sorted({device.version for device in shown if device.version}),
+        "versions": versions.get(name, []) if groups else sorted({one.run.header.benchmarks[name].version for one in measured}),
         "source": card.source,
         "figures": figures,
-        "left_out": study_figures.left_out(name, card, shown) if drawable else [],
+        "left_out": curves.left_out(name, card, shown) if drawable else [],
         "devices": [device for device in devices if device["tables"]],
         "open": len(all_parts) == 1 or (not figures and rows <= MAX_OPEN_ROWS),
         "published": beside.get(name),
@@ -252,26 +254,20 @@ def _benchmark(
     }
 
 
-def _tables(part: LabelledRun, device: device_rows.Shown) -> dict[str, Any]:
-    """A device's own tables of one benchmark."""
-    tables = sections(part.run, device.rows)
-    return {"label": part.label, "tables": tables, "rows": sum(len(one.rows) for one in tables)}
+def _tables(device: LabelledRun) -> dict[str, Any]:
+    """A device's own tables of the benchmark that its rows are of."""
+    tables = sections(device.run, device.rows)
+    return {"label": device.label, "tables": tables, "rows": sum(len(one.rows) for one in tables)}
 
 
-def _shown(part: LabelledRun, name: str) -> device_rows.Shown:
-    card, device = part.run.header.benchmarks.get(name), part.run.header.device
-    mine = tuple(row for row in part.rows if row.value.benchmark == name)
-    return device_rows.Shown(part.label, mine, device.kind, device.line_bytes, card.version if card is not None else 0)
-
-
-def _alternative(name: str, card: BenchmarkInfo, shown: Sequence[device_rows.Shown]) -> str:
+def _alternative(name: str, card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """What a figure shows, for those who do not see it."""
     having = [device.label for device in shown if device.rows]
     devices = ", ".join(having) if len(having) <= MAX_TITLE_DEVICES else count(len(having), "device")
-    return f"{name}: {device_rows.metric_label(card)} on {devices}; {IN_TABLES}"
+    return f"{name}: {metric_label(card)} on {devices}; {IN_TABLES}"
 
 
-def _points(name: str, shown: Sequence[device_rows.Shown], groups: Sequence[fleet.DeviceGroup]) -> Table:
+def _points(name: str, shown: Sequence[LabelledRun], groups: Sequence[fleet.DeviceGroup]) -> Table:
     """A benchmark's points over the devices, or over `groups` where a report is of many runs."""
     if groups:
         return fleet.points(groups, name)

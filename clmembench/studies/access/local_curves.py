@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
-from clmembench.report.figures.device_rows import Shown, value_and_interval
+from clmembench.report.figures.device_rows import value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
-from clmembench.report.frame import Row
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, bank_accesses, study_banks
 
 ILPS = (1, 2, 4, 6, 8)  # of Mei & Chu 2015, section 6.1
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def banks(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+def banks(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """Mei & Chu's figures 17 and 19: measured latency at each stride, and the latency that the inferred banks predict."""
     devices = [(s, found) for s in shown if (found := bank_accesses([r.value for r in s.rows if r.status == "ok"]))[0]]
     if not devices:
@@ -55,10 +55,10 @@ def _over_stride(axis: Axes, measured: Sequence[BankAccess], unit: str) -> None:
     axis.set_ylabel(f"latency ({unit})")
 
 
-def local_copy(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+def local_copy(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """Mei & Chu's figures 15 and 16: throughput of all compute units over active sub-groups with one line per ILP, the peak,
     and the bound by Little's law from the latency of one sub-group's single copy."""
-    devices = [(s, good) for s in shown if (good := [r for r in s.rows if r.status == "ok" and r.value.median])]
+    devices = [(s, good) for s in shown if (good := [r for r in s.rows if r.is_good])]
     if not devices:
         return ""
     figure, axes = subplots(len(devices), height=4.4)

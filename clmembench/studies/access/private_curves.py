@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.curves import MIN_LOG_RATIO
-from clmembench.report.figures.device_rows import Shown, value_and_interval
+from clmembench.report.figures.device_rows import value_and_interval
 from clmembench.report.figures.style import LINE_STYLES, Look, legend, log_y, look, plain, subplots, svg
+from clmembench.report.frame import LabelledRun
 from clmembench.studies.access.registers import arrays_in_registers
 
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ class _Dot:
     kept: bool | None
 
 
-def registers_figure(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+def registers_figure(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """A plot for each pattern, a line for each device and indexing; "" where no point has a cost."""
-    values = [r.value for s in shown for r in s.rows if r.status == "ok" and r.value.median is not None]
+    values = [r.value for s in shown for r in s.rows if r.is_good]
     in_cycles = all(v.cycles is not None for v in values)
     lines: dict[str, dict[str, list[_Dot]]] = {}
     looks: dict[str, Look] = {}
     ways: list[str] = []  # of indexing, by line style
     for device in shown:
-        good = [r.value for r in device.rows if r.status == "ok" and r.value.median is not None]
+        good = [r.value for r in device.rows if r.is_good]
         for value, kept in zip(good, arrays_in_registers(good), strict=True):
             words = value.params.get("words")
             if not isinstance(words, int) or words <= 0:

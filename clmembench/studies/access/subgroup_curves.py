@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
-from clmembench.report.figures.device_rows import Shown, value_and_interval
+from clmembench.report.figures.device_rows import value_and_interval
 from clmembench.report.figures.style import MARKERS, colour, legend, log_y, plain, subplots, svg
-from clmembench.report.frame import Row
+from clmembench.report.frame import LabelledRun, Row
 from clmembench.studies.access import subgroup
 from clmembench.studies.access.subgroup_tables import NAMES
 
@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 KINDS = {"consecutive": "consecutive words", "broadcast": "one word for all", "scattered": "scattered words"}
 
 
-def drawn(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+def drawn(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """For each device the latency by memory over work-items in flight (Fang, figures 5 to 11); "" where no row has a value."""
     return "".join(filter(None, (_device(device) for device in shown)))
 
 
-def _device(device: Shown) -> str:
-    rows = [
-        r for r in device.rows if r.status == "ok" and r.value.median is not None and r.value.params["memory"] != "register"
-    ]
+def _device(device: LabelledRun) -> str:
+    rows = [r for r in device.rows if r.is_good and r.value.params["memory"] != "register"]
     memories = [name for name in subgroup.MEMORY_ORDER if any(r.value.params["memory"] == name for r in rows)]
     if not memories:
         return ""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
-from clmembench.report.figures.device_rows import Shown, value_and_interval
+from clmembench.report.figures.device_rows import value_and_interval
 from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, log_y, plain, subplots, svg
-from clmembench.report.frame import Row
-from clmembench.studies.access.throughput_tables import best_of_sets, rows_with_value
+from clmembench.report.frame import LabelledRun, Row
+from clmembench.studies.access.throughput_tables import best_of_sets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 BYTES_PER_LOADED_BYTE = 2.0  # bytes copied for each that is loaded
 
 
-def grid(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+def grid(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """A plot for each device and work-group size: throughput over the number of work-groups, a line an ILP. And one for each
     device over bytes in flight, with Little's law."""
-    devices = [(plain(s.label), rows) for s in shown if (rows := rows_with_value(s.rows))]
+    good = [(device, rows) for device in shown if (rows := [row for row in device.rows if row.is_good])]
     plots = [
-        (f"{label}, work-groups of {size}", mine, rows)
-        for label, rows in devices
+        (f"{plain(device.label)}, work-groups of {size}", mine, rows)
+        for device, rows in good
         for size in _values(rows, "work_group")
         for mine in [_of(rows, "work_group", size)]
     ]
     if not plots:
         return ""
     figure, axes = subplots(len(plots), height=3.2)
-    ilps = sorted({ilp for _, rows in devices for ilp in _values(rows, "ilp")})  # one look for one ILP in every plot
+    ilps = sorted({ilp for _, rows in good for ilp in _values(rows, "ilp")})  # one look for one ILP in every plot
     for axis, (title, mine, every) in zip(axes, plots, strict=True):
         for number, ilp in enumerate(ilps):
             if _of(mine, "ilp", ilp):
@@ -40,7 +40,7 @@ def grid(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
         axis.set_xlabel("work-groups")
     legend(figure, axes)
     # on CPUs a work-group is a loop on a core, whose work-items are not in flight at once
-    many = [(plain(s.label), rows) for s in shown if not s.has_cpu_cores and (rows := rows_with_value(s.rows))]
+    many = [(plain(device.label), rows) for device, rows in good if not device.run.header.device.has_cpu_cores]
     return svg(figure) + (_little(many) if many else "")
 
 
@@ -98,7 +98,7 @@ def _rate(axis: Axes, rows: Sequence[Row], title: str) -> None:
     axis.set_title(title, fontsize=10)
 
 
-def caches(card: BenchmarkInfo, shown: Sequence[Shown]) -> str:
+def caches(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """A plot for each device: read bandwidth over the size of the set, a line for each kind of set and path."""
     devices = [(plain(s.label), best_of_sets(s.rows)) for s in shown]
     devices = [(label, rows) for label, rows in devices if rows]

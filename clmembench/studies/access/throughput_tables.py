@@ -39,16 +39,11 @@ def grid(run: Run, rows: Sequence[Row]) -> list[Table]:
     return [_achieved(run, rows), _figure12(run, rows), _saturating(run, rows)]
 
 
-def rows_with_value(rows: Sequence[Row]) -> list[Row]:
-    """Rows with a value."""
-    return [row for row in rows if row.status == "ok" and row.value.median is not None]
-
-
 def _achieved(run: Run, rows: Sequence[Row]) -> Table:
     """Theoretical, achieved and efficiency, as in table VI."""
     header = ("copy_grid: device", "theoretical", "achieved", "95% interval", "efficiency", "work-group x ILP x groups")
     title = "Global memory: theoretical bandwidth and the best copy (Mei & Chu 2015, table VI)."
-    best = max(rows_with_value(rows), key=lambda row: row.value.median or 0.0, default=None)
+    best = max((row for row in rows if row.is_good), key=lambda row: row.value.median or 0.0, default=None)
     if best is None:
         return Table(title, columns(header), ((run.header.device.name, "–", "–", "–", "–", "–"),), _bad(rows))
     value, peak = best.value, best.peak
@@ -66,7 +61,7 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Table:
     lines: dict[tuple[int, int], dict[int, str]] = {}
     for row in rows:
         p = row.value.params
-        shown = format_value(row.value.median) if row in rows_with_value([row]) else row.status
+        shown = format_value(row.value.median) if row.is_good else row.status
         lines.setdefault((int(p["work_group"]), int(p["ilp"])), {})[int(p["groups"])] = shown
     header = ("copy_grid: work-group", "ILP", *(f"{n} groups" for n in counts))
     cells = tuple((str(g), str(i), *(found.get(n, "") for n in counts)) for (g, i), found in sorted(lines.items()))
@@ -76,7 +71,7 @@ def _figure12(run: Run, rows: Sequence[Row]) -> Table:
 
 
 def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
-    bad = [row for row in rows if row not in rows_with_value([row])]
+    bad = [row for row in rows if not row.is_good]
     return (f"{len(bad)} of {len(rows)} points have no value: {bad[0].status}: {bad[0].reason}",) if bad else ()
 
 
@@ -125,12 +120,12 @@ def _finding_cells(name: str, finding: Finding) -> tuple[str, Entry, str]:
 def types(run: Run, rows: Sequence[Row]) -> list[Table]:
     """Table of datatypes: table 4 of Fang et al. 2017, each type against the device's own copy, and the smallest that
     suffices."""
-    copy = next((row for row in rows_with_value(rows) if row.value.params["dtype"] == DEVICE_COPY), None)
+    copy = next((row for row in rows if row.is_good and row.value.params["dtype"] == DEVICE_COPY), None)
     cells: list[tuple[Entry, ...]] = []
     for row in rows:
         value, name = row.value, str(row.value.params["dtype"])
         size = str(element_bytes(name)) if name != DEVICE_COPY else "–"
-        if row not in rows_with_value([row]):
+        if not row.is_good:
             cells.append((name, size, Cell(row.status, reason=row.reason), "–", "–", "–", "–"))
             continue
         shape = "–" if name == DEVICE_COPY else " x ".join(str(value.tuning.get(n, "–")) for n in ("work_group", "elements"))
@@ -184,7 +179,7 @@ def best_of_sets(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         p = row.value.params
         key = (str(p["set"]), str(p["path"]), int(p["set_bytes"]))
-        if row in rows_with_value([row]) and (key not in fastest or (row.value.median or 0) > (fastest[key].value.median or 0)):
+        if row.is_good and (key not in fastest or (row.value.median or 0) > (fastest[key].value.median or 0)):
             fastest[key] = row
     return [fastest[key] for key in sorted(fastest)]
 

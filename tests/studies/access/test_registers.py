@@ -10,9 +10,8 @@ import pytest
 
 from clmembench.analysis.derive import derive
 from clmembench.model import BenchmarkInfo, Metric, Record, Value
-from clmembench.report.figures.device_rows import Shown
-from clmembench.report.figures.study_figures import drawn
-from clmembench.report.frame import rows
+from clmembench.report.figures.curves import drawn
+from clmembench.report.frame import parts, rows
 from clmembench.studies.access.private_arrays import PUBLISHED, registers_sections
 from clmembench.studies.access.registers import COST_EVIDENCE, MEMORY_EVIDENCE, SPILL_EVIDENCE, RegisterLimit, register_limits
 from tests.builders import clock, header, record, run, series
@@ -190,17 +189,17 @@ def test_the_section_has_the_papers_rows_and_says_which_evidence():
 def test_the_figure_tells_what_is_in_registers_where_the_compiler_does():
     one, quiet = (run(points(SM_35, facts), header(cards=CARDS)) for facts in (stack, nothing))
     card = CARDS["private_array"]
-    shown = Shown("first", tuple(rows(one, None)))
-    svg = drawn("private_array", card, [shown])
+    first, second = parts([one, quiet], ["first", "second"])
+    svg = drawn("private_array", card, [first])
     assert svg.startswith("<svg")
-    assert svg == drawn("private_array", card, [shown]), "byte-stable"
+    assert svg == drawn("private_array", card, [first]), "byte-stable"
     for text in ("static, in registers", "static, not in registers", "matmul", "cycles a step"):
         assert text in svg
-    silent = drawn("private_array", card, [Shown("second", tuple(rows(quiet, None)))])
+    silent = drawn("private_array", card, [second])
     assert "in registers" not in silent
-    both = drawn("private_array", card, [shown, Shown("second", tuple(rows(quiet, None)))])
+    both = drawn("private_array", card, [first, second])
     assert "first, static, in registers" in both
-    assert drawn("private_array", card, [Shown("none", ())]) == ""
+    assert drawn("private_array", card, parts([run([], header(cards=CARDS))])) == ""
 
 
 EXTREMES = [0, -1, 1, 1 << 62, -(1 << 63), "", "<script>" * 9, True]
@@ -226,4 +225,4 @@ def test_whatever_a_file_holds_can_be_shown(words, fact):
     one = run([*records, odd, bare, replace(odd, params={})], header(cards=CARDS))
     table = rows(one, None)
     assert registers_sections(one, table)[0].rows
-    assert drawn("private_array", CARDS["private_array"], [Shown("first", tuple(table))])
+    assert drawn("private_array", CARDS["private_array"], parts([one]))
