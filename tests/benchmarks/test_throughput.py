@@ -287,3 +287,6 @@ def test_figure_12_has_a_plot_for_each_work_group_size_and_a_line_for_each_ilp()
     assert all(f"ILP {n}" in drawn for n in (1, 2, 4, 8)) and "theoretical peak" in drawn
     away = re.search(r"a load takes ([0-9]+) ns at least", drawn)
     assert away and 490 <= int(away[1]) <= 500  # less what noise makes of the fastest
+    host = replace(a_run, header=replace(a_run.header, device=device(kind="cpu", shares_host_memory=True)))
+    on_cores = curves.drawn("copy_grid", card, parts([host]))
+    assert "work-groups of 256" in on_cores and "a load takes" not in on_cores  # whose loads are not in flight at once

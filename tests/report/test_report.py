@@ -899,6 +899,9 @@ def test_two_points_are_a_line_and_one_alone_is_said_to_be_none():
     assert "barrier (ns)" in plotted(two) and "Not drawn" not in two
     one = render_html([timed({2: 100})])
     assert "<svg" not in one and "groups=2: one value of groups makes no line" in left_out(one)
+    other = replace(timed({2: 90}), header=header(device("Other GPU"), {"barrier": TIMED}))
+    both = left_out(render_html([timed({2: 100}), other]))
+    assert "Synthetic GPU, Other GPU: groups=2: one value of groups makes no line" in both
 
 
 def test_records_of_an_older_version_are_said_to_be_left_out_of_a_figure():
