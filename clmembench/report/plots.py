@@ -12,14 +12,13 @@ from clmembench.analysis.stats import Ratio
 from clmembench.model import Value
 from clmembench.model.metrics import gain
 from clmembench.report.figures.device_rows import short_number
-from clmembench.report.figures.style import MARKERS, colour, log_labels, log_y, plain
+from clmembench.report.figures.style import MIN_LOG_RATIO, Look, log_labels, log_y, look, plain, spread
 from clmembench.units import format_bytes, format_params
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 MEDIAN = ("median", "ci_low", "ci_high")
 UNITS = ("param.compute_units", "param.work_groups")
 
@@ -101,10 +100,8 @@ def headlines(frame: pd.DataFrame, baseline: str = "", groups: Iterable[str] = (
     for number, device in enumerate(others):
         mine = [point for point in points if point[1] == device]
         at = [quantities.index(name) + (number - (len(others) - 1) / 2) * step for name, *_ in mine]
-        value = [ratio for _, _, ratio, _, _ in mine]
-        ends = [[ratio - low for _, _, ratio, low, _ in mine], [high - ratio for _, _, ratio, _, high in mine]]
-        shade, marker = looks[device]
-        axis.errorbar(value, at, xerr=ends, label=plain(device), fmt=marker, color=shade, markersize=6, capsize=2)
+        value, ends, own = [ratio for _, _, ratio, _, _ in mine], spread([point[2:] for point in mine]), looks[device]
+        axis.errorbar(value, at, xerr=ends, label=plain(device), fmt=own.marker, color=own.colour, markersize=6, capsize=2)
     axis.axvline(1.0, color="#555555", linewidth=1)
     axis.set_xscale("log")
     axis.set_yticks(range(len(quantities)), [plain(name) for name in quantities])
@@ -155,14 +152,12 @@ def _whole_devices(good: pd.DataFrame) -> pd.DataFrame:
     return good
 
 
-def _looks(frame: pd.DataFrame) -> dict[str, tuple[Any, str]]:
-    """Colour and marker of each device, by their order in the frame, so that all figures of one frame share them."""
-    return {name: (colour(n), MARKERS[n % len(MARKERS)]) for n, name in enumerate(dict.fromkeys(frame["device"]))}
+def _looks(frame: pd.DataFrame) -> dict[str, Look]:
+    """The look of each device, by their order in the frame, so that all figures of one frame share them."""
+    return {name: look(number) for number, name in enumerate(dict.fromkeys(frame["device"]))}
 
 
-def _lines(
-    good: pd.DataFrame, looks: Mapping[str, tuple[Any, str]], x: str, columns: tuple[str, str, str], ax: Axes | None
-) -> Axes:
+def _lines(good: pd.DataFrame, looks: Mapping[str, Look], x: str, columns: tuple[str, str, str], ax: Axes | None) -> Axes:
     """A line for each device with a band, by the columns of the value and of the ends of its interval; the values have a
     logarithmic axis where they differ by much."""
     import seaborn
@@ -178,15 +173,15 @@ def _lines(
         differing = [name.removeprefix("param.") for name in params if twice[name].nunique(dropna=False) > 1]
         raise ValueError(f"several points at one place: choose by {', '.join(differing)}")
     axis = ax if ax is not None else _new_axes(4.5)
-    own = {name: look for name, look in looks.items() if (good["device"] == name).any()}
+    own = {name: mine for name, mine in looks.items() if (good["device"] == name).any()}
     seaborn.lineplot(
         good.assign(device=good["device"].map(plain)),
         x=x,
         y=y,
         hue="device",
         style="device",
-        palette={plain(name): shade for name, (shade, _) in own.items()},
-        markers={plain(name): marker for name, (_, marker) in own.items()},
+        palette={plain(name): one.colour for name, one in own.items()},
+        markers={plain(name): one.marker for name, one in own.items()},
         hue_order=list(map(plain, own)),
         style_order=list(map(plain, own)),
         dashes=False,
@@ -194,9 +189,9 @@ def _lines(
         errorbar=None,
         ax=axis,
     )
-    for name, (shade, _) in own.items():
+    for name, one in own.items():
         mine = good[(good["device"] == name) & good[low].notna()]
-        axis.fill_between(mine[x], mine[low], mine[high], color=shade, alpha=0.2, linewidth=0)
+        axis.fill_between(mine[x], mine[low], mine[high], color=one.colour, alpha=0.2, linewidth=0)
     axis.set_xscale("log", base=2)
     axis.xaxis.set_major_formatter(lambda value, _: format_bytes(value) if x.endswith("_bytes") else short_number(value))
     if good[y].max() > MIN_LOG_RATIO * good[y].min():

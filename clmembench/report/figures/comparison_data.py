@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +38,16 @@ class DrawnSeries:
     def name(self) -> str:
         """The label, and that it was published where it was."""
         return f"{self.label}, published" if self.is_published else self.label
+
+    @property
+    def xs(self) -> list[float]:
+        """Where the points lie on the axis."""
+        return [point.x for point in self.points]
+
+    @property
+    def ys(self) -> list[float]:
+        """The points' values."""
+        return [point.y for point in self.points]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +92,6 @@ def eligible_devices(
     return found, card, omitted + older
 
 
-def is_positive_number(value: object) -> bool:
-    """Whether a parameter has a place on a logarithmic axis."""
-    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]
-
-
-def plot_point(x: float, y: float, low: float | None, high: float | None) -> PlotPoint:
-    """A point with an interval that can be drawn: finite, the value within it."""
-    lowest = y if low is None or not math.isfinite(low) else min(low, y)
-    highest = y if high is None or not math.isfinite(high) else max(high, y)
-    return PlotPoint(x, y, lowest, highest)
-
-
 MAX_NAMED = 8  # devices of a plot that have a look of their own; further ones are grey
 MAX_ROWS = 40  # of a plot of values
 
@@ -104,10 +101,10 @@ def named_series(series: Sequence[DrawnSeries]) -> list[DrawnSeries]:
     at the place on the axis that most of them have, lowest and highest among them; published ones up to the same number."""
     measured, published = ([s for s in series if s.is_published == kind] for kind in (False, True))
     if len(measured) > MAX_NAMED:
-        shared = Counter(x for one in measured for x in _xs(one))
+        shared = Counter(x for one in measured for x in one.xs)
         place = max(shared, key=lambda x: (shared[x], x))
-        with_place = [one for one in measured if place in _xs(one)]
-        ranked = sorted(with_place, key=lambda one: one.points[_xs(one).index(place)].y)
+        with_place = [one for one in measured if place in one.xs]
+        ranked = sorted(with_place, key=lambda one: one.ys[one.xs.index(place)])
         last = len(ranked) - 1
         ranks = {round(n * last / (MAX_NAMED - 1)) for n in range(MAX_NAMED)}
         chosen = [ranked[n] for n in ranks]
@@ -130,7 +127,3 @@ def value_ends(series: Sequence[DrawnSeries]) -> tuple[float, float]:
     """The lowest and highest value of lines; intervals that reach far below do not stretch the axis."""
     points = [point for one in series for point in one.points]
     return min(max(p.low, p.y / 2) for p in points), max(min(p.high, 2 * p.y) for p in points)
-
-
-def _xs(one: DrawnSeries) -> list[float]:
-    return [point.x for point in one.points]

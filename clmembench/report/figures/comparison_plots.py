@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from clmembench.report.figures.comparison_data import BestValue, DrawnSeries, named_series, value_ends
 from clmembench.report.figures.device_rows import short_number
-from clmembench.report.figures.style import LINE_STYLES, log_labels, log_y, look, plain, subplots, svg
+from clmembench.report.figures.style import LINE_STYLES, MIN_LOG_RATIO, log_labels, log_y, look, plain, spread, subplots, svg
 from clmembench.units import format_bytes, format_in, is_byte_size
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ MAX_HALF_LEGEND_LETTERS = 27  # letters of a name that half a plot's width has r
 MAX_NAME_LINES = 4
 BOUND_SIGNS, ARROW = {"above": 1, "below": -1}, 20  # points of the arrow that says on which side of a bound a value lies
 NAME_LETTERS = 26  # of a line of a row's name
-MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 GREY, INK = "#c8c8c8", "#222222"
 SHADES = (1.0, 0.6, 0.35)  # of a device's colour, for its placements
 
@@ -42,10 +41,10 @@ def curves(
     for one in series:
         if one not in named:
             mark = "." if len(one.points) == 1 or one.is_published else ""
-            axis.plot(_xs(one), _ys(one), color=GREY, linewidth=0 if one.is_published else 0.9, marker=mark, zorder=1)
+            axis.plot(one.xs, one.ys, color=GREY, linewidth=0 if one.is_published else 0.9, marker=mark, zorder=1)
     for one in named:
         _line(axis, one, look(one.number).colour, look(one.number).line, _name(one))
-    _scales(axis, axes, unit, [x for one in series for x in _xs(one)], y_ends)
+    _scales(axis, axes, unit, [x for one in series for x in one.xs], y_ends)
     axis.set_title(plain(title), fontsize=10, loc="left")
     _legend(figure, axis)
     return svg(figure)
@@ -57,7 +56,7 @@ def placements(lines: Mapping[str, DrawnSeries], title: str, axes: tuple[str, st
     for number, (name, one) in enumerate(lines.items()):
         shade = _lighter(look(one.number).colour, SHADES[number % len(SHADES)])
         _line(axis, one, shade, LINE_STYLES[number % len(LINE_STYLES)], name)
-    _scales(axis, axes, unit, [x for one in lines.values() for x in _xs(one)], value_ends(list(lines.values())))
+    _scales(axis, axes, unit, [x for one in lines.values() for x in one.xs], value_ends(list(lines.values())))
     axis.set_title("\n".join((plain(title), plain(next(iter(lines.values())).label))), fontsize=10, loc="left")
     _legend(figure, axis)
     return svg(figure)
@@ -74,7 +73,7 @@ def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
         if one.peak is not None:
             axis.plot([one.peak], [row], marker="|", markersize=15, markeredgewidth=2, color="#888888", linestyle="")
         axis.errorbar(
-            [point.y], [row], xerr=[[point.y - point.low], [point.high - point.y]], marker=mine.marker, markersize=6,
+            [point.y], [row], xerr=spread([(point.y, point.low, point.high)]), marker=mine.marker, markersize=6,
             color=mine.colour, markerfacecolor="white" if one.is_published else mine.colour, linestyle="", elinewidth=1.2,
         )  # fmt: skip
         for sign in (s for word, s in BOUND_SIGNS.items() if word in one.qualifier.split()):
@@ -113,16 +112,14 @@ def _plot(inside: float, below: float, left: float = LEFT, right: float = RIGHT,
 def _line(axis: Axes, one: DrawnSeries, colour: Any, style: Any, name: str) -> None:
     marker = look(one.number).marker
     if one.is_published:
-        axis.plot(
-            _xs(one), _ys(one), marker=marker, markersize=6, linestyle="", color=colour, markerfacecolor="none", label=name
-        )
+        axis.plot(one.xs, one.ys, marker=marker, markersize=6, linestyle="", color=colour, markerfacecolor="none", label=name)
         return
-    axis.fill_between(_xs(one), [p.low for p in one.points], [p.high for p in one.points], color=colour, alpha=0.2, linewidth=0)
+    axis.fill_between(one.xs, [p.low for p in one.points], [p.high for p in one.points], color=colour, alpha=0.2, linewidth=0)
     if len(one.points) == 1:  # a band of one place has no width
         (p,) = one.points
         axis.plot([p.x, p.x], [p.low, p.high], color=colour, linewidth=1.2)
     size = 4 if len(one.points) <= 20 else 2.5
-    axis.plot(_xs(one), _ys(one), marker=marker, markersize=size, linewidth=1.4, linestyle=style, color=colour, label=name)
+    axis.plot(one.xs, one.ys, marker=marker, markersize=size, linewidth=1.4, linestyle=style, color=colour, label=name)
 
 
 def _scales(axis: Axes, axes: tuple[str, str, str], unit: str, xs: Sequence[float], y_ends: tuple[float, float]) -> None:
@@ -211,11 +208,3 @@ def _lighter(colour: str, share: float) -> tuple[float, ...]:
     from matplotlib.colors import to_rgb
 
     return tuple(1 - share * (1 - part) for part in to_rgb(colour))
-
-
-def _xs(one: DrawnSeries) -> list[float]:
-    return [point.x for point in one.points]
-
-
-def _ys(one: DrawnSeries) -> list[float]:
-    return [point.y for point in one.points]

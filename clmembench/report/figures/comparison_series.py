@@ -13,10 +13,8 @@ from clmembench.report.figures.comparison_data import (
     BestValue,
     DrawnSeries,
     PlotPoint,
-    is_positive_number,
-    plot_point,
 )
-from clmembench.report.figures.device_rows import Omission
+from clmembench.report.figures.device_rows import Omission, is_positive_number, value_and_interval, with_interval
 from clmembench.report.figures.paper_figures import UNITS, BestFigure, CurveFigure
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard.headline_cells import headline_cell
@@ -82,7 +80,7 @@ def best_values(figure: BestFigure, device: LabelledRun) -> tuple[list[BestValue
             for r in device.of(figure.benchmark).rows
             if r.value.metric == headline.metric and r.value.median == value and r.status == "ok"
         )
-        point = plot_point(0.0, value, cell.low, cell.high)
+        point = PlotPoint(0.0, *with_interval(value, cell.low, cell.high))
         peak = row.peak.value if row.peak else None
         found.append(BestValue(device.label, variant, device.number, point, row.value.unit, peak))
     return found, omitted
@@ -156,7 +154,7 @@ def _points(figure: CurveFigure, rows: Sequence[Row], device: LabelledRun) -> tu
 def _point(figure: CurveFigure, row: Row, line_bytes: int) -> PlotPoint | str:
     """The point of a row, or why it is none."""
     value = row.value
-    if not row.is_good or value.median is None:
+    if not row.is_good:
         return row.status if row.status != "ok" else "without a value"
     x = value.place.compute_units if figure.x == UNITS else value.params.get(figure.x)
     if not is_positive_number(x):
@@ -164,15 +162,12 @@ def _point(figure: CurveFigure, row: Row, line_bytes: int) -> PlotPoint | str:
     place = float(x)  # type: ignore[arg-type]
     if is_byte_size(figure.x) and "spacing_bytes" in value.params:
         place /= extent_per_line_byte(value.params, line_bytes) or 1.0
-    ends = (value.median, value.ci_low, value.ci_high)
-    if figure.in_cycles:
-        if value.cycles is None:
-            return "without cycles, since the core clock was not known"
-        ends = (value.cycles, value.cycles_low, value.cycles_high)
-    y, low, high = ends
+    if figure.in_cycles and value.cycles is None:
+        return "without cycles, since the core clock was not known"
+    y, low, high = value_and_interval(value, figure.in_cycles)
     if not 0 < y < math.inf:
         return "without a finite value above 0"
-    return plot_point(place, y, low, high)
+    return PlotPoint(place, y, low, high)
 
 
 def published_series(

@@ -29,6 +29,7 @@ from clmembench.report.figures.paper_figures import drawn_over_units
 from clmembench.report.figures.style import (
     LINE_STYLES,
     MARKERS,
+    MIN_LOG_RATIO,
     Look,
     bytes_axis,
     colour,
@@ -36,6 +37,7 @@ from clmembench.report.figures.style import (
     log_y,
     look,
     plain,
+    spread,
     subplots,
     svg,
 )
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_LINES = 8  # of one plot: more are not distinguishable
-MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 MIN_LABELLED_NS = 1e5  # from here on times are labelled in larger units
 
 Draw = Callable[[BenchmarkInfo, Sequence[LabelledRun]], str]  # inline SVG, "" where there is nothing to draw
@@ -170,19 +171,16 @@ def _bars(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> Figure:
     tops = [at_largest(card, device) for device in devices]
     figure, axes = subplots(len(devices), height=1.6 + 0.26 * max(len(rows) for _, rows in tops))
     for axis, device, (size, rows) in zip(axes, devices, tops, strict=True):
-        medians = [r.value.median or 0.0 for r in rows]
+        ends = [value_and_interval(r.value) for r in rows]
+        medians = [median for median, _, _ in ends]
         peaks = [r.peak.value if r.peak else 0.0 for r in rows]
-        spread = [
-            [m - (r.value.ci_low if r.value.ci_low is not None else m) for m, r in zip(medians, rows, strict=True)],
-            [(r.value.ci_high if r.value.ci_high is not None else m) - m for m, r in zip(medians, rows, strict=True)],
-        ]
         places = range(len(rows))
         if any(peaks):
             axis.barh(places, peaks, color="#dddddd", label="theoretical peak")
-        axis.barh(places, medians, height=0.55, xerr=spread, color=look(device.number).colour, ecolor="#333333")
+        axis.barh(places, medians, height=0.55, xerr=spread(ends), color=look(device.number).colour, ecolor="#333333")
         for place, row in enumerate(rows):
             text = f" {format_value(medians[place])}" + (f"  {row.fraction:.0%}" if row.fraction else "")
-            axis.text(medians[place] + spread[1][place], place, text, va="center", fontsize=8, color="#111111")
+            axis.text(ends[place][2], place, text, va="center", fontsize=8, color="#111111")
         axis.set_yticks(places, bar_names(rows))
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
         axis.invert_yaxis()

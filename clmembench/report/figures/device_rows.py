@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
@@ -163,15 +164,26 @@ def rows_of_lines(card: BenchmarkInfo, device: LabelledRun) -> tuple[Row, ...]:
 def numbered(card: BenchmarkInfo, device: LabelledRun) -> tuple[Row, ...]:
     """The rows that have a place on a logarithmic axis of x."""
     x = x_axis(card)
-    return tuple(r for r in device.rows if type(r.value.params.get(x)) in (int, float) and float(r.value.params[x]) > 0)
+    return tuple(r for r in device.rows if is_positive_number(r.value.params.get(x)))
+
+
+def is_positive_number(value: object) -> bool:
+    """Whether a parameter has a place on a logarithmic axis."""
+    return type(value) in (int, float) and 0 < value < math.inf  # type: ignore[operator]
 
 
 def value_and_interval(value: Derived, in_cycles: bool = False) -> tuple[float, float, float]:
     """The median with the ends of its 95% interval, which are the median where there is none, in its unit or in cycles."""
-    ends = (value.cycles, value.cycles_low, value.cycles_high) if in_cycles else (value.median, value.ci_low, value.ci_high)
-    middle = ends[0] or 0.0
-    low, high = (middle if end is None else end for end in ends[1:])
-    return middle, min(low, middle), max(high, middle)
+    if in_cycles:
+        return with_interval(value.cycles or 0.0, value.cycles_low, value.cycles_high)
+    return with_interval(value.median or 0.0, value.ci_low, value.ci_high)
+
+
+def with_interval(value: float, low: float | None, high: float | None) -> tuple[float, float, float]:
+    """A value with an interval that can be drawn: finite, the value within it."""
+    lowest = value if low is None or not math.isfinite(low) else min(low, value)
+    highest = value if high is None or not math.isfinite(high) else max(high, value)
+    return value, lowest, highest
 
 
 def short_number(value: float) -> str:

@@ -8,7 +8,8 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from clmembench.report.figures.style import colour, image, legend, plain, subplots, svg
+from clmembench.report.figures.device_rows import with_interval
+from clmembench.report.figures.style import colour, image, legend, plain, spread, subplots, svg
 from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity
 from clmembench.report.sections.energy_tables import Condition
 
@@ -40,11 +41,8 @@ def _draw(axis: Axes, history: DeviceHistory, quantity: HistoryQuantity) -> None
     times: list[Any] = [datetime.fromisoformat(run.started).replace(tzinfo=None) for run in history.runs]
     good = quantity.good()
     x, y = [times[moment.run - 1] for moment in good], [moment.value or 0.0 for moment in good]
-    spread = [
-        [v - (m.low if m.low is not None else v) for v, m in zip(y, good, strict=True)],
-        [(m.high if m.high is not None else v) - v for v, m in zip(y, good, strict=True)],
-    ]
-    axis.errorbar(x, y, yerr=spread, fmt="o", markersize=4, capsize=2, color=colour(0), label="median, 95% interval")
+    bars = spread([with_interval(value, moment.low, moment.high) for value, moment in zip(y, good, strict=True)])
+    axis.errorbar(x, y, yerr=bars, fmt="o", markersize=4, capsize=2, color=colour(0), label="median, 95% interval")
     runs = [moment.run for moment in good]
     ends = [0, *(runs.index(change.run) for change in quantity.change_points), len(good)]
     if quantity.change_points:

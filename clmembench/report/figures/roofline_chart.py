@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.analysis.roofline import KernelPosition, Roofline
 from clmembench.analysis.roofs import MEMORY, Roof
-from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.figures.style import MARKERS, colour, legend, plain, spread, subplots, svg
 from clmembench.units import format_param, format_value, is_byte_size
 
 if TYPE_CHECKING:
@@ -157,9 +157,9 @@ def _dots(axis: Axes, placed: Sequence[KernelPosition], name: str, number: int) 
         if not mine:
             continue
         x, y = [p.intensity for p in mine], [p.gflop_s.value for p in mine]
-        spread = [[p.gflop_s.value - p.gflop_s.low for p in mine], [p.gflop_s.high - p.gflop_s.value for p in mine]]
+        ends = [(p.gflop_s.value, p.gflop_s.low, p.gflop_s.high) for p in mine]
         axis.errorbar(
-            x, y, yerr=spread, fmt=mark, markersize=5, color=look, ecolor=look, elinewidth=0.8, zorder=3,
+            x, y, yerr=spread(ends), fmt=mark, markersize=5, color=look, ecolor=look, elinewidth=0.8, zorder=3,
             markerfacecolor="white" if hollow else look, label=f"{name}{FITS}" if hollow else name,
         )  # fmt: skip
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 100)))  # of labels in a decade, finer and finer
+MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 LABEL_COUNT_RANGE = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
 MAX_HALF_LEGEND_LETTERS = 62  # letters of a name that half a figure's width has room for, in a legend
 MAX_NAME_LETTERS = 60  # of a name that a plot has room for
@@ -95,6 +96,11 @@ def log_y(axis: Axes) -> None:
     axis.yaxis.set_major_locator(FixedLocator(log_labels(low, high)))
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
     axis.yaxis.set_minor_locator(NullLocator())  # they have no marks, and laying them out takes long
+
+
+def spread(ends: Sequence[tuple[float, float, float]]) -> list[list[float]]:
+    """How far the ends of intervals lie below and above their values, as error bars are given; of (value, low, high)."""
+    return [[value - low for value, low, _ in ends], [high - value for value, _, high in ends]]
 
 
 def colour(number: int) -> Any:

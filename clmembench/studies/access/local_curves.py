@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import value_and_interval
-from clmembench.report.figures.style import MARKERS, colour, legend, plain, subplots, svg
+from clmembench.report.figures.style import MARKERS, colour, legend, plain, spread, subplots, svg
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, BankAccess, bank_accesses, study_banks
 
@@ -39,7 +39,7 @@ def _over_stride(axis: Axes, measured: Sequence[BankAccess], unit: str) -> None:
         )
         x = [a.stride for a in mine]
         axis.errorbar(
-            x, [a.latency for a in mine], [[a.latency - a.low for a in mine], [a.high - a.latency for a in mine]],
+            x, [a.latency for a in mine], spread([(a.latency, a.low, a.high) for a in mine]),
             fmt=MARKERS[number], markersize=4, color=colour(number), label=f"{word_bytes}-byte words, measured",
         )  # fmt: skip
         every = range(max(x, default=0) + 1)

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
-from clmembench.report.figures.curves import MIN_LOG_RATIO
 from clmembench.report.figures.device_rows import value_and_interval
-from clmembench.report.figures.style import LINE_STYLES, Look, legend, log_y, look, plain, subplots, svg
+from clmembench.report.figures.style import LINE_STYLES, MIN_LOG_RATIO, Look, legend, log_y, look, plain, subplots, svg
 from clmembench.report.frame import LabelledRun
 from clmembench.studies.access.registers import arrays_in_registers
 

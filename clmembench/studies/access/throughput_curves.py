@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import value_and_interval
-from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, log_y, plain, subplots, svg
+from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, log_y, plain, spread, subplots, svg
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.studies.access.throughput_tables import best_of_sets
 
@@ -53,10 +53,9 @@ def _little(devices: Sequence[tuple[str, list[Row]]]) -> str:
             mine = _of(rows, "ilp", ilp)
             x = [loaded_bytes(row) for row in mine]
             points = [value_and_interval(row.value) for row in mine]
-            spread = [[y - low for y, low, _ in points], [high - y for y, _, high in points]]
             axis.errorbar(
-                x, [y for y, _, _ in points], spread, fmt=MARKERS[number], markersize=4, elinewidth=1, color=colour(number),
-                label=f"ILP {ilp}",
+                x, [y for y, _, _ in points], spread(points), fmt=MARKERS[number], markersize=4, elinewidth=1,
+                color=colour(number), label=f"ILP {ilp}",
             )  # fmt: skip
         away = min(BYTES_PER_LOADED_BYTE * loaded_bytes(row) / (row.value.median or 1.0) for row in rows)
         top = max(row.value.ci_high or row.value.median or 0.0 for row in rows)

@@ -54,29 +54,29 @@ def test_a_map_of_one_value_is_drawn_and_one_of_none_is_not():
 def test_patterns_of_devices_stand_side_by_side_with_their_values():
     one = {"P1": known("p", 82.0, unit="cycles"), "P3": unknown("p", "no such pattern")}
     other = {"P1": known("p", 351.0, 340, 362, unit="cycles"), "P3": known("p", 462.0, unit="cycles")}
-    shown = words(patterns([("A", one), ("B", {**other, "P6": unknown("p", "none")})]))
+    shown = words(patterns([("A", 0, one), ("B", 1, {**other, "P6": unknown("p", "none")})]))
     assert {"A", "B", "82.0", "351", "462", "latency (cycles)", "P1: cache hit, L1 TLB hit"} <= set(shown)
     assert (shown.count("undetermined"), shown.count("not measured")) == (2, 1)
 
 
 def test_patterns_in_another_unit_have_a_plot_of_their_own():
-    shown = words(patterns([("A", {"P1": known("p", 82.0, unit="cycles")}), ("B", {"P1": known("p", 20.0, unit="ns")})]))
+    shown = words(patterns([("A", 0, {"P1": known("p", 82.0, unit="cycles")}), ("B", 1, {"P1": known("p", 20.0, unit="ns")})]))
     assert {"latency (cycles)", "latency (ns)"} <= set(shown)
 
 
 def test_patterns_that_are_kept_in_both_units_are_drawn_once():
     found = {"P1": known("p", 82.0, unit="cycles"), "P1_ns": known("p", 41.0, unit="ns")}
-    shown = words(patterns([("A", {**found, "P3": unknown("p", "none"), "P3_ns": unknown("p", "none")})]))
+    shown = words(patterns([("A", 0, {**found, "P3": unknown("p", "none"), "P3_ns": unknown("p", "none")})]))
     assert shown.count("undetermined") == 1 and "P3_ns" not in shown
 
 
 def test_no_pattern_is_no_figure():
-    assert patterns([]) == patterns([("A", {})]) == patterns([("A", {"P1": unknown("p", "why")})]) == ""
+    assert patterns([]) == patterns([("A", 0, {})]) == patterns([("A", 0, {"P1": unknown("p", "why")})]) == ""
 
 
 @pytest.mark.parametrize("low", [None, 90.0, float("-inf"), 120.0])
 def test_an_interval_that_is_open_or_does_not_hold_its_value_is_no_error(low):
-    assert "100" in words(patterns([("A", {"P1": Finding("p", 100.0, low, None, "cycles", "ok", "m", ("chase:6",))})]))
+    assert "100" in words(patterns([("A", 0, {"P1": Finding("p", 100.0, low, None, "cycles", "ok", "m", ("chase:6",))})]))
 
 
 # ---- the classic methods ------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_hostile_names_in_figures_are_text(title, name, unit):
     found = Finding(name, unit, None, None, unit, "ok", title, (title,))
     number = Finding(name, 3.0, 2.0, 4.0, unit, "ok", title, (title,))
     whole = ClassicReadings(title, texture().strides, texture().sizes, {name: found}, {name: number})
-    for svg in (regions(np.eye(3), title, name, unit), patterns([(title, {name: number})]), classic(whole)):
+    for svg in (regions(np.eye(3), title, name, unit), patterns([(title, 0, {name: number})]), classic(whole)):
         words(svg)
         assert [c for c in svg if not c.isprintable() and c != "\n"] == []
     disagreements(whole)

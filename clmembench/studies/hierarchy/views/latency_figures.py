@@ -11,7 +11,8 @@ import numpy as np
 
 from clmembench.model import Answer, Finding
 from clmembench.model.work import Array
-from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, look, plain, subplots, svg
+from clmembench.report.figures.device_rows import with_interval
+from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, look, plain, spread, subplots, svg
 from clmembench.report.finding_tables import property_label, value_text
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.layout import PATTERNS
@@ -19,6 +20,8 @@ from clmembench.units import format_bytes, format_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_Device = tuple[str, int, Mapping[str, Finding]]  # its name, its number on the page, and its patterns
 
 MAX_LEGEND_LINES = 12  # lines that a legend has room for
 MAX_SIZE_TICKS = 8  # at most, on the axis of sizes
@@ -50,23 +53,21 @@ def regions(cycles: Array, title: str = "", unit: str = "cycles", region: str = 
     return svg(figure)
 
 
-def patterns(devices: Sequence[tuple[str, Mapping[str, Finding]]], labels: Sequence[str] = ()) -> str:
+def patterns(devices: Sequence[_Device]) -> str:
     """Bars with intervals of the global latency patterns, P1 to P6 of Mei & Chu 2015 (figure 14), devices side by side; those
-    in another unit have their own plot. A missing pattern has a text in place of its bar. `labels` are the devices of the whole
-    page, whose order decides the colours. "" for none."""
-    order = list(dict.fromkeys([*labels, *(name for name, _ in devices)]))
-    by_unit: dict[str, list[tuple[str, Mapping[str, Finding]]]] = {}
-    for name, found in devices:
+    in another unit have their own plot. A missing pattern has a text in place of its bar. "" for none."""
+    by_unit: dict[str, list[_Device]] = {}
+    for name, number, found in devices:
         unit = next((f.unit for f in found.values() if isinstance(f.value, (int, float))), "")
         if unit:
-            by_unit.setdefault(unit, []).append((name, {k: f for k, f in found.items() if _in_unit(k, f, unit)}))
+            by_unit.setdefault(unit, []).append((name, number, {k: f for k, f in found.items() if _in_unit(k, f, unit)}))
     if not by_unit:
         return ""
     most = max(len(group) for group in by_unit.values())
-    names = list(dict.fromkeys(name for group in by_unit.values() for _, found in group for name in found))
+    names = list(dict.fromkeys(name for group in by_unit.values() for *_, found in group for name in found))
     figure, axes = subplots(len(by_unit), height=1.2 + len(names) * (0.24 + 0.2 * most))
     for axis, (unit, group) in zip(axes, by_unit.items(), strict=True):
-        _bars(axis, names, group, order, short=len(by_unit) > 1)
+        _bars(axis, names, group, short=len(by_unit) > 1)
         axis.set_xlabel(plain(f"latency ({unit})"))
     legend(figure, axes)
     return svg(figure)
@@ -78,22 +79,17 @@ def _in_unit(name: str, finding: Finding, unit: str) -> bool:
     return finding.unit == unit or (finding.value is None and not twin)
 
 
-def _bars(
-    axis: Axes, names: Sequence[str], group: Sequence[tuple[str, Mapping[str, Finding]]], order: Sequence[str], short: bool
-) -> None:
+def _bars(axis: Axes, names: Sequence[str], group: Sequence[_Device], short: bool) -> None:
     height, top = 0.8 / len(group), 0.0
-    for number, (device, found) in enumerate(group):
-        offset = (number - (len(group) - 1) / 2) * height
+    for place_in_group, (device, number, found) in enumerate(group):
+        offset = (place_in_group - (len(group) - 1) / 2) * height
         known = {n: f for n, f in found.items() if isinstance(f.value, (int, float))}
         at = [names.index(name) + offset for name in known]
-        values = [float(f.value) for f in known.values()]  # type: ignore[arg-type]
-        ends = [_ends(f, v) for f, v in zip(known.values(), values, strict=True)]
-        spread = [[v - low for v, (low, _) in zip(values, ends, strict=True)]]
-        spread += [[high - v for v, (_, high) in zip(values, ends, strict=True)]]
-        shade = look(order.index(device)).colour
-        axis.barh(at, values, 0.9 * height, xerr=spread, color=shade, ecolor="#333333", label=plain(device))
-        top = max([top, *(high for _, high in ends)])
-        for place, value, (_, high) in zip(at, values, ends, strict=True):
+        ends = [with_interval(float(f.value), f.low, f.high) for f in known.values()]  # type: ignore[arg-type]
+        shade, values = look(number).colour, [value for value, _, _ in ends]
+        axis.barh(at, values, 0.9 * height, xerr=spread(ends), color=shade, ecolor="#333333", label=plain(device))
+        top = max([top, *(high for *_, high in ends)])
+        for place, (value, _, high) in zip(at, ends, strict=True):
             _beside(axis, high, place, format_value(value), "#111111")
         for name in [name for name in names if name not in known]:
             why = plain(found[name].status) if name in found else "not measured"
@@ -107,13 +103,6 @@ def _bars(
 def _beside(axis: Axes, x: float, y: float, text: str, shade: str) -> None:
     """Text slightly to the right of a point; leading spaces would not be drawn."""
     axis.annotate(text, (x, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8, color=shade)
-
-
-def _ends(finding: Finding, value: float) -> tuple[float, float]:
-    """An interval that a bar can show: finite, with the value inside."""
-    low = finding.low if finding.low is not None and np.isfinite(finding.low) else value
-    high = finding.high if finding.high is not None and np.isfinite(finding.high) else value
-    return min(low, value), max(high, value)
 
 
 def classic(found: ClassicReadings) -> str:
@@ -151,7 +140,7 @@ def disagreements(found: ClassicReadings) -> list[str]:
 def _apart(first: Finding, second: Finding) -> bool:
     if isinstance(first.value, str) or isinstance(second.value, str):
         return first.value != second.value
-    (low, high), (lowest, highest) = (_ends(f, float(f.value or 0)) for f in (first, second))
+    (_, low, high), (_, lowest, highest) = (with_interval(float(f.value or 0), f.low, f.high) for f in (first, second))
     return high < lowest or highest < low
 
 

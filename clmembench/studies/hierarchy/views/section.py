@@ -52,10 +52,10 @@ def markdown(part: LabelledRun) -> str:
 def page(parts: Sequence[LabelledRun]) -> str:
     """The latency patterns of all devices as one figure, and those that bypass the first cache as another; "" if there are
     none."""
-    known = [(p.label, p.findings["hierarchy"].hierarchy) for p in parts if "hierarchy" in p.findings]
-    labels, title = [part.label for part in parts], "Latency patterns of global memory on each device"
-    through = latency_figures.patterns([(label, hierarchy.patterns) for label, hierarchy in known], labels)
-    past = latency_figures.patterns([(label, h.patterns_past) for label, h in known if h.patterns_past], labels)
+    known = [(p.label, p.number, p.findings["hierarchy"].hierarchy) for p in parts if "hierarchy" in p.findings]
+    title = "Latency patterns of global memory on each device"
+    through = latency_figures.patterns([(label, number, found.patterns) for label, number, found in known])
+    past = latency_figures.patterns([(label, n, found.patterns_past) for label, n, found in known if found.patterns_past])
     figures = [*embedded(through, title), *embedded(past, f"{title}, past the first cache")]
     return render.html("patterns.html.j2", {"patterns": figures}, TEMPLATES) if figures else ""
 
