@@ -89,7 +89,9 @@ def _wide_intervals(table: Sequence[Row]) -> list[str]:
     if not wide:
         return []
     points = count(len(by_point(wide)), "point")
-    return [f"{points} with a 95% interval wider than +-{MAX_RELATIVE_HALF_WIDTH:.0%}: quieten the host"]
+    widest = max(wide, key=_half_width).value
+    what = f"the widest: {widest.benchmark} {format_params(dict(widest.params))}".rstrip()
+    return [f"{points} with a 95% interval wider than +-{MAX_RELATIVE_HALF_WIDTH:.0%} ({what}): quieten the host"]
 
 
 def _small_arrays(run: Run, table: Sequence[Row]) -> list[str]:
