@@ -4,27 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from clmembench.model import BenchmarkInfo
 from clmembench.report.figures import comparison_plots as plots
 from clmembench.report.figures import comparison_series as series
-from clmembench.report.figures.comparison_data import (
-    DrawnSeries,
-    eligible_devices,
-    named_series,
-    shown_rows,
-    value_ends,
-)
+from clmembench.report.figures.comparison_data import DrawnSeries, eligible_devices, named_series, shown_rows, value_ends
 from clmembench.report.figures.comparison_series import PublishedPoint
 from clmembench.report.figures.device_rows import by_reason, listed
 from clmembench.report.figures.paper_figures import CATALOGUE, PAPER, UNITS, BestFigure, CurveFigure, PaperFigure
 from clmembench.report.frame import LabelledRun
 from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_in, is_byte_size
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 MAX_PLACEMENT_PLOTS = 8  # of one figure, a device each
 BALANCED = "Where balanced is missing it is scatter: both use the same CPUs."
@@ -36,7 +26,7 @@ class AspectFigure:
     what it leaves out."""
 
     title: str
-    svg: Markup
+    svg: str
     caption: str
     alt: str
     left_out: tuple[str, ...]
@@ -134,13 +124,10 @@ def _units_label(devices: Sequence[LabelledRun]) -> str:
 
 
 def _drawn_curve(one: _Curve, ends: tuple[float, float]) -> AspectFigure:
-    from markupsafe import Markup
-
     figure = one.figure
     title = f"{figure.title}, over {one.x_label}"
     axes = (figure.x, one.x_label, _y_label(figure))
-    # matplotlib escapes every text it draws
-    drawn = Markup(plots.curves(one.lines, figure.title, axes, one.unit, ends))  # noqa: S704
+    drawn = plots.curves(one.lines, figure.title, axes, one.unit, ends)
     caption = line(f"{title}, after {_source(figure.figures)}; bands are 95% intervals.{_given(one.lines)}")
     return AspectFigure(title, drawn, caption, _curve_alt(title, figure, one.lines, one.unit), one.left_out)
 
@@ -163,15 +150,13 @@ def _given(lines: Sequence[DrawnSeries]) -> str:
 
 def _placement_figures(figure: CurveFigure, devices: Sequence[LabelledRun], unit: str) -> Iterator[AspectFigure]:
     """A plot for each device that was measured in several placements of its threads."""
-    from markupsafe import Markup
-
     if not figure.placements:
         return
     eligible, _, _ = eligible_devices(figure, devices)
     found = [(device, lines) for device in eligible if (lines := series.placement_series(figure, device))]
     for device, lines in found[:MAX_PLACEMENT_PLOTS]:
         title = f"{figure.title}, by placement: {device.label}"
-        drawn = Markup(plots.placements(lines, figure.title, (UNITS, UNITS, _y_label(figure)), unit))  # noqa: S704
+        drawn = plots.placements(lines, figure.title, (UNITS, UNITS, _y_label(figure)), unit)
         caption = f"{title}, after {_source(figure.placements)}; bands are 95% intervals. {BALANCED}"
         further = [other.label for other, _ in found[MAX_PLACEMENT_PLOTS:]] if device is found[0][0] else []
         left_out = (line(f"placements on {listed(further)}: too many plots"),) if further else ()
@@ -179,8 +164,6 @@ def _placement_figures(figure: CurveFigure, devices: Sequence[LabelledRun], unit
 
 
 def _best(figure: BestFigure, devices: Sequence[LabelledRun], published: Sequence[PublishedPoint]) -> list[AspectFigure] | str:
-    from markupsafe import Markup
-
     eligible, card, omitted = eligible_devices(figure, devices)
     values = []
     for device in eligible:
@@ -196,7 +179,7 @@ def _best(figure: BestFigure, devices: Sequence[LabelledRun], published: Sequenc
     if len(rows) < len(values):
         left_out.append(f"{count(len(values) - len(rows), 'lower value')}: {len(rows)} rows have room")
     axis = f"{metric.replace('_', ' ')} ({values[0].unit})"
-    drawn_svg = Markup(plots.best(rows, figure.title, axis))  # noqa: S704
+    drawn_svg = plots.best(rows, figure.title, axis)
     caption = line(f"{figure.title}, after {_source(figure.figures)}; lines through marks are 95% intervals.")
     said = (
         f"{one.name}{': ' * bool(one.variant)}{one.variant} {one.text}"

@@ -179,8 +179,7 @@ def _of_points(part: LabelledRun, number: int, benches: Sequence[str]) -> Iterat
     for row in part.rows:
         value = row.value
         if any(fnmatchcase(value.benchmark, pattern) for pattern in benches):
-            good = row.status == "ok" and value.median is not None
-            numbers = (value.median, value.ci_low, value.ci_high) if good else (None, None, None)
+            numbers = (value.median, value.ci_low, value.ci_high) if row.is_good else (None, None, None)
             version, point = part.run.header.benchmarks[value.benchmark].version, format_params(value.params)
             noisy = side.noisy(value, table)
             where = (value.benchmark, value.metric, point, version, value.unit, value.better)

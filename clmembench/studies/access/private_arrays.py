@@ -59,7 +59,7 @@ def _costs(found: SubGroupWidth, rows: Sequence[Row]) -> Table:
     for row in rows:
         value, span = row.value, row.value.params.get("span")
         bounds = ratios.get(span) if isinstance(span, int) else None
-        if row.status != "ok" or value.median is None or bounds is None:
+        if not row.is_good or bounds is None:
             lines.append((str(span), Cell(row.status, reason=row.reason), "", ""))
             continue
         low, high = bounds

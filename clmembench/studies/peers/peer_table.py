@@ -146,7 +146,7 @@ def _groups(benchmark: str, names: tuple[str, ...], table: Sequence[Row]) -> Map
 
 
 def _chosen(mine: Sequence[Row], pairs: Mapping[tuple[object, ...], list[PeerRatio]]) -> list[tuple[str, Row]]:
-    good = [row for row in mine if row.status == "ok" and row.value.median is not None]
+    good = [row for row in mine if row.is_good]
     if not good:
         return [("none", mine[0])]
     best = _best(good)
