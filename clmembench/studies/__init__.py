@@ -45,7 +45,8 @@ class Study:
     `clmembench --help`. `replaces`: command of the core -> class of typer commands that replaces it. `after_summary`: (Run)
     prints the study's output after the summary of a run, if any. `measures`: benchmarks that `part`, (Selection, known records,
     Deadline | None) -> Measurement, measures by its own plan in a run of suite everything. `tables`: benchmark -> (Run, rows)
-    -> list of Sections in place of the general table; `figures`: benchmark -> (Card, devices) -> SVG, NO_FIGURE for none.
+    -> list of Sections in place of the general table; `figures`: benchmark -> (Card, devices) -> SVG, NO_FIGURE for none; the
+    devices are LabelledRuns that have the rows of that benchmark alone.
     `summary`: (Run, rows) -> Section | None at the end of a run's summary. `findings`: (runs) -> (runs, findings of each or
     None); they are stored under the study's name in `LabelledRun.findings`, from which `headlines`: (parts) -> lines of the
     comparison of devices; `markdown`: (part) -> text; `device_page`: (id, part) -> HTML and `page`: (parts) -> HTML of all
