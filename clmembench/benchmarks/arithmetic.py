@@ -28,17 +28,18 @@ STEPS_PER_ROUND = 16  # as unrolled in arithmetic.cl
 MATRIX_TYPE = "double_matrix"
 NUMPY_TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, MATRIX_TYPE: np.float64}
 # numbers of steps up to which the result counts them exactly
-MAX_EXACT_STEPS = {"float": 1 << 24, "double": 1 << 50, "int": 1 << 31, MATRIX_TYPE: 1 << 46}
+MAX_EXACT_STEPS = {"float": 1 << 23, "double": 1 << 50, "int": 1 << 31, MATRIX_TYPE: 1 << 46}
 GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # most GPUs hold this many work-items
 MATRIX_INSTRUCTION_FLOPS, SUB_GROUP_SIZE = 2 * 16 * 8 * 16, 32  # per instruction; work-items that issue one together
 MATRIX_DOUBLES_PER_ITEM = 4  # doubles of the result in each work-item
-# Factor and addend of a step, and of the next one. They make the result count the steps: two steps of real numbers add 1 to
-# each chain, x -> 2 x + 1 -> x + 1, and two matrix instructions add 16 times 1 + 2.
+# Factors of a step and of the next one: of a vector the first of two, which is the addend, too. They make the result count the
+# steps: two steps of real numbers add 1.5, x -> 2 x + 2 -> x + 1.5, and two matrix instructions add 16 times 1 + 2.
 CONSTANTS: Mapping[str, tuple[float, float, float, float]] = {
-    "int": (0x9E3779B1, 0x7F4A7C15, 0x85EBCA6B, 0x27D4EB2F),
+    "int": (0x9E3779B1, 0, 0x85EBCA6B, 0),
     MATRIX_TYPE: (1, 1, 1, 2),
 }
-REAL_CONSTANTS = (2, 1, 0.5, 0.5)
+REAL_CONSTANTS = (2, 0, 0.5, 0)
+REAL_PAIR_SUM = 2 * 0.5 + 0.5
 MATRIX_PAIR_SUM = 16 * (1 * 1 + 1 * 2)
 
 
@@ -97,7 +98,7 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     Each work-item runs `chains` independent chains of multiply-adds over vectors of `width`, with 2048 work-items per compute
     unit on GPUs and one on CPUs. A multiply-add counts as two operations. double_matrix is NVIDIA's FP64 matrix instruction
     m16n8k16 by PTX, 4096 operations of a sub-group. The rate is a slope over rounds. The end of every chain is compared
-    exactly: in floating point two steps add 1, by factors that are opaque to the compiler. Raises Skip if the compiler lacks
+    exactly: in floating point two steps add 1.5, by factors that are opaque to the compiler. Raises Skip if the compiler lacks
     the instruction.
     """
     info, matrix = device.info, dtype == MATRIX_TYPE
@@ -134,9 +135,9 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
 def _after(start: Array, dtype: str, pairs: int) -> Array:
     """The result of so many pairs of steps on whole numbers; shape of `start`."""
     if dtype == "int":
-        factor, addend, back, last = (int(constant) for constant in CONSTANTS["int"])
-        return iterate_multiply_add(start, factor * back % 2**32, (addend * back + last) % 2**32, pairs)
-    return np.asarray(start + pairs * (MATRIX_PAIR_SUM if dtype == MATRIX_TYPE else 1))
+        factor, _, back, _ = (int(constant) for constant in CONSTANTS["int"])
+        return iterate_multiply_add(start, factor * back % 2**32, (factor * back + back) % 2**32, pairs)
+    return np.asarray(start + pairs * (MATRIX_PAIR_SUM if dtype == MATRIX_TYPE else REAL_PAIR_SUM))
 
 
 def _build_kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:

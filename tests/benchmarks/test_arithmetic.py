@@ -33,8 +33,8 @@ def test_every_chain_ends_where_it_should(device, dtype, chains):
 
 
 @each("dtype", ["float", "double", "int"])
-@each("place", [1, 2, 3, 4])
-def test_a_factor_or_an_addend_that_is_another_is_seen(device, dtype, place):
+@each("place", [1, 3])  # the others are those of matrix instructions
+def test_another_factor_is_seen(device, dtype, place):
     """A product by 1 may be left out unseen, and so may half of the operations that are counted."""
     work = arithmetic.prepare(device, dtype=dtype, width=1, chains=2).work(10)
     (launch,) = work.commands
