@@ -44,9 +44,9 @@ def test_a_compressed_run_is_read_as_its_text(stored, tmp_path):
 
 def test_a_report_of_copies_takes_time_and_memory_and_leaves_a_page(stored, tmp_path):
     tool.write_copies(stored, tmp_path, 2, 3)
-    seconds, memory = tool.report_copies(tmp_path, digests=False)
+    seconds, memory = tool.report_copies(tmp_path)
     assert 0.1 < seconds < 240 and 20e6 < memory < 8e9  # Python with NumPy, not a number of pages
     assert b"</html>" in (tmp_path / "report.html").read_bytes()
     (tmp_path / "0000.jsonl").write_text("no run")
     with pytest.raises(tool.subprocess.CalledProcessError):
-        tool.report_copies(tmp_path, digests=False)
+        tool.report_copies(tmp_path)
