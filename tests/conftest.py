@@ -89,10 +89,11 @@ def one_probe():
 @pytest.fixture(autouse=True, scope="session")
 def own_folders(tmp_path_factory):
     folder, home = (str(tmp_path_factory.mktemp(name)) for name in ("tmp", "home"))
-    names = ("TMPDIR", "XDG_DATA_HOME", "CLMEMBENCH_TUNING", "CLMEMBENCH_LOCKS")
+    names = ("TMPDIR", "XDG_DATA_HOME", "CLMEMBENCH_TUNING", "CLMEMBENCH_LOCKS", "CLMEMBENCH_NO_WAIT")
     before = {name: os.environ.pop(name, None) for name in names}, tempfile.tempdir
     os.environ["TMPDIR"] = os.environ["CLMEMBENCH_LOCKS"] = tempfile.tempdir = folder
     os.environ["XDG_DATA_HOME"] = home
+    os.environ["CLMEMBENCH_NO_WAIT"] = "1"  # other tests run, and do not end
     yield
     tempfile.tempdir = before[1]
     for name, value in before[0].items():

@@ -37,7 +37,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells leave it in b
 
 
 def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None = None) -> Path:
-    """A copy of the package in a folder, which waits for no quiet host: with a device that fails when told to for OpenCL, or
+    """A copy of the package in a folder: with a device that fails when told to for OpenCL, or
     with other kernels."""
     for part in PARTS:
         shutil.copytree(ROOT / part, folder / part)
@@ -45,8 +45,6 @@ def tree(folder: Path, *, fake: bool = True, kernels: Mapping[str, str] | None =
         shutil.copy(ROOT / "tests" / "faulty_device.py", folder / "clmembench" / "runtimes" / "opencl" / "__init__.py")
         with (folder / "clmembench" / "host" / "device_lock.py").open("a") as lock:
             lock.write(MEANWHILE)
-    with (folder / "clmembench" / "measure" / "quiet.py").open("a") as quiet:
-        quiet.write("\nMAX_WAIT_S = 0.0  # other tests run, and do not end\n")
     for name, text in (kernels or {}).items():
         (folder / "cl_kernels" / f"{name}.cl").write_text(text)
     return folder

@@ -20,6 +20,7 @@ WAIT_STEP_S = 2.0  # between two looks at a busy host
 MAX_OTHERS_SHARE = {"cpu": 0.05, "gpu": 0.5}  # of all CPUs: a CPU's kernels need all of them, a GPU's host one
 
 MAX_WAIT_S = 5.0  # for one point: whatever lasts longer is no passing disturbance
+NO_WAIT_VARIABLE = "CLMEMBENCH_NO_WAIT"  # set to anything: no point is measured again, as where other programs never end
 FREE_WAIT_S = 5.0  # that every run may wait in all, however short it is
 MAX_WAIT_SHARE = 0.2  # of the time that a run has taken, or has left, that it waits and measures again in all
 MIN_WAIT_S = 2 * LOOK_S  # a shorter wait sees nothing end
@@ -88,6 +89,7 @@ class Repeats:
         self._info, self._deadline, self._wait, self._clock = info, deadline, wait, clock
         self._began_s = clock()
         self._spent_s = 0.0
+        self._max_wait_s = 0.0 if os.environ.get(NO_WAIT_VARIABLE) else MAX_WAIT_S
 
     def measured(self, measure: Callable[[], Record]) -> Record:
         """A record that `measure` makes, or another of the same point where others took the CPUs of the first and stop in time.
@@ -114,4 +116,4 @@ class Repeats:
     def _most_wait_s(self, now_s: float) -> float:
         """How long the next wait may be. Of a budget it takes no more than the same share of what is left."""
         left_s = FREE_WAIT_S + MAX_WAIT_SHARE * (now_s - self._began_s) - self._spent_s
-        return min(MAX_WAIT_S, left_s, MAX_WAIT_SHARE * self._deadline.left_s())
+        return min(self._max_wait_s, left_s, MAX_WAIT_SHARE * self._deadline.left_s())

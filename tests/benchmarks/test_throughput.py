@@ -50,7 +50,7 @@ def streamed(device, op, dtype="double", width=1, work_group=7, order="item", no
 @each("dtype", ["double", "float"])
 @each("op", ["copy", "scale", "add", "triad", "write", "dot", "read"])
 def test_stream_is_exact_at_odd_sizes_in_every_width(pocl, op, dtype):
-    for width in (1, 2, 4, 8, 16):
+    for width in (1, 2, 4, 8, 16) if dtype == "double" else (2, 16):
         for order in ("blocked", "tiled") if op in ("dot", "read") else ("item",):
             work = streamed(pocl, op, dtype, width, order=order)
             assert sampling.check_outputs(pocl, work) == ""

@@ -8,7 +8,7 @@ import pytest
 
 from clmembench.gates.cpu_share import is_disturbed
 from clmembench.gates.whole import judged_values
-from clmembench.measure.quiet import MAX_WAIT_S, Repeats
+from clmembench.measure.quiet import MAX_WAIT_S, NO_WAIT_VARIABLE, Repeats
 from clmembench.measure.timed_work import TimedWork
 from clmembench.model import Call, Copy, Launch, Placement, Work
 from clmembench.plan.budget import Deadline
@@ -214,7 +214,9 @@ class Host:
 
     def repeats(self, deadline=None):
         info = device(kind="cpu", compute_units=2)
-        return Repeats(info, deadline or Deadline(clock=lambda: self.now_s), self.wait, lambda: self.now_s)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.delenv(NO_WAIT_VARIABLE, raising=False)
+            return Repeats(info, deadline or Deadline(clock=lambda: self.now_s), self.wait, lambda: self.now_s)
 
 
 def test_a_disturbed_point_is_measured_again_when_the_host_is_calm():
@@ -222,6 +224,12 @@ def test_a_disturbed_point_is_measured_again_when_the_host_is_calm():
     found = host.repeats().measured(host.measure)
     assert (found.cpu_waited, host.records) == (0.01, [])
     assert "measured twice, 2 s apart: other programs took its CPUs the first time" in found.stopped
+
+
+def test_no_point_is_measured_again_where_the_user_does_not_want_to_wait(monkeypatch):
+    monkeypatch.setenv(NO_WAIT_VARIABLE, "1")
+    host = Host(3.0, [copy(used=1.0, **BUSY)])
+    assert Repeats(device(kind="cpu"), wait=host.wait).measured(host.measure).stopped == "noise" and not host.waits
 
 
 def test_of_two_disturbed_measurements_the_less_disturbed_counts():

@@ -201,9 +201,15 @@ def points():
     yield from (("mnf_transform", {"variant": v}) for v in TRANSFORMS)
 
 
-@each(("name", "params"), [*points()])
-def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(device, name, params):
-    for size in UNDIVIDED_CUBES:
+def two_cubes_each():
+    """Each version with two of the cubes, each cube with half of the versions."""
+    for number, (name, params) in enumerate(points()):
+        yield name, params, [UNDIVIDED_CUBES[(number + step) % len(UNDIVIDED_CUBES)] for step in (0, 1)]
+
+
+@each(("name", "params", "sizes"), [*two_cubes_each()])
+def test_every_version_is_right_at_odd_sizes_and_after_any_number_of_passes(device, name, params, sizes):
+    for size in sizes:
         work = discovered()[name].prepare(device, size=size, **params)
         assert sampling.check_outputs(device, work) == ""
         device.run(work.commands * 2)
