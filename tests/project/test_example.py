@@ -8,12 +8,15 @@ import shutil
 import subprocess
 import sys
 
+import pytest
+
 from tests.commands import as_on_a_quiet_host
 from tests.faulty import ROOT, tree
 
 STRIDES = "stride=[1,2,4,8,16,32]"  # all, but each for the short time of the suite quick
 
 
+@pytest.mark.slow  # README's benchmark goes the same way in test_readme
 def test_a_benchmark_in_two_files_appears_in_suites_run_show_and_report(tmp_path):
     tree(tmp_path, fake=False)
     shutil.copy(ROOT / "docs/example/strided_read.py", tmp_path / "clmembench/benchmarks")

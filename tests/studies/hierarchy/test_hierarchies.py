@@ -82,7 +82,7 @@ def test_four_in_ten_have_no_clock_inside_a_kernel():
     assert all(random_hierarchy(seed, clock=True).truth["clock"] for seed in range(20))
 
 
-@each("machine", MANY[:40])
+@each("machine", MANY[:16])
 def test_consecutive_lines_fit_the_first_cache_and_one_more_does_not(machine):
     path = machine.paths["global"]
     cache = path.caches[0]
