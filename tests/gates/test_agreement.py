@@ -95,6 +95,12 @@ def test_what_agrees_or_nearly_does_is_a_pair_with_its_reason():
     assert {status for _, status, _ in judged(read(4350.0), shared(4560.0), info=GPU)} == {"ok"}
 
 
+def test_a_wide_interval_that_comes_near_is_not_called_near():
+    (pair,) = found(read(31.0), usm(24.0, spread=0.1))
+    assert pair.share < 0.8 and 0.9 < pair.share_high < 1 and not pair.contradicts
+    assert "only its interval lies partly within 10%" in pair.why
+
+
 def test_a_roof_that_a_kernel_exceeds_is_no_roof():
     shape = {"dtype": "float", "n": 1024, "variant": "portable", "tile": "6x16", "depth": 256, "work_group": 1}
     product = record("dgemm", shape, series([10_000_000] * 16, flops=3_000_000_000), index=9)

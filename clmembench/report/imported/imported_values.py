@@ -138,7 +138,7 @@ def sheet_table(runs: Sequence[ImportedRun]) -> Table:
 
 
 def column_name(run: ImportedRun) -> str:
-    """The name of a device where it stands beside others, with the program where its values are imported."""
+    """The label of a device in a comparison; of imported values with the program that measured them."""
     return run.device if run.sheet is not None else f"{run.device}, {run.origin}"
 
 

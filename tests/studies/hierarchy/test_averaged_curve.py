@@ -1,4 +1,4 @@
-"""Latency curves over page frames, laps in blocks of several sizes, and sizes that laps that turn round confirm."""
+"""Latency curves over page frames, laps in blocks of several sizes, and sizes that reversed laps confirm."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_prefetcher_whose_gain_a_translation_would_explain_shows_in_sparse_lap
     ],
 )
 def test_two_lower_bounds_that_agree_are_the_size(policy: str, sets: int, low: float, status: str) -> None:
-    """Laps that turn round hold as much as fits, or a power of two: of a policy that keeps what was used last."""
+    """Reversed laps hold as much as fits, or a power of two: of a policy that keeps what was used last."""
     device = Machine("turning", {"global": Path((Cache(Sets((8,) * sets), 64, 10.0, policy),), 100.0)}, Noise(), 5)
     true = sets * 8 * 64
     step = CurveStep(10.0, 10.0, 100.0, 4 * true // 5, 11 * true // 10, 5 * true // 4, noise=0.001)

@@ -1,4 +1,4 @@
-"""infer.hierarchy beyond strides: eviction sets, laps that turn round, and TLBs by two orders, on simulated memories."""
+"""infer.hierarchy beyond strides: eviction sets, reversed laps, and TLBs by two orders, on simulated memories."""
 
 import math
 from dataclasses import replace

@@ -141,7 +141,7 @@ def test_the_same_seed_records_the_same_traces():
 
 # devices that were told wrongly once, by seed, and what of them was
 TOLD_WRONGLY = {
-    30175: "size_bytes",  # laps that turn round visited every other line of 32 B
+    30175: "size_bytes",  # reversed laps visited every other line of 32 B
     30024: "latency_cycles",  # of memory, with what 32 lines of each page pay for its translation
     30254: "size_bytes",
     30010: "TLB penalty_cycles",  # at six times the pages that fit the next TLB misses too

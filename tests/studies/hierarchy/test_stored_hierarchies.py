@@ -99,7 +99,7 @@ LACKING = {
     "crowds": lambda probe: probe.mode == "evict",
     "traces": lambda probe: probe.mode == "trace",
     "two orders of pages": lambda probe: probe.pattern.order in ("by_page", "by_round"),
-    "laps that turn round": lambda probe: probe.pattern.order == "zigzag",
+    "reversed laps": lambda probe: probe.pattern.order == "zigzag",
     "further orders": lambda probe: probe.pattern.seed > 0,
     "lists of lines": lambda probe: bool(probe.pattern.segments),
 }

@@ -1,4 +1,4 @@
-"""The capacity of a cache behind any mapping, from laps that turn round, or from how many lines random victims leave. Pure.
+"""The capacity of a cache behind any mapping, from reversed laps, or from how many lines random victims leave. Pure.
 
 After a turn a policy that keeps what was used last still holds the last C bytes, whatever maps the sets: of laps over B bytes
 that take f on average, and z where each turns back, C = B (f - z) / (f - hit). Where victims are drawn at random, a lap over B
@@ -20,7 +20,7 @@ OVERFLOWS = (
     (3.0, 4.5),
     (2.0, 3.0),
     (1.5, 2.0),
-)  # times the size at which most accesses miss: the sets that turn round, if possible
+)  # times the size at which most accesses miss: the sets of reversed laps, if possible
 MAX_NEXT_SHARE = 0.6  # of what the next level holds: beyond it may miss too
 MAX_RELATIVE_DIFFERENCE = 0.03  # between the capacities that two working sets give, and from sets times ways times line
 MAX_RANDOM_DIFFERENCE = 0.09  # the same where victims are random: sets that get more lines than others keep other shares
@@ -87,7 +87,7 @@ def turn_round(
     most_bytes: int,
     is_random: bool = False,
 ) -> Experiment[Turning | None]:
-    """Laps that turn round over two working sets beyond a level; None where they would reach the next one, `most_bytes` being
+    """Reversed laps over two working sets beyond a level; None where they would reach the next one, `most_bytes` being
     the largest working set that does not. `nearer`: bytes and latency of the level before. `is_random`: victims are, so that
     smaller sets have more hits to tell by."""
     tried = [[int(factor * step.gone_bytes) // node * node for factor in factors] for factors in OVERFLOWS[is_random:]]

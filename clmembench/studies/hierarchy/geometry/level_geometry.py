@@ -45,11 +45,11 @@ SHARES_OF_FIRST = (0.99, 1.015)  # the same of a first cache: one way more in ev
 ORDERS = 3  # of a lap that should fit: a disturbance lengthens one
 BEGINS_ELSEWHERE = "misses begin at a usual size, but not at other places of the buffer: page frames decide where"
 UNEQUAL = "misses begin at other working sets at other places of the buffer, as in sets of unequal ways"
-AGREEING_METHOD = "largest working set without misses; laps that turn round hold as much"
-POWER_METHOD = "laps that turn round hold a power of two of bytes"
-MAX_DIFFERENCE = 0.01  # between the two, relative: laps that turn round hold all but half a percent
+AGREEING_METHOD = "largest working set without misses; reversed laps hold as much"
+POWER_METHOD = "reversed laps hold a number of bytes that is a power of two"
+MAX_DIFFERENCE = 0.01  # between the two, relative: reversed laps hold all but half a percent
 MAX_STEEP_GONE_RATIO = 1.6  # times the size: by then three quarters miss, unless lines fall into sets by chance
-HELD_SHARE, MAX_HELD_DIFFERENCE = 0.996, 0.008  # of the capacity, that laps which turn round hold, and how far it may be off
+HELD_SHARE, MAX_HELD_DIFFERENCE = 0.996, 0.008  # of the capacity, that reversed laps hold, and how far it may be off
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def confirmed_size(
     size: Finding,
     node_is_unit: bool = True,
 ) -> Experiment[Finding]:
-    """A size of which only the largest working set that fits is known, if laps that turn round hold as much, or a power of two.
+    """A size of which only the largest working set that fits is known, if reversed laps hold as much, or a power of two.
 
     Both are at most the capacity: fewer lines fit where they fall unevenly into sets; after a turn LRU, FIFO and tree-PLRU hold
     all of it, NRU the share (w - 1) / w of w ways, and random victims leave hits in plain laps, which exclude them. That both

@@ -260,7 +260,7 @@ def _miss_is_known(curve: LatencyCurve, number: int) -> bool:
 def _confirmed_size(
     probe: LevelProbe, curve: LatencyCurve, around: LevelContext, size: Finding, filled: UnitSize
 ) -> Experiment[Finding]:
-    """The size, which laps that turn round may confirm where the cost of a miss is known. `filled`: what a miss brings in."""
+    """The size, which reversed laps may confirm where the cost of a miss is known. `filled`: what a miss brings in."""
     if not _miss_is_known(curve, around.number):
         return size
     held, most_bytes = _turning_limits(probe.chase, curve, around)

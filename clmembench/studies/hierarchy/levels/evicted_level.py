@@ -1,4 +1,4 @@
-"""Findings of a level whose sets no stride tells: ways, line, policy by eviction sets, size by laps that turn round. Pure."""
+"""Findings of a level whose sets no stride tells: ways, line, policy by eviction sets, size by reversed laps. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from clmembench.studies.hierarchy.set_index import format_set_bits
 
 WAYS_METHOD = "eviction sets by group testing, two or three of equal size"
 LINE_METHOD = "members of eviction sets, moved"
-SIZE_METHOD = "laps that turn round over two working sets; sets x ways x line agrees"
+SIZE_METHOD = "reversed laps over two working sets; sets x ways x line agrees"
 RANDOM_METHOD = "share of hits that random victims leave over two working sets; sets x ways x line agrees"
 CROWD_METHOD = "least numbers of lines after which one is evicted, of two lines"
 LINE_OF_CROWD_METHOD = "lines of two sets, which crowds found, moved"
@@ -58,7 +58,7 @@ MIN_WAYS_WITHOUT_POLICY = 8  # from there on the last bytes used tell the capaci
 class LevelBeyondStrides:
     """A level with what is known of it: how it is probed by laps and by lines, its step, its number from 0, bytes and latency
     of the level before (0: none), ways and bytes of a way of nearer levels, the largest working sets for eviction sets and for
-    laps that turn round, the unit that a miss brings in, whether what a miss costs is known, the share of misses over growing
+    reversed laps, the unit that a miss brings in, whether what a miss costs is known, the share of misses over growing
     working sets, the set of the only nearer level, where its policy is known, the line, where a prefetcher of pairs would make
     another one of it (0: else), and whether a miss may bring in several lines."""
 

@@ -283,7 +283,7 @@ def set_behind(before: TlbLevel, sets: SetWays, page_bytes: int, chase: ChaseLay
     nearer = NearerSet.of(ways, str(policy))
     others = sets.sets // count - 1  # sets whose pages are of the same set of the nearer level
     if nearer is None or sets.sets % count or others < 1 or sets.ways < 2 or chase.lap_lines:
-        return None  # with `lap_lines` the first cache asks no TLB for few lines
+        return None  # with `lap_lines` few lines hit the first cache, which needs no translation
     own = sets.ways + EXTRA_LINES
     filler = max(0, int(NEARER_RATIO * ways) + EXTRA_LINES - own)
     held = chase.near_lines[0] if chase.near_lines else MAX_PAGES
