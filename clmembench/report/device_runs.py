@@ -10,12 +10,17 @@ from typing import Any
 
 from clmembench.host import checks
 from clmembench.model import Header, Record, Run
-from clmembench.model.device_identity import device_groups, model_name, number_of_devices
+from clmembench.model.device_identity import FILLERS, MAKERS, device_groups, model_name, number_of_devices
 from clmembench.sanitize import printable
 from clmembench.studies import studies
 from clmembench.units import count
 
 _NOISE = re.compile(r"\((?:R|TM|tm)\)|\bCPU\b|\bProcessor\b|@ ?[0-9.]+ ?GHz")
+MAX_SHORT_NAME = 16  # letters that fit above a column of numbers
+_NUMBER = re.compile(r" #\d+$")  # of devices of one label
+_UNITS = re.compile(r"(\d+) (core|compute unit)s?")
+_BRAND = re.compile(r"\b(?:GeForce|Tesla|Quadro|Radeon|Instinct|Data Center)\b (?=.*\d)")  # a model's number names it without
+_FORM = re.compile(r"[ -](?:SXM\d*|PCIe|HBM\w*|\d+ ?Gi?B)(?=[ -]|$)", re.IGNORECASE)
 
 Findings = Mapping[str, Any]  # by the name of the study that found it
 
@@ -41,6 +46,52 @@ def device_label(header: Header) -> str:
     runtime = {"Portable Computing Language": "PoCL"}.get(platform, _NOISE.sub("", platform)).strip()
     units = count(info.compute_units, "core" if header.host.get("cores") == info.compute_units else "compute unit")
     return f"{name} ({units}), {runtime} {version}".strip()
+
+
+def short_names(labels: Sequence[str]) -> tuple[str, ...]:
+    """Names for columns and rows, as short as keeps each apart from the others: "H100" of "NVIDIA H100 80GB HBM3", "Xeon 16c"
+    of "Intel Xeon (16 cores), PoCL 5.0", and "Xeon 2c PoCL" where another runtime has 2 cores too. Full names belong in a
+    legend."""
+    steps = [_name_steps(label) for label in labels]
+    chosen = [0] * len(labels)
+    while True:
+        names = [of[at] for of, at in zip(steps, chosen, strict=True)]
+        seen = Counter(names)
+        longer = [place for place, name in enumerate(names) if seen[name] > 1 and chosen[place] + 1 < len(steps[place])]
+        if not longer:
+            return tuple(names)
+        for place in longer:
+            chosen[place] += 1
+
+
+def _name_steps(label: str) -> list[str]:
+    """Names of a device, each with more detail than the one before, up to the whole label."""
+    number = _NUMBER.search(label)
+    first, *rest = label[: number.start() if number else None].split(", ")
+    model, _, bracket = first.partition(" (")
+    words = [word for word in model.split() if word.casefold() not in MAKERS | FILLERS]
+    whole = _BRAND.sub("", " ".join(words)) or model
+    units = _UNITS.fullmatch(bracket.removesuffix(")"))
+    suffix = f" {units[1]}{'c' if units[2] == 'core' else 'u'}" if units else ""
+    names = [_cut(name) + suffix for name in (_FORM.sub("", whole.partition(":")[0]), whole)]
+    ends = dict.fromkeys(end for text in rest for end in (text.partition(" ")[0], text))
+    names += [f"{names[0]} {end}" for end in ends]
+    short = [name + (number[0] if number else "") for name in names]
+    return [*dict.fromkeys(filter(str.strip, short)), label]
+
+
+def _cut(name: str) -> str:
+    """A name of at most MAX_SHORT_NAME letters: its first word and its numbers, or its first words, or its two ends, of which
+    the last tells nodes apart."""
+    if len(name) <= MAX_SHORT_NAME:
+        return name
+    first, *others = name.split(" ")
+    numbers = " ".join([first, *(word for word in others if re.search(r"\d", word))])
+    if len(first) < len(numbers) <= MAX_SHORT_NAME:
+        return numbers
+    half = MAX_SHORT_NAME // 2
+    end = name.rfind(" ", half, MAX_SHORT_NAME + 1)
+    return name[:end] if end > 0 else f"{name[:half]}…{name[1 - half :]}"
 
 
 def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceRun]:

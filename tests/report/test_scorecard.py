@@ -11,12 +11,13 @@ from clmembench.analysis import compare
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
-from clmembench.report.device_runs import device_label, merged_runs
+from clmembench.report.device_runs import device_label, merged_runs, short_names
 from clmembench.report.frame import parts
 from clmembench.report.imported.imported_values import FIGURES, imported_cells, joined_values
-from clmembench.report.imported.joins import FOUND, why_not_joined
+from clmembench.report.imported.joins import FOUND, LOADS, why_not_joined
 from clmembench.report.page.page import render_html, verdict_values
 from clmembench.report.render import markdown
+from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES, key_lines
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard.sentences import published_sentences, sentences
 from clmembench.report.scorecard_cells import UnknownDevice
@@ -272,6 +273,45 @@ def test_a_hostile_name_is_text_in_the_verdict():
     evil = "<script>alert(1)</script>|`$(x)"
     runs = [run([triad(4000.0, 1 << 30)], header(device(evil), CARDS)), of("cpu", triad(160.0, 1 << 29))]
     assert "<script" not in without_own_script(render_html(runs))
+
+
+# ---- key quantities and short names -------------------------------------------------------------------------------------
+
+
+def test_each_name_of_a_key_quantity_is_a_headline_or_a_load_by_topology():
+    declared = {h.name for b in discovered().values() for h in b.headlines} | {name for of in LOADS.values() for name in of}
+    names = [name for quantity in KEY_QUANTITIES for name in quantity.names]
+    assert len(KEY_QUANTITIES) == 8 and len(set(names)) == len(names) and set(names) <= declared
+
+
+def test_the_line_of_a_key_quantity_is_the_one_with_most_values():
+    def loads(hierarchies):
+        runs = [latencies(name, [4096 << k for k in range(20)], lambda size: 300.0 if size > 1 << 16 else 2.0) for name in "AB"]
+        found = verdict(parts(runs, findings=found_of(*hierarchies)))
+        return {quantity.title: line.name for quantity, line in key_lines(found)}["Memory latency"]
+
+    assert loads([None, None]) == loads([dram_of(100.0), None]) == "memory"
+    assert loads([dram_of(100.0), dram_of(200.0)]) == "load from DRAM, by topology"
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["NVIDIA H100 80GB HBM3", "NVIDIA H200", "AMD Instinct MI300X"], "H100, H200, MI300X"),
+        (["NVIDIA H100 PCIe", "NVIDIA H100 80GB HBM3", "NVIDIA H200"], "H100 PCIe, H100 80GB HBM3, H200"),
+        (["NVIDIA H200 #1", "NVIDIA H200 #2"], "H200 #1, H200 #2"),
+        (["AMD EPYC (2 cores), PoCL 3.0-rc2", "Intel Xeon (16 cores), PoCL 5.0"], "EPYC 2c, Xeon 16c"),
+        (["Intel Xeon (2 cores), PoCL 3.0", "Intel Xeon (2 cores), Intel OpenCL 26.1"], "Xeon 2c PoCL, Xeon 2c Intel"),
+        (["Intel Xeon (2 cores), PoCL 3.0", "Intel Xeon (2 cores), PoCL 5.0"], "Xeon 2c PoCL 3.0, Xeon 2c PoCL 5.0"),
+        (["Intel Xeon Platinum 8480+ (64 compute units), PoCL 5.0"], "Xeon 8480+ 64u"),
+        (["Intel Xeon Phi (Knights Corner), 8 GB, published", "NVIDIA GeForce GTX 980, published"], "Xeon Phi, GTX 980"),
+        (["cluster-node-rack-001", "cluster-node-rack-002"], "cluster-…ack-001, cluster-…ack-002"),
+        (["driver of May, at night", "driver of May, at noon", ""], "driver of May at night, driver of May at noon, "),
+    ],
+)  # fmt: skip
+def test_short_names_are_short_and_tell_devices_apart(labels, names):
+    found = short_names(labels)
+    assert ", ".join(found) == names and len(set(found)) == len(labels)
 
 
 # ---- what rows are of -------------------------------------------------------------------------------------------------
