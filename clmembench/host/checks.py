@@ -34,13 +34,17 @@ LIMITS = HostThresholds()
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One thing that makes numbers weaker than they look, and its remedy."""
+    """One thing that makes numbers weaker than they look, its remedy, and some detail. One that `lasts` is the same in every
+    run on a host, such as that it is a virtual machine."""
 
     what: str
-    remedy: str
+    remedy: str = ""
+    detail: str = ""
+    lasts: bool = False
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.remedy}"
+        whole = f"{self.what} ({self.detail})" if self.detail else self.what
+        return f"{whole}: {self.remedy}" if self.remedy else whole
 
 
 def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[str, Fact]) -> list[Complaint]:
@@ -52,8 +56,10 @@ def complaints(device: DeviceInfo, host: Mapping[str, Fact], sensors: Mapping[st
     if host.get("virtual") and device.kind == "cpu":
         found.append(
             Complaint(
-                "this is a virtual machine: its topology, caches and clock may not be the hardware's, and neighbours share it",
+                "this is a virtual machine",
                 "believe ratios taken in one run rather than absolute figures, and use --processes 6",
+                "its topology, caches and clock may not be the hardware's, and neighbours share it",
+                lasts=True,
             )
         )
     if "fp64" not in device.features:

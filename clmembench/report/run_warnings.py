@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from clmembench.gates.point import MIN_REPORTED_DRIFT
 from clmembench.host import checks
-from clmembench.model import Cause, Record, Run
+from clmembench.host.checks import Complaint
+from clmembench.model import Cause, DeviceInfo, Record, Run
 from clmembench.plan.estimate import most_array_bytes
 from clmembench.report.frame import Row, by_point
 from clmembench.report.sections import peer_values
@@ -30,12 +32,18 @@ STATUS_ADVICE = {
 
 
 def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[str]:
-    """Warnings on the numbers of this run, each with advice."""
+    """Warnings on the numbers of this run, each with advice; what is the same in every run of this host is one of them."""
+    found = [*_without_value(peer_values.without_peers(run, table)), *complaints(run, table, sheet)]
+    lasting = "; ".join(str(one) for one in found if one.lasts)
+    return [*(str(one) for one in found if not one.lasts), *([f"the whole run: {lasting}"] if lasting else [])]
+
+
+def complaints(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[Complaint]:
+    """What makes the numbers of this run weaker than they look, but for those that have no value."""
     device, host = run.header.device, run.header.host
     table = peer_values.without_peers(run, table)  # what is odd about a peer stands below its values
     return [
-        *run.notes,
-        *_without_value(table),
+        *map(Complaint, run.notes),
         *_failed_trials(run),
         *_clock_drift(run),
         *_crowded(run),
@@ -43,44 +51,55 @@ def warnings(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[st
         *_wide_intervals(table),
         *(_cores(run, table) if device.kind == "cpu" else []),
         *_small_arrays(run, table),
-        *(f"at the start: {complaint}" for complaint in checks.complaints(device, host, run.header.sensors)),
-        *([] if sheet else [f"no spec sheet matches {device.name}: no fraction of peak; add one to platforms/"]),
+        *(
+            one if one.lasts else replace(one, what=f"at the start {one.what}")
+            for one in checks.complaints(device, host, run.header.sensors)
+        ),
+        *([] if sheet else [_no_sheet(device)]),
         *_few_processes(table, run.header.isolated),
     ]
 
 
-def _without_value(table: Sequence[Row]) -> list[str]:
+def _no_sheet(device: DeviceInfo) -> Complaint:
+    return Complaint("no spec sheet", "no fraction of peak; add one to platforms/", f"none matches {device.name}", lasts=True)
+
+
+def without_value(table: Sequence[Row]) -> dict[str, list[Row]]:
+    """Points without a result, each by its headline metric, by their status."""
+    found = {status: by_point([row for row in table if row.status == status]) for status in STATUS_ADVICE}
+    return {status: [point[0] for point in points] for status, points in found.items() if points}
+
+
+def _without_value(table: Sequence[Row]) -> list[Complaint]:
     """Points without a result, by their status, with the first of each."""
     found = []
-    for status, advice in STATUS_ADVICE.items():
-        hit = [point[0] for point in by_point([row for row in table if row.status == status])]
-        if hit:
-            points = f"{count(len(hit), 'point')} {'is' if len(hit) == 1 else 'are'}"
-            where = f"{hit[0].value.benchmark} {format_params(dict(hit[0].value.params))}"
-            why = ": ".join(filter(None, (hit[0].value.gate, hit[0].reason)))
-            found.append(f"{points} {status} (first: {where}: {why}): {advice}")
+    for status, hit in without_value(table).items():
+        points = f"{count(len(hit), 'point')} {'is' if len(hit) == 1 else 'are'}"
+        where = f"{hit[0].value.benchmark} {format_params(dict(hit[0].value.params))}"
+        why = ": ".join(filter(None, (hit[0].value.gate, hit[0].reason)))
+        found.append(Complaint(f"{points} {status}", STATUS_ADVICE[status], f"first: {where}: {why}"))
     return found
 
 
-def _failed_trials(run: Run) -> list[str]:
+def _failed_trials(run: Run) -> list[Complaint]:
     trials = [r for r in run.records if r.role == "tune" and r.status in ("wrong", "failed", "timeout")]
     if not trials:
         return []
     where = f"{trials[0].benchmark} {format_params(dict(trials[0].params))}: {trials[0].status}: {trials[0].reason}"
-    return [f"{count(len(trials), 'tuning trial')} gave no value (first: {where}): those configurations were not considered"]
+    what = f"{count(len(trials), 'tuning trial')} gave no value"
+    return [Complaint(what, "those configurations were not considered", f"first: {where}")]
 
 
-def _clock_drift(run: Run) -> list[str]:
+def _clock_drift(run: Run) -> list[Complaint]:
     moves = [r.core_clock.moved for r in run.records if r.core_clock is not None and r.core_clock.moved > MIN_REPORTED_DRIFT]
     if not moves:
         return []
-    return [
-        f"the core clock drifted by over {MIN_REPORTED_DRIFT:.0%} during {count(len(moves), 'measurement')} "
-        f"(at most {max(moves):.0%}): fix the clock or quieten the host; intervals there are as much wider"
-    ]
+    what = f"the core clock drifted by over {MIN_REPORTED_DRIFT:.0%} during {count(len(moves), 'measurement')}"
+    remedy = "fix the clock or quieten the host; intervals there are as much wider"
+    return [Complaint(what, remedy, f"at most {max(moves):.0%}")]
 
 
-def _wide_intervals(table: Sequence[Row]) -> list[str]:
+def _wide_intervals(table: Sequence[Row]) -> list[Complaint]:
     wide = [
         row
         for row in table
@@ -90,11 +109,12 @@ def _wide_intervals(table: Sequence[Row]) -> list[str]:
         return []
     points = count(len(by_point(wide)), "point")
     widest = max(wide, key=_half_width).value
-    what = f"the widest: {widest.benchmark} {format_params(dict(widest.params))}".rstrip()
-    return [f"{points} with a 95% interval wider than +-{MAX_RELATIVE_HALF_WIDTH:.0%} ({what}): quieten the host"]
+    where = f"the widest: {widest.benchmark} {format_params(dict(widest.params))}".rstrip()
+    what = f"{points} with a 95% interval wider than +-{MAX_RELATIVE_HALF_WIDTH:.0%}"
+    return [Complaint(what, "quieten the host", where)]
 
 
-def _small_arrays(run: Run, table: Sequence[Row]) -> list[str]:
+def _small_arrays(run: Run, table: Sequence[Row]) -> list[Complaint]:
     """Bandwidth over arrays that a cache may hold part of, by STREAM's rule. Larger ones are advised where this device can
     measure them: it holds them, and none of this run's was too large."""
     device = run.header.device
@@ -109,10 +129,8 @@ def _small_arrays(run: Run, table: Sequence[Row]) -> list[str]:
         remedy = "larger ones are out of reach here: some of this size were too large to measure"
     else:
         remedy = f"raise --size to {needed}MiB"
-    return [
-        f"the largest arrays, {format_bytes(max(arrays))}, are under four times the claimed cache of "
-        f"{format_bytes(device.cache_bytes)}, so that bandwidth may be partly the cache's: {remedy}"
-    ]
+    what = f"bandwidth may be partly the claimed {format_bytes(device.cache_bytes)} cache's"
+    return [Complaint(what, remedy, f"the largest arrays, {format_bytes(max(arrays))}, are under four times as large")]
 
 
 def _was_too_large(record: Record) -> bool:
@@ -120,20 +138,20 @@ def _was_too_large(record: Record) -> bool:
     return record.cause in TOO_LARGE_CAUSES or record.gate == "samples"
 
 
-def _few_processes(table: Sequence[Row], isolated: bool) -> list[str]:
+def _few_processes(table: Sequence[Row], isolated: bool) -> list[Complaint]:
     few = min((row.value.processes for row in table if row.value.processes > 1), default=MIN_PROCESSES)
     found = []
     if few < MIN_PROCESSES:
-        found.append(
-            f"intervals over {few} processes are their range, which covers {1 - 2 / 2**few:.0%}: use --processes 6 for 95%"
-        )
+        what = f"intervals over {few} processes are their range, which covers {1 - 2 / 2**few:.0%}"
+        found.append(Complaint(what, "use --processes 6 for 95%"))
     if table and all(row.value.processes <= 1 for row in table):
         remedy = "use --processes 6" if isolated else "leave out --no-isolate, and use --processes 6"
-        found.append(f"intervals are from one process; fresh processes often differ by more where caches matter: {remedy}")
+        why = "fresh processes often differ by more where caches matter"
+        found.append(Complaint("intervals are from one process", remedy, why, lasts=True))
     return found
 
 
-def _cores(run: Run, table: Sequence[Row]) -> list[str]:
+def _cores(run: Run, table: Sequence[Row]) -> list[Complaint]:
     """Points over much memory that did not get all cores: their bandwidth is of fewer cores than it says."""
     units, suites = run.header.device.compute_units, {name: card.suite for name, card in run.header.benchmarks.items()}
     slow = [
@@ -145,14 +163,12 @@ def _cores(run: Run, table: Sequence[Row]) -> list[str]:
     if not slow:
         return []
     least = min(slow, key=lambda value: value.cpu_over_wall or 0)
-    return [
-        f"{count(len(slow), 'point')} over large arrays used less than {MIN_CORES_SHARE:.0%} of {units} compute units "
-        f"(the least {least.cpu_over_wall:.2f} of {units}: {least.benchmark} {format_params(dict(least.params))}): "
-        "other programs took the CPU, or the runtime did not use all threads"
-    ]
+    what = f"{count(len(slow), 'point')} over large arrays used less than {MIN_CORES_SHARE:.0%} of {units} compute units"
+    where = f"the least {least.cpu_over_wall:.2f} of {units}: {least.benchmark} {format_params(dict(least.params))}"
+    return [Complaint(what, "other programs took the CPU, or the runtime did not use all threads", where)]
 
 
-def _crowded(run: Run) -> list[str]:
+def _crowded(run: Run) -> list[Complaint]:
     """CPU time of other processes and guests during each benchmark, where it was much: the mean over its records."""
     shares: dict[str, dict[str, list[float]]] = {"others": {}, "stolen": {}}
     for record in run.records:
@@ -164,13 +180,17 @@ def _crowded(run: Run) -> list[str]:
     who = {"others": "other processes used", "stolen": "the hypervisor's other guests took"}
     advice = {"others": "stop them, or measure again later", "stolen": "measure on a host of your own"}
     return [
-        f"{who[name]} {', '.join(f'{share:.0%} of the CPU during {b}' for b, share in of.items())}: {advice[name]}"
+        Complaint(
+            f"{who[name]} up to {max(of.values()):.0%} of the CPU",
+            advice[name],
+            ", ".join(f"{share:.0%} during {b}" for b, share in of.items()),
+        )
         for name, of in busy.items()
         if of
     ]
 
 
-def _throttled(run: Run) -> list[str]:
+def _throttled(run: Run) -> list[Complaint]:
     """Points during which a device's clock was lowered, by the reasons that its sensors gave right after their samples."""
     found: dict[str, int] = {}
     for record in run.records:
@@ -178,8 +198,9 @@ def _throttled(run: Run) -> list[str]:
         if isinstance(reasons, int):
             for bit, why in checks.THROTTLES.items():
                 found[why] = found.get(why, 0) + bool(reasons & bit)
+    remedy = "cool it, raise the limit, or fix a lower clock"
     return [
-        f"the device's clock was lowered by {why} at {count(points, 'point')}: cool it, raise the limit, or fix a lower clock"
+        Complaint(f"the device's clock was lowered by {why} at {count(points, 'point')}", remedy)
         for why, points in found.items()
         if points
     ]

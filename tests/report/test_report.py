@@ -301,6 +301,7 @@ def test_warnings_say_what_to_do():
         "--processes",
     ):
         assert sum(phrase in warning for warning in told) == 1, phrase
+    assert told[-1].startswith("the whole run: ") and "no spec sheet" in told[-1] and "one process" in told[-1]
 
 
 def test_text_is_aligned_and_plain():
