@@ -61,6 +61,7 @@ class Line:
     cells: tuple[ScorecardCell, ...]
     note: str = ""
     benchmark: str = ""  # "" where it was inferred from several
+    unit: str = ""  # of the cells' values; "" where they are numbers alone, or have none
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,14 +88,14 @@ def headline_lines(
     benchmark: Benchmark, headline: Headline, labels: Sequence[str], cells: Sequence[ScorecardCell], versions: Sequence[int]
 ) -> Iterator[Line]:
     """The line of a headline, from each device's cell and its version of the benchmark; none where no device has a value."""
-    better = next(m.better for m in benchmark.metrics if m.name == headline.metric)
+    metric = next(m for m in benchmark.metrics if m.name == headline.metric)
     cells = _of_latest_version(cells, versions, benchmark.name)
     if all(cell.status == "missing" for cell in cells):
         return
     hint = f"not measured: suite {benchmark.suite}, benchmark {benchmark.name}"
     cells = [cell if cell.status != "missing" else ScorecardCell("–", detail=hint) for cell in cells]
     note = "; ".join(filter(None, (_difference(labels, cells), headline.note, *_meanings(labels, cells))))
-    yield Line(headline.group, headline.name, better, tuple(cells), note, benchmark.name)
+    yield Line(headline.group, headline.name, metric.better, tuple(cells), note, benchmark.name, metric.unit)
 
 
 def _meanings(labels: Sequence[str], cells: Sequence[ScorecardCell]) -> Iterator[str]:

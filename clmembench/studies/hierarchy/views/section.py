@@ -124,7 +124,8 @@ def level_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
             if any(cell.status != "missing" for cell in cells):
                 what = {"latency": f"load from {name}", "capacity": f"size of {name}"}[group]
                 note = NOTE_DRAM if (group, name) == ("latency", "DRAM") else ""
-                yield Line(group, f"{what}, by topology", "lower" if group == "latency" else "", tuple(cells), note)
+                better, unit = ("lower", "ns") if group == "latency" else ("", "B")
+                yield Line(group, f"{what}, by topology", better, tuple(cells), note, unit=unit)
 
 
 def _with_noise(cell: ScorecardCell, header: Header) -> ScorecardCell:
