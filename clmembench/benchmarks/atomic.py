@@ -113,12 +113,14 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
             {**DEFAULT_POINT, "items": 1},
             note="of one line: where the last cache is in partitions, it may lie near the compute unit or far from it",
         ),
-        *(
-            Headline("atomics", name, "throughput", {**DEFAULT_POINT, "dtype": dtype}, {"items": "largest"}, note=note)
-            for name, dtype, note in (
-                ("adds of long to one address, most work-items", "long", ""),
-                ("adds of int to one address as compiled, most work-items", "int", NOTE_COMBINED_ADDS),
-            )
+        # long, since GPUs' compilers merge a sub-group's additions of int; nothing merges those of several cores
+        Headline(
+            "atomics",
+            "adds to one address by all work-items",
+            "throughput",
+            {**DEFAULT_POINT, "dtype": "long"},
+            {"items": "largest"},
+            core_params={"dtype": "int"},
         ),
     ),
     where=_where,

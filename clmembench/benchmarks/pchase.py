@@ -111,7 +111,14 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
         "spacing_bytes": axis("line"),
     },
     headlines=(
-        Headline("latency", "nearest cache", "latency", {"spacing_bytes": "line"}, {"array_bytes": "smallest"}),
+        Headline(
+            "latency",
+            "nearest cache",
+            "latency",
+            {"spacing_bytes": "line"},
+            {"array_bytes": "smallest"},
+            same_as="load from L1, by topology",
+        ),
         Headline("latency", "memory", "latency", {"spacing_bytes": "line"}, {"array_bytes": "largest"}, note=ONE_UNIT),
     ),
     quantities=[Quantity(NEAREST_LATENCY, "latency", {"spacing_bytes": ("line",)})],

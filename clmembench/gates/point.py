@@ -13,6 +13,7 @@ from clmembench.gates.thresholds import POINT
 from clmembench.model import SIZE_AXES, Cause, Metric, Record, Series
 
 MIN_REPORTED_DRIFT = MOVED  # relative drift of the core clock from which on a run warns
+NO_CYCLE_GATE = "cycle"
 SERIAL_METRICS = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
 
 
@@ -137,6 +138,6 @@ GATES: Mapping[str, Callable[[Record, Sequence[Metric]], str]] = {
     "samples": _samples,
     "together": _together,
     "grows": _grows,
-    "cycle": _cycle,
+    NO_CYCLE_GATE: _cycle,
     "drift": _drift,
 }

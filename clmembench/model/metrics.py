@@ -95,7 +95,9 @@ class Headline:
     The extreme of a growing axis is a plateau of its curve: the first one, or memory if the curve has settled there.
     `beyond_caches` names an axis in bytes: if a cache may hold its value, the quantity is undetermined. `note` tells readers
     who compare devices what else the value depends on. `on_cpu` is the different meaning of the value on CPU cores,
-    `in_host_memory` that on a device that shares the host's memory; there it is not compared with other devices.
+    `in_host_memory` that on a device that shares the host's memory; there it is not compared with other devices. On CPU cores
+    points with `core_params` stand in where there is none of `params`, by which they are told apart. `same_as` names another
+    row of the comparison, a study's, of the same quantity, whose value stands in where this has none.
     """
 
     group: HeadlineGroup
@@ -107,6 +109,8 @@ class Headline:
     note: str = ""
     on_cpu: str = ""
     in_host_memory: str = ""
+    core_params: Mapping[str, Value] = field(default_factory=dict)
+    same_as: str = ""
 
     def meaning(self, has_cpu_cores: bool, shares_host_memory: bool) -> str:
         """The different meaning of the value on such a device; "" where its name describes it."""

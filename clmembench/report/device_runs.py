@@ -171,13 +171,20 @@ def _has_grid(name: str) -> bool:
 
 
 def _latest_records(by_run: Sequence[Sequence[Record]], tuning: Set[str]) -> list[Record]:
-    """The records of each point in the first of the runs that has it; `tuning` are the parameters that were searched."""
+    """The records of each point in the first of the runs that measured it, or else left it out; `tuning` are the parameters
+    that were searched."""
     seen: set[str] = set()
     found: list[Record] = []
-    for records in by_run:
-        points = {_point(record, tuning) for record in records} - seen
-        found += [record for record in records if _point(record, tuning) in points]
-        seen |= points
+    keyed = [[(_point(record, tuning), record) for record in records] for records in by_run]
+    for may_be_skipped in (False, True):
+        for records in keyed:
+            points = {
+                point
+                for point, record in records
+                if may_be_skipped or (record.role == "measure" and record.status != "skipped")
+            } - seen
+            found += [record for point, record in records if point in points]
+            seen |= points
     return found
 
 

@@ -11,6 +11,7 @@ from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo
 
 OLDER = "older version"  # status of a cell
+BOUND = "bound"  # status of a cell: its quantity is at least or at most this
 MARKS = {
     "*": "the best of those measured, and each that compare calls the same",
     "?": "compare does not decide whether it is worse than the best",
@@ -25,7 +26,8 @@ class UnknownDevice(ValueError):
 @dataclass(frozen=True, slots=True)
 class ScorecardCell:
     """One quantity of one device: the text of its value, or why there is none; `extra` stands below it (cycles, the
-    fraction of the peak), `detail` has the interval and the point that it was read at. Only an ok cell has a value."""
+    fraction of the peak), `detail` has the interval and the point that it was read at. Only an ok cell has a value; of a bound
+    `limit` is the number."""
 
     text: str
     extra: str = ""
@@ -41,7 +43,7 @@ class ScorecardCell:
     is_open: bool = False  # undecided against the best
     ratio: str = ""
     noisy: NoisyValue | None = None  # the value as compare sees it
-    caveat: str = ""  # why the value may be of something else, for which it is not compared
+    limit: float | None = None
     meaning: str = ""  # what else it is on such a device: it is compared with values that are the same
     peak_name: str = "peak"  # that the fraction is of
 
@@ -125,8 +127,6 @@ class DevicePairs:
         cells = line.cells[first], line.cells[second]
         if any(cell.noisy is None or cell.value is None for cell in cells):
             return NOT_GOOD
-        if cells[0].caveat or cells[1].caveat:
-            return cells[0].caveat or cells[1].caveat
         if cells[0].meaning != cells[1].meaning:
             return cells[1].meaning or cells[0].meaning
         if cells[0].size != cells[1].size:

@@ -12,7 +12,7 @@ from clmembench.gates.whole import MEMORY_PEAK
 from clmembench.model.metrics import score
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.imported.imported_values import FP32_PEAK, FP64_PEAK, peak_text
-from clmembench.report.scorecard_cells import MARKS, OLDER, Line, LineCell, Scorecard, ScorecardCell
+from clmembench.report.scorecard_cells import BOUND, MARKS, OLDER, Line, LineCell, Scorecard, ScorecardCell
 from clmembench.report.table import Cell, Column, Table, View
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params
@@ -112,7 +112,7 @@ PLAIN = ("ok", "missing", "published", "imported", "theoretical", "claimed", OLD
 KINDS = {
     **dict.fromkeys(("published", "imported", "theoretical", "claimed", OLDER), "published"),
     **dict.fromkeys(("missing", "ok", "skipped"), ""),
-    "undetermined": "muted",
+    **dict.fromkeys(("undetermined", BOUND), "muted"),
 }
 
 

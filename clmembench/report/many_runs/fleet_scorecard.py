@@ -58,7 +58,6 @@ def _cell(group: DeviceGroup, benchmark: str, headline: str, version: int, unit:
         size=sizes.pop() if len(sizes) == 1 else ", ".join(sorted(sizes)),
         noisy=_over_runs(good),
         meaning=good[-1].meaning,
-        caveat=next((cell.caveat for cell in good if cell.caveat), ""),
     )  # fmt: skip
 
 

@@ -2,48 +2,56 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.analysis import decision, noise, plateaus
 from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, discovered, headline_bytes
 from clmembench.gates.cpu_share import possible_gain
+from clmembench.gates.point import NO_CYCLE_GATE
 from clmembench.gates.whole import CORES_GATE, latency_curve
-from clmembench.model import Headline
+from clmembench.model import Headline, Value
 from clmembench.model.metrics import score
 from clmembench.report.frame import LabelledRun, Row
-from clmembench.report.scorecard_cells import Line, ScorecardCell
+from clmembench.report.scorecard_cells import BOUND, Line, ScorecardCell
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.views import interval, percent
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
-PEAK_NAMES = {"fp64_matrix_gflop_s": "matrix peak"}  # others are that of the row's own quantity
+PEAK_NAMES = {  # those of one quantity with several peaks; others are that of the row's own quantity
+    "fp64_matrix_gflop_s": "matrix peak",
+    "fp64_vector_gflop_s": "vector peak",
+    "fp32_vector_gflop_s": "vector peak",
+}
 MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (McCalpin)
 
 
 def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> ScorecardCell:
     """The cell of one device: the best good point at the extremes of the headline's axes; where no point there is good, the
     status of the first."""
-    here = [
-        row
-        for row in part.rows
-        if row.value.benchmark == benchmark
-        and row.value.metric == headline.metric
-        and row.value.place.compute_units is None
-        and all(row.value.params.get(name) == value for name, value in headline.params.items())
-    ]
+    here = _rows(part, benchmark, headline, headline.params)
+    instead: Mapping[str, Value] = {}
+    if headline.core_params and part.run.header.device.has_cpu_cores and not any(row.value.median for row in here):
+        instead = headline.core_params
+        here = _rows(part, benchmark, headline, {**headline.params, **instead}) or here
     if not here:
         return ScorecardCell("–")
     card = part.run.header.benchmarks[benchmark]
     if card.growing in headline.extremes:
         return _plateau_cell(part, headline.extremes[card.growing])
     for axis, extreme in headline.extremes.items():
-        numbers = [value for row in here if isinstance(value := row.value.params.get(axis), int | float)]
+        tried = [row for row in here if row.status != "skipped"] or here  # a budget that was spent says nothing of a size
+        numbers = [value for row in tried if isinstance(value := row.value.params.get(axis), int | float)]
         chosen = (max if extreme == "largest" else min)(numbers, default=None)
         here = [row for row in here if row.value.params.get(axis) == chosen]
     good = [row for row in here if row.status == "ok" and row.value.median]
     if not good:
         first = next((row for row in here if row.status != "skipped"), here[0])
+        meaning = headline.meaning(part.run.header.device.has_cpu_cores, part.run.header.device.shares_host_memory)
+        if meaning and first.value.gate == NO_CYCLE_GATE:
+            return ScorecardCell("under 1 cycle", detail=printable(first.reason), status=BOUND, meaning=meaning)
         return ScorecardCell(first.status, detail=printable(first.reason), status=first.status)
     row = max(good, key=_score)
     rivals = [r for r in here if r.value.gate == CORES_GATE and possible_gain(r.value) * _score(r) > _score(row)]
@@ -52,8 +60,21 @@ def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Scor
         return ScorecardCell("suspect", detail=printable(why), status="suspect")
     why = _why_in_a_cache(part, row, headline.beyond_caches)
     if why:
-        return ScorecardCell("undetermined", detail=why, status="undetermined")
-    return _measured(part, row, headline)
+        text = f"at most {format_in(row.value.median, row.value.unit)}"
+        return ScorecardCell(text, detail=why, status=BOUND, limit=row.value.median)
+    return _measured(part, row, headline, instead)
+
+
+def _rows(part: LabelledRun, benchmark: str, headline: Headline, params: Mapping[str, Value]) -> list[Row]:
+    """The rows of the headline's metric on the whole device at the points with these parameters."""
+    return [
+        row
+        for row in part.rows
+        if row.value.benchmark == benchmark
+        and row.value.metric == headline.metric
+        and row.value.place.compute_units is None
+        and all(row.value.params.get(name) == value for name, value in params.items())
+    ]
 
 
 def common_size(line: Line, first: LabelledRun, second: LabelledRun) -> tuple[ScorecardCell, ScorecardCell] | None:
@@ -80,14 +101,15 @@ def _score(row: Row) -> float:
 
 
 def _why_in_a_cache(part: LabelledRun, row: Row, axis: str) -> str:
-    """Why a cache may hold what a point reads, "" where none can: it has fewer bytes than a latency sweep would need before it
-    may be called memory, and fewer than the benchmarks choose for this device."""
+    """Why a cache may hold what a point reads, "" where none can: it has fewer bytes than four times the claimed cache, or than
+    both a latency sweep would need before it may be called memory and the benchmarks choose for this device."""
     size, info = row.value.params.get(axis), replace(part.run.header.device, array_bytes=None)
     needed = min(plateaus.memory_floor_bytes(info), headline_bytes(info))
+    needed = max(needed, MIN_ARRAY_TO_CACHE_RATIO * info.cache_bytes)
     if not axis or not isinstance(size, int) or size >= needed:
         return ""
-    largest = f"{format_params({axis: size})} is the largest that was measured"
-    return f"{largest}, and a cache may hold part of it: measure {format_bytes(needed)}"
+    claimed = f", {size / info.cache_bytes:.2g} times the claimed cache" if info.cache_bytes else ""
+    return f"{format_bytes(size)}, the largest array{claimed}: a cache may hold part of it, {format_bytes(needed)} would tell"
 
 
 def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
@@ -95,6 +117,8 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
     curve, info = latency_curve(part.run), part.run.header.device
     found = plateaus.find_plateaus(curve) if curve else []
     finding = plateaus.memory_latency(curve, info)
+    if extreme == "largest" and finding.status != "ok" and curve:
+        return _memory_bound(curve, finding.reason)
     if extreme == "largest" and finding.status != "ok":
         return ScorecardCell("undetermined", detail=finding.reason, status="undetermined")
     if not found or (extreme == "smallest" and found[0].first_bytes > MAX_L1_START_BYTES):
@@ -115,19 +139,22 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
     )
 
 
-def _measured(part: LabelledRun, row: Row, headline: Headline) -> ScorecardCell:
-    """The cell of a good row, with the remark that a cache may hold much of its array where the driver claims such a cache."""
+def _memory_bound(curve: Sequence[plateaus.CurvePoint], reason: str) -> ScorecardCell:
+    """The latency of memory from below: that of the last octave of working sets, which caches may still serve in part."""
+    largest = curve[-1].array_bytes
+    least = statistics.median(point.ns for point in curve if point.array_bytes >= largest / 2)
+    why = f"{reason}: this is of the largest working sets, {format_bytes(largest / 2, 1)} to {format_bytes(largest, 1)}"
+    return ScorecardCell(f"at least {format_in(least, 'ns')}", detail=why, status=BOUND, limit=least)
+
+
+def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[str, Value]) -> ScorecardCell:
+    """The cell of a good row; `instead` are the parameters of points that stand in for those of the headline."""
     value, info = row.value, part.run.header.device
-    cache_bytes = info.cache_bytes
     varying = {name: v for name, v in value.params.items() if name not in headline.params}
     point = format_params(varying)
     extra = [f"{format_value(value.cycles)} cycles"] if value.cycles else []
     peak_name = PEAK_NAMES.get(value.peak or "", "peak")
     extra += [f"{percent(row.fraction)} of {peak_name}"] if row.fraction is not None else []
-    size, caveat = value.params.get(headline.beyond_caches), ""
-    if isinstance(size, int) and size < MIN_ARRAY_TO_CACHE_RATIO * cache_bytes:
-        caveat = f"array of {size / cache_bytes:.2g} times the claimed cache"
-        extra.append(caveat)
     few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
     spread = f"range over {value.processes} processes" if few else "95% interval"
     detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
@@ -141,10 +168,11 @@ def _measured(part: LabelledRun, row: Row, headline: Headline) -> ScorecardCell:
         high=value.ci_high,
         fraction=row.fraction,
         noisy=decision.side_of((), info, part.run.header.host).noisy(value, noise.calibrated()),
-        caveat=caveat,
         meaning=headline.meaning(info.has_cpu_cores, info.shares_host_memory),
         peak_name=peak_name,
         point=point,
         # beyond the caches a bandwidth is the same at every size
-        size="" if headline.beyond_caches else format_params({axis: value.params[axis] for axis in headline.extremes}),
+        size=""
+        if headline.beyond_caches
+        else format_params({**instead, **{axis: value.params[axis] for axis in headline.extremes}}),
     )

@@ -42,10 +42,8 @@ def verdict(
     With the label of a `baseline` each cell has its ratio to that device's, above 1 where it is better. Raises UnknownDevice
     where none has that label.
     """
-    found = [
-        *_benchmark_lines(parts),
-        *(line for study in studies() if study.headlines for line in study.call(study.headlines, parts)),
-    ]
+    of_studies = [line for study in studies() if study.headlines for line in study.call(study.headlines, parts)]
+    found = [*_with_stand_ins(_benchmark_lines(parts), of_studies), *of_studies]
     devices = [(part.label, part.run.header.device, part.sheet) for part in parts]
     pairs = device_pairs([side_of(part) for part in parts], found, parts)
     return assembled(devices, found, pairs, baseline, others)
@@ -75,13 +73,44 @@ def assembled(
 
 
 def _benchmark_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
-    labels = [part.label for part in parts]
+    parts, labels = _with_claims_of_the_cpu(parts), [part.label for part in parts]
     for benchmark in discovered().values():
         cards = [part.run.header.benchmarks.get(benchmark.name) for part in parts]
         versions = [card.version if card is not None else 0 for card in cards]
         for headline in benchmark.headlines:
             cells = [headline_cell(part, benchmark.name, headline) for part in parts]
             yield from headline_lines(benchmark, headline, labels, cells, versions)
+
+
+def _with_claims_of_the_cpu(parts: Sequence[LabelledRun]) -> list[LabelledRun]:
+    """The runs; where drivers claim caches of different sizes of one CPU, the largest claim is that of all of them."""
+    largest: dict[tuple[str, int], int] = {}
+    infos = [part.run.header.device for part in parts]
+    for info in infos:
+        cpu = (info.cpu_id, info.compute_units)
+        largest[cpu] = max(largest.get(cpu, 0), info.cache_bytes)
+    known = [
+        replace(info, cache_bytes=largest[info.cpu_id, info.compute_units]) if info.kind == "cpu" and info.cpu_id else info
+        for info in infos
+    ]
+    headers = [replace(part.run.header, device=info) for part, info in zip(parts, known, strict=True)]
+    return [replace(part, run=replace(part.run, header=header)) for part, header in zip(parts, headers, strict=True)]
+
+
+def _with_stand_ins(lines: Iterable[Line], study_lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines; a device without a value has that of the study's line with the same quantity, where that has one."""
+    same_as = {headline.name: headline.same_as for benchmark in discovered().values() for headline in benchmark.headlines}
+    of_studies = {line.name: line for line in study_lines}
+    for line in lines:
+        other = of_studies.get(same_as[line.name])
+        if other is None:
+            yield line
+            continue
+        cells = [
+            replace(theirs, detail=f"{other.name}: {theirs.detail}") if own.value is None and theirs.value is not None else own
+            for own, theirs in zip(line.cells, other.cells, strict=True)
+        ]
+        yield replace(line, cells=tuple(cells))
 
 
 def headline_lines(
@@ -135,7 +164,8 @@ def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
     good = [place for place, cell in enumerate(line.cells) if cell.value is not None]
     if len(good) < 2 or not line.better:
         return line
-    best = max(good, key=lambda place: (not line.cells[place].caveat, score(line.cells[place].value or 0.0, line.better)))
+    # what a value means on some devices alone is the best only where it means that on all
+    best = max(good, key=lambda place: (not line.cells[place].meaning, score(line.cells[place].value or 0.0, line.better)))
     decided = {place: pairs.decide(line, best, place) for place in good if place != best}
     if not any(one is not None and one.verdict == "slower" for one in decided.values()):
         return line

@@ -143,7 +143,7 @@ def sentences(found: Scorecard, parts: Sequence[LabelledRun], others: Sequence[I
 
 def _ranked(line: Line) -> list[int]:
     """The places of the devices with a value that may be compared, the best first."""
-    having = [place for place, cell in enumerate(line.cells) if cell.value and not cell.caveat]
+    having = [place for place, cell in enumerate(line.cells) if cell.value]
     return sorted(having, key=lambda place: -score(line.cells[place].value or 0.0, line.better))
 
 
