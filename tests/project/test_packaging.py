@@ -17,10 +17,20 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = Path(clmembench.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DECLARED = PROJECT["dependencies"] + [
-    one for extra in ("pocl", "data", "history", "test") for one in PROJECT["optional-dependencies"][extra]
+    one for extra in ("pocl", "data", "fleet", "history", "test") for one in PROJECT["optional-dependencies"][extra]
 ]
 MODULES = {"ulid": "python-ulid", "typing_extensions": "typing-extensions"}  # where a module is not called as its package
-OPTIONAL = {"cupy", "cupyx", "dpctl", "pynvml", "ruptures"}  # used where they are there
+OPTIONAL = {
+    "cupy",
+    "cupyx",
+    "dask_jobqueue",
+    "distributed",
+    "dpctl",
+    "duckdb",
+    "pyarrow",
+    "pynvml",
+    "ruptures",
+}  # used where they are there
 
 
 def name_of(requirement: str) -> str:

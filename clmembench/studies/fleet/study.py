@@ -1,0 +1,11 @@
+"""The study `fleet`: which devices of a fleet stand apart, by how much and since when."""
+
+from clmembench.studies import Study
+
+STUDY = Study(
+    name="fleet",
+    title="Fleet of devices",
+    package=__package__,
+    group="Measure",
+    commands={"fleet": "command:fleet"},
+)
