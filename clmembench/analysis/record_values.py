@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clmembench.analysis import stats
-from clmembench.model import Metric, Record, Series
+from clmembench.model import Benchmark, Metric, Record, Series, Value, Work
 
 # From best to worst: a group of processes shows its best status, and the first reason with it; but wrong where one is wrong.
 _ORDER = ("ok", "suspect", "timeout", "failed", "skipped")
 
 
+GIVE_UP_RATIO = 3  # a configuration whose first pass takes this many times as long is not the best in further ones
 MOVED = 0.03  # relative drift of the core clock during a measurement: less is noise of the readings
 SEVERAL = 3  # processes from which on their differences show what changes between them
 
@@ -54,10 +55,26 @@ def inverse_slope(slope: stats.Summary, scale: float) -> stats.Summary:
     return stats.Summary(rate(slope.median), low, high, rate(slope.q3), rate(slope.q1), math.nan, slope.n, slope.processes)
 
 
-def amount_of(record: Record, series: Series, metric: Metric) -> int:
+def headline_metric(benchmark: Benchmark, params: Mapping[str, Value]) -> Metric:
+    """The first metric of a benchmark that a point with these parameters has."""
+    return next((metric for metric in benchmark.metrics if metric.applies(params)), benchmark.metrics[0])
+
+
+def amount_of(record: Record, series: Series | Work, metric: Metric) -> int:
     """Amount of one pass that the metric counts; 0 where a parameter that it is multiplied by is no number."""
     times = record.params.get(metric.times, 0) if metric.times else 1
     return int(getattr(series, metric.amount)) * (times if isinstance(times, int) else 0)
+
+
+def give_up_ns(record: Record, metric: Metric) -> float:
+    """Longest time of a first pass, in ns per unit of its amount, that another configuration of this record's point may take
+    to be sampled on; 0 where that is not known: slopes, overlaps, and times by the host's clock, which include compilation."""
+    if record.status != "ok" or len(record.series) != 1 or record.series[0].clock != "device":
+        return 0.0
+    (series,) = record.series
+    amount = amount_of(record, series, metric)
+    times = series.times_ns()
+    return GIVE_UP_RATIO * median_or_zero(times) / series.passes / amount if amount and times else 0.0
 
 
 def usual_record(records: Sequence[Record]) -> Record:

@@ -55,8 +55,9 @@ def job_line(job: Job) -> str:
         if not raw[name]:
             del raw[name]
     for budget in (raw["budget"], raw["trial"]):
-        if not budget["energy"]:
-            del budget["energy"]
+        for name in ("energy", "give_up_ns"):
+            if not budget[name]:
+                del budget[name]
     defaults = {field.name: field.default for field in dataclasses.fields(DeviceInfo)}
     claims = {name: value for name, value in raw["device"].items() if value != defaults[name]}
     return json.dumps({**raw, "device": claims}, default=sorted)

@@ -39,6 +39,10 @@ NOTE_UNVERIFIED = "not verified: this benchmark has no check of its results"
 POISON_BYTE = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
+class SlowConfiguration(Exception):
+    """A tuning trial took longer than its limit; the message has the time of its one pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampledPoint:
     """The samples of one point: a series for each Work, why sampling stopped, whether results were checked, whether the Work
@@ -62,14 +66,14 @@ def sample_point(
     """Check the outputs, warm up, sample until the stopping rule ends it, and check again.
 
     `quantum_ns` is the measured step of the clocks; `sensors` are read before and after the samples. A failed check gives
-    `wrong` and no samples.
+    `wrong` and no samples. Raises SlowConfiguration where the first pass takes longer than `budget.give_up_ns`.
     """
     if isinstance(prepared, Reported):
         return _reported_series(prepared)
     slope = isinstance(prepared, Slope)
     first = _first_checked_work(prepared)
     budget = _own_clock_budget(budget) if first.own_clock else budget
-    wrong = check_outputs(device, first)
+    wrong = check_outputs(device, first, budget.give_up_ns if prepared is first else 0)
     if wrong:
         return SampledPoint((), "check failed before sampling", True, first.notes, wrong, facts=first.facts)
     if isinstance(prepared, Slope):
@@ -147,15 +151,21 @@ def _warm_up_limit_s(budget: Budget) -> float:
     return max(MAX_WARM_UP_S, budget.max_time_s / 2) if budget.max_time_s >= MAX_WARM_UP_S else budget.max_time_s / 4
 
 
-def check_outputs(device: Device, work: Work) -> str:
-    """Poison the outputs, run one pass and check it: "" when right (or nothing to check), else the error."""
+def check_outputs(device: Device, work: Work, give_up_ns: float = 0) -> str:
+    """Poison the outputs, run one pass and check it: "" when right (or nothing to check), else the error. Raises
+    SlowConfiguration where the pass takes longer than `give_up_ns` (0: any time) by event stamps, which exclude compilation."""
     if work.check is None:
         return ""
     for buffer, nbytes in work.outputs:
         device.run([Fill(buffer, nbytes, POISON_BYTE)])
     if work.before:  # apart from the commands: it may be the host's own work
         device.run(work.before)
-    device.run(work.commands)
+    if give_up_ns and work.clock == "device":
+        took_ns = (timing := device.time(work.commands, 1, "device")).device_ns or timing.host_ns
+        if took_ns > give_up_ns:
+            raise SlowConfiguration(f"given up after one pass of {took_ns / 1e6:.3g} ms: others take a fraction of that")
+    else:
+        device.run(work.commands)
     try:
         work.verify()
     except AssertionError as error:

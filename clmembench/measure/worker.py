@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from clmembench.analysis import record_values
 from clmembench.benchmarks import add_folders, named
 from clmembench.benchmarks.plugins import external
 from clmembench.benchmarks.plugins.foreign_code import ExternalError, described
@@ -28,6 +29,7 @@ from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
 from clmembench.measure.job import Job, parse_job
 from clmembench.model import (
+    Benchmark,
     BuildError,
     Call,
     Cause,
@@ -54,6 +56,7 @@ MIN_REPEATED_POINTS = (
 )
 POINTS_PER_REPEATED_POINT = 5
 MAX_KEPT_LOADS = 64  # readings of the system's accounting: points too short for it are held against earlier ones
+MIN_GIVE_UP_NS = 5e6  # a first pass may be slow by itself: cold caches, an idle clock
 OWN_CLOCK_READING_TRIES = 2  # after points whose launches tell the core's clock themselves
 
 
@@ -82,8 +85,11 @@ class Session:
         """Keep the device busy until its clock has left the idle state."""
         self._clock.settle(self.device, 0.05)
 
-    def record(self, params: Mapping[str, Any], role: Any) -> Record:
-        """Prepare and measure one point; any failure becomes the record's status, cause and reason."""
+    def record(self, params: Mapping[str, Any], role: Any, give_up_ns: float = 0.0) -> Record:
+        """Prepare and measure one point; any failure becomes the record's status, cause and reason.
+
+        A trial ends after its first pass where that takes longer than `give_up_ns` per unit of the headline metric's amount.
+        """
         benchmark, job, begun = named(self._job.benchmark), self._job, time.monotonic()
         record = Record(
             benchmark=benchmark.name,
@@ -105,7 +111,8 @@ class Session:
             _check_prepared(prepared, [metric for metric in benchmark.metrics if metric.applies(params)])
             # points of a plan that asks for hundreds are too short for sensors
             sensors = self._sensors if benchmark.peer_of or not benchmark.adaptive else None
-            measured, reading, why = self._steady(prepared, role, sensors)
+            limit_ns = give_up_ns and _first_pass_limit_ns(record, prepared, benchmark, give_up_ns)
+            measured, reading, why = self._steady(prepared, role, sensors, limit_ns)
             beside = measured.cpu
             record = dataclasses.replace(
                 record,
@@ -123,6 +130,8 @@ class Session:
             record = judged(record, benchmark.metrics)
         except Skip as skip:
             record = dataclasses.replace(record, status="skipped", reason=str(skip), cause=Cause.UNSUPPORTED)
+        except sampling.SlowConfiguration as error:
+            record = dataclasses.replace(record, status="skipped", reason=str(error), cause=Cause.SLOW_CONFIGURATION)
         except BuildError as error:
             record = dataclasses.replace(record, reason=str(error), log=error.log, cause=Cause.BUILD)
         except DeviceError as error:
@@ -162,14 +171,14 @@ class Session:
         return False
 
     def _steady(
-        self, prepared: Any, role: str, sensors: PointSensors | None
+        self, prepared: Any, role: str, sensors: PointSensors | None, give_up_ns: float
     ) -> tuple[sampling.SampledPoint, ClockReading | None, str]:
         """Measure between two readings of the core clock. After a drift the samples are void and taken once more; on a host
         whose clock never settles that is done for some points only, since it doubles their time. Also returns a remark about
         it, to follow the reason why sampling stopped. The host's own work is not compared with the clock of another device, and
         times that another program reports are compared with none."""
         job, said = self._job, ""
-        budget = job.trial if role == "tune" else job.budget
+        budget = dataclasses.replace(job.trial, give_up_ns=give_up_ns) if role == "tune" else job.budget
         self._points += role == "measure"
         if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _is_host_call(prepared)):
             return sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors), None, said
@@ -207,6 +216,14 @@ def _check_prepared(prepared: object, metrics: Sequence[Metric]) -> None:
     if metrics:
         forms, given = ", ".join(dict.fromkeys(metric.form for metric in metrics)), type(prepared).__name__
         raise DeclarationError(f"its function returns a {given}, of which a metric of form {forms} has no value")
+
+
+def _first_pass_limit_ns(record: Record, prepared: Prepared, benchmark: Benchmark, give_up_ns: float) -> float:
+    """The time after whose excess a trial ends with its first pass; passes that cost a search nothing are never too long."""
+    metric = record_values.headline_metric(benchmark, record.params)
+    if not isinstance(prepared, Work):
+        return 0.0
+    return max(MIN_GIVE_UP_NS, give_up_ns * record_values.amount_of(record, prepared, metric))
 
 
 def _is_host_call(prepared: Prepared) -> bool:
@@ -256,7 +273,7 @@ def serve() -> None:
     for line in questions:
         point = json.loads(line)
         number = f"{point['number']} " if "number" in point else ""  # a parent of an older version has none
-        record = session.record(point["params"], point["role"])
+        record = session.record(point["params"], point["role"], point.get("give_up_ns", 0.0))
         if record.status == "failed" and session.lost():
             answer(number + json.dumps({"lost": record.reason}))
             return

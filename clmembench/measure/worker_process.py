@@ -130,7 +130,8 @@ class WorkerProcess:
                 raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
             self._ready = True
         self._asked += 1
-        self._send(json.dumps({"params": dict(point.params), "role": point.role, "number": self._asked}))
+        limit = {"give_up_ns": point.give_up_ns} if point.give_up_ns else {}  # a worker of an older version knows none
+        self._send(json.dumps({"params": dict(point.params), "role": point.role, "number": self._asked, **limit}))
         line = self._matched(self._answer(timeout_s))
         if line.startswith(DEVICE_LOST_ANSWER):
             log = self._log()
@@ -313,7 +314,7 @@ class InProcessWorker:
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point; there is no time limit."""
         with contextlib.redirect_stdout(sys.stderr):  # what a benchmark prints is no output of the command
-            return self._session.record(point.params, point.role)
+            return self._session.record(point.params, point.role, point.give_up_ns)
 
     def end(self) -> None:
         """There is nothing to end: the session frees what the device holds."""

@@ -98,7 +98,8 @@ class Benchmark:
 class Point:
     """One choice on the axes, to be measured in fresh processes from index `first` to below `processes`.
 
-    A point with a `reason` is not measured. `note` is kept with its records.
+    A point with a `reason` is not measured. `note` is kept with its records. A tuning trial ends after its first pass where
+    that takes longer than `give_up_ns` per unit of the amount that its metric counts (0: never).
     """
 
     benchmark: str
@@ -109,3 +110,4 @@ class Point:
     role: Role = "measure"
     reason: str = ""
     note: str = ""
+    give_up_ns: float = 0.0

@@ -16,7 +16,8 @@ class Budget:
 
     Where `max_time_s` allows fewer than six samples, a point may take `patience` times that long. The two ends of a slope are
     at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and even fewer of a slow configuration.
-    With `energy`, untimed passes follow the samples until an energy counter has advanced far enough.
+    With `energy`, untimed passes follow the samples until an energy counter has advanced far enough. A trial whose first pass
+    takes longer than `give_up_ns` (0: never) ends with it.
     """
 
     min_time_s: float = 0.1
@@ -26,6 +27,7 @@ class Budget:
     patience: float = 4.0
     trial: bool = False
     energy: bool = False
+    give_up_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.analysis import derive, plateaus
+from clmembench.analysis.record_values import give_up_ns, headline_metric
 from clmembench.model import SIZE_AXES, Axis, Benchmark, BenchmarkInfo, DeviceInfo, Placement, Plan, Point, Record, Value
 from clmembench.model.metrics import score
 from clmembench.plan.configurations import BenchmarkContext, Params
@@ -152,31 +154,34 @@ def _tune(
     """
     benchmark = context.benchmark
 
+    limit_ns = 0.0
+
     def trial(choice: Params) -> Point:
-        return Point(benchmark.name, {**base, **choice}, place, role="tune")
+        return Point(benchmark.name, {**base, **choice}, place, role="tune", give_up_ns=limit_ns)
 
     best = usable[0]
-    score = _score(benchmark, (yield [trial(best)]))
+    best_score, limit_ns = _score(benchmark, (yield [trial(best)]))
     tried = [best]
     for name, values in context.tuning_values().items():
         others = [{**best, name: value} for value in values]
         others = [c for c in others if c in usable and c not in tried]
         for choice in others:
             tried.append(choice)
-            trial_score = _score(benchmark, (yield [trial(choice)]))
-            if trial_score > score * (1 + MIN_TUNING_RELATIVE_GAIN):
-                best, score = choice, trial_score
+            trial_score, own_limit_ns = _score(benchmark, (yield [trial(choice)]))
+            if trial_score > best_score * (1 + MIN_TUNING_RELATIVE_GAIN):
+                best, best_score, limit_ns = choice, trial_score, own_limit_ns
     return best
 
 
-def _score(benchmark: Benchmark, records: Sequence[Record]) -> float:
-    """The median of the headline metric, inverted where less is better; 0 where there is none."""
-    metric = benchmark.metrics[0]
-    values = [v for r in records if r.status == "ok" for v in derive.values_of(r, metric)]
-    if not values:
-        return 0.0
-    median = sorted(values)[len(values) // 2]
-    return score(median, metric.better)
+def _score(benchmark: Benchmark, records: Sequence[Record]) -> tuple[float, float]:
+    """The median of the headline metric, inverted where less is better, 0 where there is none; and the ns per unit after which
+    other trials give up."""
+    for record in records:
+        metric = headline_metric(benchmark, record.params)
+        values = derive.values_of(record, metric) if record.status == "ok" else []
+        if values:
+            return score(statistics.median(values), metric.better), give_up_ns(record, metric)
+    return 0.0, 0.0
 
 
 def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Placement) -> Plan:

@@ -53,6 +53,7 @@ class TuningCase:
     pairs: list[tuple[float, float]] = field(default_factory=list)  # (first candidate, winner) in each process
     climbed: bool = False  # the climb from the first candidate reached one that no single step improves
     reason: str = ""
+    give_up_ns: float = 0.0  # per unit, after which a trial ends with its first pass (Point.give_up_ns)
 
     @property
     def winner(self) -> int:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from clmembench import __version__
 from clmembench.analysis import derive, stats
+from clmembench.analysis.record_values import give_up_ns, headline_metric
 from clmembench.measure.job import ProbeResult
 from clmembench.measure.runner import run_plan
 from clmembench.model import Benchmark, DeviceInfo, Plan, Point, Record, Role, Tuned
@@ -93,8 +94,10 @@ def _climb_once(
 
 
 def _measure_trial(benchmark: Benchmark, contest: TuningCase, number: int) -> PlanStep:
-    records = yield [contest.point(benchmark, number)]
+    records = yield [replace(contest.point(benchmark, number), give_up_ns=contest.give_up_ns)]
     contest.trials[number] = _summary(benchmark, records[0])
+    if contest.trials[number] is not None and contest.score(number) >= max(map(contest.score, contest.trials)):
+        contest.give_up_ns = give_up_ns(records[0], headline_metric(benchmark, records[0].params))
     contest.reason = contest.reason or f"no configuration gave a value; the first one: {records[0].reason}"
 
 
@@ -125,7 +128,7 @@ def _measure_interleaved(
 
 def _summary(benchmark: Benchmark, record: Record) -> stats.Summary | None:
     """The headline metric of a record, inverted where less is better; None where it has no value above 0."""
-    metric = next((m for m in benchmark.metrics if m.applies(record.params)), benchmark.metrics[0])
+    metric = headline_metric(benchmark, record.params)
     value = derive.summarise([record], metric) if record.status == "ok" else None
     if value is None or not 0 < value.median < math.inf:
         return None

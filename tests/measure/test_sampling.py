@@ -186,6 +186,18 @@ def test_the_clock_a_work_asks_for_is_the_one_its_times_come_from(clock, expecte
     assert set(series.times_ns()) == {expected * series.passes}
 
 
+def test_a_trial_far_slower_than_the_best_one_ends_with_its_first_pass():
+    checks: list[int] = []
+    work = Work((launch(0),), nbytes=64, check=lambda: checks.append(1))
+    device = FakeDevice(script=lambda commands, passes: 50_000_000 * passes)
+    trial = replace(QUICK, trial=True, give_up_ns=60e6)
+    assert sampling.sample_point(device, work, trial, quantum_ns=1).stopped == "tuning trial" and checks == [1]
+    before = len(device.timed)
+    with pytest.raises(sampling.SlowConfiguration, match="one pass of 50 ms"):
+        sampling.sample_point(device, work, replace(trial, give_up_ns=40e6), quantum_ns=1)
+    assert len(device.timed) == before + 1 and checks == [1]
+
+
 def test_a_tuning_trial_takes_few_samples():
     found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1), replace(QUICK, trial=True), quantum_ns=1)
     assert len(found.series[0].host_ns) <= 6

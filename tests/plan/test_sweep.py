@@ -96,6 +96,14 @@ def test_a_failed_trial_does_not_win():
     assert {p.params["width"] for p in asked if p.role == "measure"} == {1}
 
 
+def test_trials_give_up_at_a_multiple_of_the_best_time_so_far():
+    speeds = {1: 10, 2: 40, 4: 20}
+    asked = drive(tuned, Selection(axes={"op": ("sum",)}), lambda p: rate(p, speeds[p.params["width"]]))
+    limits = {p.params["width"]: p.give_up_ns for p in asked if p.role == "tune"}
+    assert limits[1] == 0 and limits[2] == pytest.approx(4 * limits[4]) and limits[4] > 0
+    assert all(p.give_up_ns == 0 for p in asked if p.role == "measure")
+
+
 def test_a_tuning_axis_given_by_the_user_is_shown_value_by_value_each_at_its_best():
     faster = {(1, "block"): 2.0, (4, "item"): 3.0}
     answer = lambda p: rate(p, faster.get((p.params["width"], p.params["order"]), 1.0))  # noqa: E731
