@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from clmembench.benchmarks.plugins.foreign_code import ExternalError
 from clmembench.measure.job import Job, ProbeResult
@@ -21,17 +22,26 @@ from clmembench.plan.sweep import explore
 # a point with one of these has ended its worker process
 PROCESS_ENDING_CAUSES = frozenset({Cause.PROCESS_DIED, Cause.INVALID_ANSWER, Cause.DEVICE_LOST, Cause.TIMEOUT})
 TIME_SPENT_CAUSES = frozenset({Cause.BUDGET, Cause.BENCHMARK_BUDGET})  # a resumed run measures what was skipped by these
+HEADLINE_WEIGHT = 3  # shares of a budget for a benchmark of suite quick, whose headlines a summary shows, to one for others
+TRIALS_TIME_FRACTION = 0.8  # of the time left: the best configuration so far is then measured in the rest
 MAX_PROCESS_DEATHS = 2  # a benchmark that ends its process this often is not tried again
 BUDGET_SPENT = "the run's --budget was spent"
 BENCHMARK_BUDGET_SPENT = "the time that --benchmark-timeout gives one benchmark was spent"
 
 
 def run_selection(
-    runtime: str, info: DeviceInfo, found: ProbeResult, selection: Selection, known: Sequence[Record] = ()
+    runtime: str,
+    info: DeviceInfo,
+    found: ProbeResult,
+    selection: Selection,
+    known: Sequence[Record] = (),
+    deadline: Deadline | None = None,
 ) -> Iterator[Record]:
-    """Every record of a selection, as it is measured. `info` holds the probed features. `known` are the records of an
-    interrupted run: the plan gets them for their points, which are neither measured again nor yielded."""
-    yield from _run_selection_until(Deadline.after(selection.budget_s), runtime, info, found, selection, known)
+    """Every record of a selection, as it is measured, until `deadline` (None: as long as its budget). `info` holds the probed
+    features. `known` are the records of an interrupted run: the plan gets them for their points, which are neither measured
+    again nor yielded."""
+    deadline = Deadline.after(selection.budget_s) if deadline is None else deadline
+    yield from _run_selection_until(deadline, runtime, info, found, selection, known)
 
 
 def _run_selection_until(
@@ -44,12 +54,37 @@ def _run_selection_until(
     repeats: Repeats | None = None,
 ) -> Iterator[Record]:
     repeats = repeats or Repeats(info, deadline)
-    for benchmark in selected_benchmarks(selection):
+    wanted = selected_benchmarks(selection)
+    if math.isfinite(deadline.at_s):  # the headline benchmarks first: what one asks of a device that one has minutes for
+        wanted = sorted(wanted, key=lambda benchmark: benchmark.quick is None)
+    waiting: list[_Turn] = []
+    for benchmark in wanted:
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
-        yield from run_plan(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats)
+        turn = _Turn(weight=HEADLINE_WEIGHT if benchmark.quick is not None else 1)
+        turn.steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, turn)
+        waiting.append(turn)
+    while waiting:
+        paused = []
+        for n, turn in enumerate(waiting):
+            turn.end = deadline.share(turn.weight / sum(other.weight for other in waiting[n:]))
+            for record in turn.steps:
+                if record is None:
+                    paused.append(turn)
+                    break
+                yield record
+        waiting = paused
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The steps of one benchmark, its share of a run's budget, and the moment at which it lets the next one measure."""
+
+    weight: int = 1
+    end: Deadline = NEVER
+    steps: Iterator[Record | None] = field(default_factory=lambda: iter(()))
 
 
 def run_selections(
@@ -76,6 +111,25 @@ def run_plan(
 ) -> Iterator[Record]:
     """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
     contains too; `repeats` decides which are measured again, over all plans of a run."""
+    steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn())
+    return (record for record in steps if record is not None)
+
+
+def _run_in_turns(
+    plan: Plan,
+    benchmark: Benchmark,
+    runtime: str,
+    info: DeviceInfo,
+    found: ProbeResult,
+    selection: Selection,
+    known: Sequence[Record],
+    deadline: Deadline,
+    others: Sequence[Benchmark],
+    repeats: Repeats | None,
+    turn: _Turn,
+) -> Iterator[Record | None]:
+    """The records of `run_plan`; None when its turn is over, after at least one measured point: no worker process is left
+    then."""
     job = Job(
         runtime,
         info,
@@ -97,7 +151,7 @@ def run_plan(
         }
         answers: list[Record] | None = None
         count = 0
-        measuring = benchmark.name
+        measuring, had_turn = benchmark.name, False
         while True:
             try:
                 points = next(plan) if answers is None else plan.send(answers)
@@ -113,7 +167,16 @@ def run_plan(
                     if point.benchmark != measuring:  # no worker process idles while another measures
                         attempts[measuring].rest()
                         measuring = point.benchmark
-                    record = replace(attempts[measuring].record(point, process), index=index)
+                    is_over = turn.end.is_over() and not deadline.is_over()
+                    if is_over and had_turn:
+                        attempts[measuring].rest()
+                        yield None
+                        is_over = had_turn = False
+                    had_turn = had_turn or point.role == "measure"
+                    # a search that outlasts its turn ends there: its best configuration so far is measured next
+                    cut = is_over and point.role == "tune"
+                    record = attempts[measuring].spent(point, process) if cut else attempts[measuring].record(point, process)
+                    record = replace(record, index=index)
                     record = replace(record, notes=(*record.notes, point.note)) if point.note else record
                     yield record
                 answers.append(record)
@@ -166,7 +229,7 @@ class _Attempts:
         self._benchmark = benchmark
         self._job = job
         self._selection = selection
-        self._deadline = deadline
+        self._deadline, self._trials_end = deadline, deadline.share(TRIALS_TIME_FRACTION)
         self._own_deadline = Deadline.after(selection.benchmark_s)
         self._repeats = repeats or Repeats(job.device, deadline)
         self._child: Worker | None = None
@@ -200,8 +263,8 @@ class _Attempts:
         if self._deaths >= MAX_PROCESS_DEATHS:
             reason = f"not tried: {benchmark.name} has ended its process {MAX_PROCESS_DEATHS} times"
             return self._unmeasured(point, process, "failed", Cause.QUARANTINE, reason)
-        if self._deadline.is_over():
-            return self._unmeasured(point, process, "skipped", Cause.BUDGET, BUDGET_SPENT)
+        if (self._trials_end if point.role == "tune" else self._deadline).is_over():
+            return self.spent(point, process)
         if self._own_deadline.is_over():
             return self._unmeasured(point, process, "skipped", Cause.BENCHMARK_BUDGET, BENCHMARK_BUDGET_SPENT)
         try:
@@ -213,6 +276,10 @@ class _Attempts:
                 self._deaths += 1
             self._end()
             return replace(self._unmeasured(point, process, error.status, error.cause, str(error)), log=error.log)
+
+    def spent(self, point: Point, process: int) -> Record:
+        """The record of a point that the run's budget leaves no time for."""
+        return self._unmeasured(point, process, "skipped", Cause.BUDGET, BUDGET_SPENT)
 
     def _shape(self, params: Mapping[str, Value]) -> Mapping[str, Value]:
         return {name: value for name, value in params.items() if self._benchmark.axes[name].tuning}

@@ -61,6 +61,20 @@ class BenchmarkContext:
         plain = {n: a.values(self.info) for n, a in self.axes().items() if not a.tuning and not a.per_octave}
         return [dict(zip(plain, values, strict=True)) for values in itertools.product(*plain.values())]
 
+    def is_headline(self, base: Mapping[str, Value]) -> bool:
+        """Whether a headline of the benchmark may be read at the point with these plain parameters."""
+        axes = self.axes()
+
+        def is_extreme(name: str, extreme: str) -> bool:
+            numbers = [value for value in axes[name].values(self.info) if isinstance(value, int | float)]
+            return name not in base or base[name] == (max if extreme == "largest" else min)(numbers, default=None)
+
+        return any(
+            all(base.get(name, value) == value for name, value in headline.params.items())
+            and all(is_extreme(name, extreme) for name, extreme in headline.extremes.items())
+            for headline in self.benchmark.headlines
+        )
+
     def exists(self, params: Mapping[str, Value]) -> bool:
         """Whether these parameters make a point of the benchmark on this device."""
         return self.benchmark.where is None or self.benchmark.where(self.info, **params)

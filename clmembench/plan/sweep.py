@@ -102,9 +102,12 @@ def _grid(context: BenchmarkContext, place: Placement, winners: Winners) -> Plan
     """Every point at one placement in its best configuration; `winners` receives these configurations."""
     context = context.at(place)
     growing = next(((n, a) for n, a in context.axes().items() if a.per_octave), None)
+    is_hurried = context.selection.budget_s is not None  # the time may end between any two points
+    first: list[Point] = []  # those of headlines
     batch: list[Point] = []
+    further: list[Point] = []
     from_store: list[tuple[Point, Params, list[Params]]] = []  # points in a stored configuration, with the other candidates
-    for base in context.bases():
+    for base in sorted(context.bases(), key=lambda base: is_hurried and not context.is_headline(base)):
         if growing is not None:
             yield from _grow(context, base, *growing, place)
             continue
@@ -125,9 +128,17 @@ def _grid(context: BenchmarkContext, place: Placement, winners: Winners) -> Plan
         if known is not None:
             point = replace(point, note=tuning.provenance_note(known, context.info))
             from_store.append((point, base, [c for c in choices.usable if c != best]))
-        batch.append(point)
         winners[frozenset(base.items())] = best
-    records = (yield batch) if batch else []
+        if is_hurried and known is None and len(choices.usable) > 1:  # a search is lost unless its winner is measured
+            yield [replace(point, processes=1)]
+            further += [replace(point, first=1)] if point.processes > 1 else []
+        else:
+            (first if is_hurried and context.is_headline(base) else batch).append(point)
+    records: list[Record] = []
+    for points in filter(None, (first, batch)):
+        records += yield points
+    if further:
+        yield further
     for point, base, others in from_store:
         mine = [record.status for record in records if record.params == point.params]
         if (

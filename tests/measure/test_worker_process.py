@@ -10,18 +10,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from clmembench.host.processes import pin_threads
-from clmembench.measure import worker_process
+from clmembench.measure import runner, worker_process
 from clmembench.measure.job import Job, ProbeResult, job_line, parse_job
 from clmembench.measure.runner import run_selection
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
-from clmembench.model import Cause, Placement, Point
-from clmembench.plan.budget import Budget
+from clmembench.model import Cause, Placement, Point, Record
+from clmembench.plan.budget import Budget, Deadline
 from clmembench.plan.selection import Selection
 from clmembench.results.jsonl import decode_record
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -185,6 +186,26 @@ def test_a_spent_budget_skips_what_is_left_and_says_so():
     selection = Selection(suite="all", globs=("launch",), budget_s=1e-9)
     records = list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection))
     assert {(r.status, r.reason) for r in records} == {("skipped", "the run's --budget was spent")}
+
+
+def test_a_budget_is_shared_among_the_benchmarks_of_a_run(monkeypatch):
+    """A measurement takes a second here. The budget allows a fraction of the points, and each benchmark gets its share."""
+    now = [0.0]
+
+    def measured(self, point, process):
+        now[0] += 1.0
+        over = self._deadline.is_over()
+        cause = Cause.BUDGET if over else Cause.NONE
+        return Record(point.benchmark, 1, point.params, point.place, process, "skipped" if over else "ok", cause=cause)
+
+    monkeypatch.setattr(runner._Attempts, "record", measured)
+    selection = Selection(suite="memory", budget_s=60.0)
+    records = list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection, (), Deadline(60.0, lambda: now[0])))
+    counts = Counter(r.benchmark for r in records if r.status == "ok")
+    assert sum(counts.values()) == 59 and set(counts) == {r.benchmark for r in records}
+    ended = {name for name, count in counts.items() if count == sum(r.benchmark == name for r in records)}
+    assert ended < set(counts)  # some were cut short, and those had as much time as the others
+    assert max(counts[name] for name in set(counts) - ended) <= 4 * min(counts[name] for name in set(counts) - ended)
 
 
 def test_leaving_a_run_early_leaves_no_child_behind():

@@ -167,8 +167,9 @@ def test_the_parts_of_suite_everything_are_measured_one_after_the_other(monkeypa
     known = [record("stream"), record("chase")]
     asked = []
 
-    def selected(runtime, info, found, selection, known):
+    def selected(runtime, info, found, selection, known, deadline):
         asked.append(("all", tuple(known)))
+        assert 10.0 < deadline.left_s() < 55.0  # the hierarchy has the rest
         yield record("stream", {"op": "triad"})
 
     def hierarchy(info, found, *, selection, known, deadline):

@@ -11,8 +11,9 @@ from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, 
 from clmembench.host.cpu_topology import HardwareThread
 from clmembench.measure.job import Job
 from clmembench.measure.runner import _Attempts, _in_measuring_order
-from clmembench.model import Placement, Point, Record, Series, Skip, Work
+from clmembench.model import Headline, Placement, Point, Record, Series, Skip, Work
 from clmembench.plan import configurations, sweep
+from clmembench.plan.budget import NEVER
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import FULL_BUDGET, QUICK_BUDGET, Selection, check_axes, selected_benchmarks, suites
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -102,6 +103,19 @@ def test_trials_give_up_at_a_multiple_of_the_best_time_so_far():
     limits = {p.params["width"]: p.give_up_ns for p in asked if p.role == "tune"}
     assert limits[1] == 0 and limits[2] == pytest.approx(4 * limits[4]) and limits[4] > 0
     assert all(p.give_up_ns == 0 for p in asked if p.role == "measure")
+
+
+def test_under_a_budget_each_winner_is_measured_before_the_next_search():
+    asked = drive(tuned, Selection(budget_s=60.0), lambda p: rate(p, 10))
+    roles = [(p.params["op"], p.role) for p in asked]
+    assert roles.index(("copy", "measure")) < roles.index(("sum", "tune"))
+    assert [r for r in roles if r[1] == "measure"] == [("copy", "measure"), ("sum", "measure")]
+
+
+def test_under_a_budget_the_points_of_headlines_come_first():
+    named = replace(grid, headlines=(Headline("memory", "doubles", "bandwidth", {"dtype": "double"}, {"n": "largest"}),))
+    asked = drive(named, Selection(budget_s=60.0), record)
+    assert dict(asked[0].params) == {"dtype": "double", "n": 2} and len(asked) == 4
 
 
 def test_a_tuning_axis_given_by_the_user_is_shown_value_by_value_each_at_its_best():
@@ -400,6 +414,6 @@ def test_a_point_that_no_shape_suits_is_skipped_and_says_so():
     assert [(p.params["op"], p.reason) for p in asked if p.reason] == [
         ("sum", "no width/order among the candidates suits this device")
     ]
-    with _Attempts(unfit, Job("fake", FAKE_DEVICE_INFO, "test"), Selection(), None) as attempts:
+    with _Attempts(unfit, Job("fake", FAKE_DEVICE_INFO, "test"), Selection(), NEVER) as attempts:
         found = attempts.record(asked[-1], 0)
     assert (found.status, found.reason) == ("skipped", asked[-1].reason)

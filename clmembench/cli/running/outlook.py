@@ -134,9 +134,11 @@ class ProgressEstimate:
         return self._groups.get(record.benchmark, record.benchmark)
 
     def _count(self, record: Record, first: int) -> int | None:
-        """Count a measurement for its benchmark, the number of which is at least `first`: that number."""
+        """Count a measurement for its benchmark, the next one of that name from number `first` on: its number. Under a budget
+        benchmarks take turns."""
         name = self.group_of(record)
-        at = next((at for at in range(first, len(self.parts)) if self.parts[at].expected.name == name), None)
+        turns = (*range(first, len(self.parts)), *(range(first) if self._budget_s is not None else ()))
+        at = next((at for at in turns if self.parts[at].expected.name == name), None)
         if at is None:
             self.others.append(record)
         else:

@@ -135,15 +135,23 @@ class PlannedRun:
                 own += part.estimate(info).benchmarks if part.estimate is not None else ()
         return estimate.RunEstimate((*estimate.estimate_run(info, self.selection).benchmarks, *own))
 
+    def _core_share(self, info: DeviceInfo) -> float:
+        """The share of the budget for the selected benchmarks; the studies' own plans have the rest."""
+        from clmembench.plan import estimate
+
+        whole = self.estimate(info).seconds
+        return estimate.estimate_run(info, self.selection).seconds / whole if whole else 1.0
+
     def records(self, info: DeviceInfo, found: ProbeResult, known: Sequence[Record]) -> Iterator[Record]:
         """Every record of it, as it is measured on the device with the features that were found."""
         from clmembench.measure.runner import run_selection
         from clmembench.measure.worker_process import WorkerError
         from clmembench.plan.budget import Deadline
 
-        deadline = Deadline.after(self.selection.budget_s)
-        yield from run_selection(info.runtime, info, found, self.selection, known)
-        for study in self._studies():
+        deadline, own = Deadline.after(self.selection.budget_s), self._studies()
+        share = self._core_share(info) if own and self.selection.budget_s is not None else 1.0
+        yield from run_selection(info.runtime, info, found, self.selection, known, deadline.share(share))
+        for study in own:
             part = study.call(study.part, self.selection, known, deadline)
             with study.errors(study.part, WorkerError):
                 yield from part.records(info, found)
