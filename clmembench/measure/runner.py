@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 
 from clmembench.benchmarks.plugins.foreign_code import ExternalError
 from clmembench.measure.job import Job, ProbeResult
@@ -57,34 +57,36 @@ def _run_selection_until(
     wanted = selected_benchmarks(selection)
     if math.isfinite(deadline.at_s):  # the headline benchmarks first: what one asks of a device that one has minutes for
         wanted = sorted(wanted, key=lambda benchmark: benchmark.quick is None)
-    waiting: list[_Turn] = []
+    waiting: list[tuple[_Turn, Generator[Record | None]]] = []
     for benchmark in wanted:
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
         turn = _Turn(weight=HEADLINE_WEIGHT if benchmark.quick is not None else 1)
-        turn.steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, turn)
-        waiting.append(turn)
-    while waiting:
-        paused = []
-        for n, turn in enumerate(waiting):
-            turn.end = deadline.share(turn.weight / sum(other.weight for other in waiting[n:]))
-            for record in turn.steps:
-                if record is None:
-                    paused.append(turn)
-                    break
-                yield record
-        waiting = paused
+        steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, turn)
+        waiting.append((turn, steps))
+    with ExitStack() as stack:  # a run that is left early leaves no worker process behind
+        for _, steps in waiting:
+            stack.callback(steps.close)
+        while waiting:
+            paused = []
+            for n, (turn, steps) in enumerate(waiting):
+                turn.end = deadline.share(turn.weight / sum(other.weight for other, _ in waiting[n:]))
+                for record in steps:
+                    if record is None:
+                        paused.append((turn, steps))
+                        break
+                    yield record
+            waiting = paused
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The steps of one benchmark, its share of a run's budget, and the moment at which it lets the next one measure."""
+    """A benchmark's share of a run's budget, and the moment at which it lets the next one measure."""
 
     weight: int = 1
     end: Deadline = NEVER
-    steps: Iterator[Record | None] = field(default_factory=lambda: iter(()))
 
 
 def run_selections(
@@ -112,7 +114,8 @@ def run_plan(
     """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
     contains too; `repeats` decides which are measured again, over all plans of a run."""
     steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn())
-    return (record for record in steps if record is not None)
+    with closing(steps):
+        yield from (record for record in steps if record is not None)
 
 
 def _run_in_turns(
@@ -127,7 +130,7 @@ def _run_in_turns(
     others: Sequence[Benchmark],
     repeats: Repeats | None,
     turn: _Turn,
-) -> Iterator[Record | None]:
+) -> Generator[Record | None]:
     """The records of `run_plan`; None when its turn is over, after at least one measured point: no worker process is left
     then."""
     job = Job(
