@@ -158,7 +158,30 @@ def _environment(folder: Path | None) -> Environment:
         finalize=_harmless,
     )
     environment.globals["count"] = count
+    environment.globals["as_rows"] = _rows
     return environment
+
+
+def _rows(section: Table) -> Markup:
+    """A table as the page's script reads it: JSON in which no markup is left, with its rows by groups. A cell that is more than
+    text is an object of what it has."""
+    from markupsafe import Markup
+
+    columns = section.columns[1:] if section.columns[0].is_group else section.columns
+    data = {
+        "columns": [[printable(column.heading), int(column.is_number)] for column in columns],
+        "groups": [[printable(group), [list(map(_cell, row)) for row in rows]] for group, rows in section.groups],
+    }
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704 - nothing in it begins a tag
+
+
+def _cell(cell: Entry) -> str | dict[str, Any]:
+    if not isinstance(cell, Cell):
+        return printable(_plain(cell))
+    text = printable(" ".join(filter(None, (cell.text, cell.mark))))
+    having = {"note": cell.note, "kind": cell.kind, "detail": printable(cell.detail), "more": list(map(printable, cell.more))}
+    extra = {name: value for name, value in having.items() if value}
+    return {"text": text, **extra} if extra else text
 
 
 def _harmless(value: object) -> object:

@@ -1,4 +1,4 @@
-// Sorts and filters tables, and unfolds parts for print and for links into them. Without it the page has the same content.
+// Sorts and filters tables, makes long ones when they are asked for, and unfolds the parts that links lead into.
 "use strict";
 
 const SCALE = {
@@ -19,15 +19,24 @@ function order(first, second) {
   return a - b;
 }
 
-function sort(table, heading) {
-  const column = heading.cellIndex, up = heading.getAttribute("aria-sort") !== "ascending", body = table.tBodies[0];
-  for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+/** Negative where `first` comes before `second` in a column that is sorted up or down; empty cells come last in both. */
+function compare(first, second, up) {
+  const empty = !first.trim() - !second.trim();
+  return empty || (up ? order(first, second) : order(second, first));
+}
+
+/** Marks a heading as the one that its table is sorted by, and says whether upwards. */
+function turned(heading) {
+  const up = heading.getAttribute("aria-sort") !== "ascending";
+  for (const other of heading.parentElement.cells) other.removeAttribute("aria-sort");
   heading.setAttribute("aria-sort", up ? "ascending" : "descending");
+  return up;
+}
+
+function sort(table, heading) {
+  const column = heading.cellIndex, up = turned(heading), body = table.tBodies[0];
   const text = (row) => row.cells[column].textContent;
-  body.append(...[...body.rows].sort((a, b) => {
-    const empty = !text(a).trim() - !text(b).trim(); // empty cells come last in both directions
-    return empty || (up ? order(text(a), text(b)) : order(text(b), text(a)));
-  }));
+  body.append(...[...body.rows].sort((a, b) => compare(text(a), text(b), up)));
 }
 
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -40,28 +49,129 @@ for (const table of document.querySelectorAll("table.sortable")) {
   }
 }
 
+// Long tables: their rows are one compressed block, of which each is made when it comes in sight.
+const FIRST_ROWS = 200; // of a table, until all are asked for
+let blocks; // a promise of the rows of all tables
+
+function allRows() {
+  blocks ??= (async () => {
+    const bytes = Uint8Array.from(atob(document.getElementById("rows").textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  })();
+  return blocks;
+}
+
+/** A new element with attributes and children; a child that is text stays text. */
+function element(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) if (value) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const textOf = (cell) => (typeof cell === "string" ? cell : [cell.text, ...(cell.more ?? [])].join(" "));
+
+function shown(cell) {
+  if (typeof cell === "string") return [cell];
+  return [
+    cell.text,
+    ...(cell.note ? [" ", element("sup", {}, cell.note)] : []),
+    ...(cell.more ?? []).map((text) => element("small", {}, text)),
+    ...(cell.detail ? [element("small", { class: "more" }, cell.detail)] : []),
+  ];
+}
+
+function rowElement(row, columns) {
+  return element("tr", {}, ...row.map((cell, column) => (column === 0 && textOf(cell)
+    ? element("th", { scope: "row" }, ...shown(cell))
+    : element("td", { class: [columns[column][1] ? "number" : "", cell.kind ?? ""].join(" ").trim() }, ...shown(cell)))));
+}
+
+/** Makes the table of a place once; its rows are those with all `words`, the first of them until all are asked for. */
+class LongTable {
+  constructor(place, { columns, groups }) {
+    this.columns = columns;
+    this.groups = groups.map(([name, rows]) => [name, rows.map((row) => ({ row, text: row.map(textOf).join(" ").toLowerCase() }))]);
+    this.most = FIRST_ROWS;
+    const caption = place.dataset.caption;
+    const filter = element("input", { type: "search", placeholder: "Filter rows by words", "aria-label": `Filter ${caption}` });
+    filter.addEventListener("input", () => this.show());
+    this.filter = filter;
+    this.status = element("span", { class: "muted", role: "status" });
+    this.all = element("button", { type: "button" });
+    this.all.addEventListener("click", () => { this.most = Infinity; this.show(); });
+    const headings = columns.map(([name, isNumber], column) => {
+      const button = element("button", { type: "button" }, name);
+      const heading = element("th", { scope: "col", class: isNumber && "number" }, button);
+      button.addEventListener("click", () => { this.sort(heading, column); this.show(); });
+      return heading;
+    });
+    this.table = element("table", { class: place.dataset.kind }, element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, ...headings)));
+    const scroll = element("div", { class: `scroll ${place.className}`, tabindex: "0", role: "group", "aria-label": caption }, this.table);
+    place.replaceChildren(element("p", { class: "filter" }, filter, " ", this.status, " ", this.all), scroll);
+  }
+
+  sort(heading, column) {
+    const up = turned(heading);
+    const text = ({ row }) => textOf(row[column]);
+    for (const [, rows] of this.groups) rows.sort((a, b) => compare(text(a), text(b), up));
+  }
+
+  matching() {
+    const words = wordsOf(this.filter.value);
+    const left = this.groups.map(([name, rows]) => [name, rows.filter(({ text }) => words.every((word) => text.includes(word)))]);
+    return left.filter(([, rows]) => rows.length);
+  }
+
+  show() {
+    const left = this.matching();
+    const count = left.reduce((sum, [, rows]) => sum + rows.length, 0);
+    let room = this.most;
+    const bodies = left.map(([name, rows]) => {
+      const some = rows.slice(0, room);
+      room -= some.length;
+      const title = name && element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: this.columns.length }, name));
+      return element("tbody", {}, ...(title && some.length ? [title] : []), ...some.map(({ row }) => rowElement(row, this.columns)));
+    });
+    for (const body of [...this.table.tBodies]) body.remove();
+    this.table.append(...bodies);
+    const every = this.groups.reduce((sum, [, rows]) => sum + rows.length, 0);
+    this.status.textContent = `${Math.min(count, this.most).toLocaleString("en")} of ${every.toLocaleString("en")} rows`;
+    this.all.textContent = `Show all ${count.toLocaleString("en")}`;
+    this.all.hidden = count <= this.most;
+    return count;
+  }
+}
+
+const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+const made = new Map(); // of each place the promise of its table
+
+function longTable(place) {
+  if (!made.has(place)) made.set(place, allRows().then((tables) => new LongTable(place, tables[Number(place.dataset.rows)])));
+  return made.get(place);
+}
+
+async function showVisible() {
+  for (const place of document.querySelectorAll("[data-rows]")) {
+    if (place.checkVisibility() && !made.has(place)) (await longTable(place)).show();
+  }
+}
+document.addEventListener("toggle", showVisible, true);
+showVisible();
+
 const points = document.getElementById("points");
 if (points) {
-  const input = document.createElement("input");
   const name = "Filter rows by words, such as triad double";
-  Object.assign(input, { type: "search", placeholder: name, id: "filter" });
-  input.setAttribute("aria-label", name);
-  points.querySelector(".toggle").after(input);
-  const parts = [...points.querySelectorAll(":scope > details")].map((part) => ({
-    part,
-    rows: [...part.querySelectorAll("tbody tr")].map((row) => ({
-      row,
-      text: `${part.firstElementChild.textContent} ${row.textContent}`.toLowerCase(),
-    })),
-  }));
-  const filter = () => {
-    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const { part, rows } of parts) {
-      let left = 0;
-      for (const { row, text } of rows) {
-        row.hidden = !words.every((word) => text.includes(word));
-        left += !row.hidden;
-      }
+  const input = element("input", { type: "search", placeholder: name, "aria-label": name });
+  points.querySelector(".toggle").after(element("p", { class: "filter" }, input));
+  const filter = async () => {
+    const words = wordsOf(input.value);
+    for (const place of points.querySelectorAll("[data-rows]")) {
+      const table = await longTable(place), part = place.closest("details"), title = part.firstElementChild.textContent.toLowerCase();
+      table.filter.value = words.filter((word) => !title.includes(word)).join(" ");
+      const left = table.show();
       part.hidden = left === 0;
       part.open = words.length > 0 && left > 0;
     }
@@ -90,12 +200,3 @@ function unfold() {
 }
 addEventListener("hashchange", unfold);
 unfold();
-
-let folded = [];
-addEventListener("beforeprint", () => {
-  folded = [...document.querySelectorAll("main details:not([open])")];
-  for (const part of folded) part.open = true;
-});
-addEventListener("afterprint", () => {
-  for (const part of folded) part.open = false;
-});
