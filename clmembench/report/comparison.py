@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from xml.etree import ElementTree as Xml
@@ -16,7 +17,7 @@ from clmembench.model.device_identity import is_same_device, is_same_model, is_s
 from clmembench.report import render
 from clmembench.report.table import Cell, Column, Entry, Table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
-from clmembench.units import count, format_in, format_params
+from clmembench.units import count, format_in, format_params, format_value
 
 COLUMNS = (
     Column("", max_cell=MAX_LINE_CHARACTERS),
@@ -26,6 +27,8 @@ COLUMNS = (
     Column("second / first (95% interval)", max_cell=MAX_LINE_CHARACTERS),
     Column("would see", max_cell=0),  # after remarks of any length it has no place of its own
 )
+MAX_LISTED = 10  # values below the opening of a comparison
+MIN_PLAIN_RATIO = 0.1  # with three digits after the point; a smaller one, and a larger one than 10, has three of its own
 VERDICTS: tuple[Verdict, ...] = ("slower", "faster", "undecided", "same")
 
 
@@ -63,29 +66,51 @@ def comparison_text(
     width: int | None = None,
     colour: bool = False,
     devices: Sequence[DeviceInfo] = (),
+    openings: Sequence[Sequence[str]] = (),
 ) -> str:
     """Each further run against the first: their `devices`, geometric means of the gains, then the points, worst first; those
-    that are the same are only counted unless `everything` or that verdict is wanted. With a `width` no line is wider; `colour`
-    marks verdicts with terminal codes."""
+    that are the same are only counted unless `everything` or that verdict is wanted. Below the lines of an opening, which say
+    the most important, MAX_LISTED values are listed unless it is `everything`. With a `width` no line is wider; `colour` marks
+    verdicts with terminal codes."""
     lines: list[str] = []
     for number, (name, found) in enumerate(zip(names[1:], comparisons, strict=True), 1):
         said = [f"{name} against {names[0]}"]
         said += [f"  {text}" for text in device_lines(devices[0], devices[number])] if devices else []
+        if openings and openings[number - 1]:
+            lines += [*render.wrapped(said, width), "", *openings[number - 1], ""]
+            said = []
         of = count(len(found.changes), "value")
         said.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {of}")
-        said += [f"  {group}: geometric mean of the gains {_ratio(mean)}" for group, mean in found.means.items()]
+        means = [f"{group} {ratio_text(mean)}" for group, mean in found.means.items()]
+        said += [f"  geometric means of the gains: {'; '.join(means)}"] if means else []
         lines += render.wrapped(said, width)
         listed = verdicts or {verdict for verdict in VERDICTS if everything or verdict != "same"}
         shown = [c for v in VERDICTS if v in listed for c in found.changes if c.verdict == v]
+        if openings and not everything:
+            shown = sorted(shown, key=lambda c: (VERDICTS.index(c.verdict), -_distance(c)))[:MAX_LISTED]
         lines += ["", *render.aligned(_table(shown), width=width, colour=colour)] if shown else []
-        reasons = dict.fromkeys(c.reason for c in found.changes if c.reason and c.ratio is not None)
-        said = [f"  note: undecided: {reason}" for reason in reasons]
-        said += [f"  left out: {reason}: see --force" for reason in found.left_out.values()]
+        left = len(found.changes) - len(shown) if openings else 0
+        said = [f"  {count(left, 'more value')}: --all"] if left else []
+        reasons = dict.fromkeys(c.reason for c in (shown if openings else found.changes) if c.reason and c.ratio is not None)
+        said += [f"  note: undecided: {reason}" for reason in reasons]
+        said += _left_out(list(found.left_out.values()), everything or not openings)
         for which, points in (("first", found.only_first), ("second", found.only_second)):
             if points:
                 said.append(f"  only in the {which}: {count(len(points), 'point')}, such as {points[0]}")
         lines += [*render.wrapped(said, width), ""]
     return "\n".join(lines)
+
+
+def _distance(change: Change) -> float:
+    """How far a value is from the first run's, as the logarithm of a factor; of one that is not known less than any."""
+    return -1.0 if change.gain is None else abs(math.log(change.gain.value))
+
+
+def _left_out(reasons: Sequence[str], everything: bool) -> list[str]:
+    """The benchmarks that were not compared, each with its reason, or the first of them."""
+    if everything or len(reasons) < 2:
+        return [f"  left out: {reason}: see --force" for reason in reasons]
+    return [f"  left out: {reasons[0]}, and {count(len(reasons) - 1, 'more benchmark')}: see --force"]
 
 
 def device_lines(first: DeviceInfo, second: DeviceInfo) -> list[str]:
@@ -167,16 +192,15 @@ def _case_name(one: Change | Uncompared) -> str:
 def _said(change: Change) -> str:
     if change.ratio is None:
         return change.reason
-    return (
-        f"{change.verdict}: {_value(change, change.first)} before, {_value(change, change.second)} now, {_ratio(change.ratio)}"
-    )
+    values = f"{_value(change, change.first)} before, {_value(change, change.second)} now"
+    return f"{change.verdict}: {values}, {ratio_text(change.ratio)}"
 
 
 def _table(changes: Sequence[Change]) -> Table:
     rows: list[tuple[Entry, ...]] = []
     for change in changes:
         name = printable(f"{change.benchmark} {format_params(dict(change.params))}".strip())
-        ratio = _ratio(change.ratio) if change.ratio is not None else Cell(printable(change.reason), runs_on=True)
+        ratio = ratio_text(change.ratio) if change.ratio is not None else Cell(printable(change.reason), runs_on=True)
         values = _value(change, change.first), _value(change, change.second)
         sees = f"{change.smallest:.3g}x" if change.smallest is not None else ""
         rows.append((change.verdict, f"{name}: {change.metric}", *values, ratio, sees))
@@ -187,5 +211,8 @@ def _value(change: Change, value: float | None) -> str:
     return "–" if value is None else format_in(value, change.unit, 4)
 
 
-def _ratio(ratio: Ratio) -> str:
-    return f"{ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
+def ratio_text(ratio: Ratio) -> str:
+    """A ratio with its 95% interval."""
+    plain = MIN_PLAIN_RATIO <= ratio.value < 1 / MIN_PLAIN_RATIO
+    value, low, high = (f"{n:.3f}" if plain else format_value(n) for n in (ratio.value, ratio.low, ratio.high))
+    return f"{value} ({low} to {high})"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).parent / "templates"
 RED, GREEN, YELLOW, MAGENTA, CYAN = 31, 32, 33, 35, 36  # terminal codes
+BAR = "▇"  # what the bars of tables are of
 STATUS_COLOURS = {
     "suspect": YELLOW, "undetermined": MAGENTA, "undecided": MAGENTA, "inconsistent": YELLOW, "skipped": CYAN,
     "failed": RED, "wrong": RED, "timeout": RED, "slower": RED, "faster": GREEN,
@@ -38,15 +39,19 @@ def text(document: Document, bold: bool = False, width: int | None = None) -> st
     with terminal codes."""
     lines = [*(_strong(part, bold) for part in _wrapped(document.heading, width)), ""] if document.heading else []
     for section in document.sections:
-        lines += [_strong(part, bold) for part in _wrapped(section.title, width)]
-        lines += aligned(section, width=width, colour=bold)
-        lines += [part for note in section.notes for part in _wrapped(note, width, "  note: ", "    ")]
-        lines.append("")
+        lines += [*([_strong(part, bold) for part in _wrapped(section.title, width)] if section.title else [])]
+        lines += [*aligned_with_notes(section, width, bold), ""]
     if document.warnings:
         lines.append(_strong("Warnings", bold))
         lines += [part for warning in document.warnings for part in _wrapped(warning, width, "  - ", "    ")]
         lines.append("")
     return "\n".join(lines)
+
+
+def aligned_with_notes(section: Table, width: int | None = None, colour: bool = False) -> list[str]:
+    """The lines of a table and of its notes."""
+    notes = [part for note in section.notes for part in _wrapped(note, width, "  note: ", "    ")]
+    return [*aligned(section, width=width, colour=colour), *notes]
 
 
 def aligned(section: Table, indent: str = "  ", width: int | None = None, colour: bool = False) -> list[str]:
@@ -216,7 +221,10 @@ def _wrapped(text: str, width: int | None, indent: str = "", further: str = "") 
 
 
 def _coloured(cell: str, text: str) -> str:
-    """A line of a cell as a terminal gets it: in colour where the cell is a status or begins with one."""
+    """A line of a cell as a terminal gets it: in colour where the cell is a status or begins with one, or with a bar."""
+    if cell.startswith(BAR):
+        filled = text.rfind(BAR) + 1
+        return f"\x1b[{CYAN}m{text[:filled]}\x1b[0m{text[filled:]}"
     colour = STATUS_COLOURS.get(cell.partition(":")[0].partition(" ")[0])
     return f"\x1b[{colour}m{text}\x1b[0m" if colour and text.strip() else text
 

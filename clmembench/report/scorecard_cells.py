@@ -97,9 +97,10 @@ class KnownPair:
 
 @dataclass(frozen=True, slots=True)
 class DevicePairs:
-    """Every two devices of a report, by their places."""
+    """Every two devices of a report, by their places, and the margin within which values are the same."""
 
     pairs: Mapping[tuple[int, int], KnownPair]
+    margin: float = DEFAULT_MARGIN
 
     def decide(self, line: Line, first: int, second: int) -> Decision | None:
         """The second device of a line against the first; None where the two are not comparable there: `objection` says why."""
@@ -112,7 +113,7 @@ class DevicePairs:
         """A value of the second device against one of the first."""
         known = self.pairs[min(first, second), max(first, second)]
         gain = known.pair.gain(*((a, b) if first < second else (b, a)), better)
-        ratio, verdict = gain.ratio(), decision.decision(gain, known.level, DEFAULT_MARGIN)
+        ratio, verdict = gain.ratio(), decision.decision(gain, known.level, self.margin)
         if first < second:
             return Decision(verdict, ratio)
         turned: dict[decision.Verdict, decision.Verdict] = {"faster": "slower", "slower": "faster"}

@@ -4,23 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
+from typing import NamedTuple
 
 from clmembench import studies
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Header, Run, Value
 from clmembench.model.metrics import gain
-from clmembench.report.frame import Row, by_point
-from clmembench.report.run_warnings import warnings
+from clmembench.report.device_runs import device_label
+from clmembench.report.frame import LabelledRun, Row, by_point
+from clmembench.report.run_warnings import complaints, warnings, without_value
+from clmembench.report.scorecard.key_tables import run_table
+from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.sections.level_table import cycles_cell, levels_section
 from clmembench.report.table import Cell, Column, Document, Entry, Table, View
 from clmembench.report.views import interval, percent, point_table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line
 from clmembench.specs.sheets import SpecSheet
-from clmembench.units import count, format_bytes, format_in, format_param, format_params, format_value
+from clmembench.units import count, format_bytes, format_duration, format_in, format_param, format_params, format_value
 
 SIZES = ("array_bytes", "n", "matrix")  # parameters that are the size of a problem
+MAX_SHORT_LINES = 40  # of the tables that a run prints at its end: a screen
+AROUND_A_TABLE = 3  # lines: its title, its header, and an empty one
+MAX_NAMED = 4  # benchmarks that have a point without a value
+BROKEN = ("failed", "wrong", "timeout")
 PLACES = ("compute_units", "work_groups", "placement")  # parameters that say where a point was measured
+
+
+class RunSummary(NamedTuple):
+    """What a run prints at its end: its key quantities, all its tables where they are short, else none, and the lines below
+    them."""
+
+    key: Document
+    tables: Document
+    lines: tuple[str, ...]
 
 
 def sections(run: Run, table: Sequence[Row]) -> list[Table]:
@@ -212,6 +230,71 @@ def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is
     energy = energy_tables.determined(run, table)
     found += [energy] if energy is not None else []
     return Document(tuple(found), device_line(run.header, sheet), tuple(warnings(run, table, sheet)))
+
+
+def key_table(run: Run, table: Sequence[Row], sheet: SpecSheet | None, width: int | None) -> Table:
+    """The key quantities of a run, a row each; no rows where it measured none of them."""
+    part = LabelledRun(device_label(run.header), run, sheet, tuple(table))
+    return run_table(verdict([part]), width, "Key quantities")
+
+
+def run_summary(run: Run, table: Sequence[Row], sheet: SpecSheet | None, width: int | None = None) -> RunSummary:
+    """What a run prints at its end: the device and the time it took, its key quantities, no wider than `width` letters, all
+    tables where they are short, then which points have no value, and what makes the others weaker than they look."""
+    ours = peer_values.without_peers(run, table)
+    device = run.header.device
+    label = device_label(run.header)
+    measured = f"{count(len(by_point(ours)), 'point')} of {count(len({row.value.benchmark for row in ours}), 'benchmark')}"
+    seconds = _duration_s(run)
+    heading = " · ".join(
+        [
+            label if device.kind == "cpu" else f"{label}, {device.platform} {device.driver}",
+            *([run.header.label] if run.header.label else []),
+            measured + (f" in {format_duration(seconds)}" if seconds else ""),
+        ]
+    )
+    key = key_table(run, table, sheet, width)
+    whole = summary_document(run, table, sheet)
+    is_short = sum(len(one.rows) + len(one.notes) + AROUND_A_TABLE for one in whole.sections) <= MAX_SHORT_LINES
+    shown = (replace(key, title=""),) if key.rows else ()
+    return RunSummary(
+        Document(shown, line(heading)), Document(whole.sections if is_short else ()), _state_lines(run, table, ours, sheet)
+    )
+
+
+def _duration_s(run: Run) -> float:
+    """The seconds from the start of a run to its last record, without the time for which it was interrupted; 0 where its file
+    does not tell."""
+    known = [(datetime.fromisoformat(r.started), r.seconds) for r in run.records if r.started]
+    if not known:
+        return 0.0
+    total, before = 0.0, datetime.fromisoformat(run.header.started)
+    for started, seconds in known:
+        idle = (started - before).total_seconds()
+        total += seconds + (idle if 0 < idle <= run.header.timeout_s else 0.0)
+        before = started + timedelta(seconds=seconds)
+    return total
+
+
+def _state_lines(run: Run, table: Sequence[Row], ours: Sequence[Row], sheet: SpecSheet | None) -> tuple[str, ...]:
+    """In a line, which points have no value and the reason where something broke; in another, what weakens all others."""
+    found = []
+    for status, points in without_value(ours).items():
+        values = [point.value for point in points]
+        if status in BROKEN:
+            first = f"{values[0].benchmark} {format_params(dict(values[0].params))}".rstrip()
+            which = f"{'first: ' if len(values) > 1 else ''}{first}: {points[0].reason}"
+        else:
+            names = list(dict.fromkeys(value.benchmark for value in values))
+            which = ", ".join(names[:MAX_NAMED]) + (f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else "")
+        found.append(f"{len(values)} {status} ({which})")
+    skipped = len(by_point([row for row in ours if row.status == "skipped"]))
+    found += [f"{skipped} skipped"] if skipped else []
+    notes = [one.what for one in complaints(run, table, sheet)]
+    return (
+        f"Without a value: {', '.join(found)}" if found else "Every point has a value.",
+        *([f"Notes: {'; '.join(notes)}"] if notes else []),
+    )
 
 
 def points_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> Document:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Generic, TypeVar
 
+DEFAULT_COLUMNS = 100  # letters of a line of what people read first, where there is no terminal that has fewer or more
 MAX_CELL = 40  # letters of a cell that widen its column in text, so that one long reason does not
 
 T = TypeVar("T")

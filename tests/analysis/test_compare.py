@@ -424,7 +424,7 @@ def test_text_has_counts_means_and_what_changed_first():
     found = compare.compare(points(), points(1 / 1.5))
     text = comparison.comparison_text(["a.jsonl", "b.jsonl"], [found], everything=False)
     assert "b.jsonl against a.jsonl" in text and "4 slower, 0 faster, 0 undecided, 0 same of 4 values" in text
-    assert "memory, bandwidth: geometric mean of the gains 0.667" in text
+    assert "geometric means of the gains: memory, bandwidth 0.667" in text
     assert "stream op=copy: bandwidth" in text and "10.00 GB/s" in text
     same = compare.compare(points(), points())
     assert "op=copy" not in comparison.comparison_text(["a", "b"], [same], everything=False)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,6 +14,10 @@ from clmembench.cli import devices, exit_codes, measure_or_read, options, output
 from clmembench.cli.running import interrupted_run, run_header, run_preview, run_request, session, several_devices
 from clmembench.cli.running.several_devices import Target
 from clmembench.sanitize import line
+
+if TYPE_CHECKING:
+    from clmembench.model import Run
+    from clmembench.report.frame import Row
 
 Device = Annotated[str | None, options.device_option("Device to measure, default 0; all, gpu and cpu name several")]
 Suite = Annotated[
@@ -164,7 +170,7 @@ def _run_one(target: Target, settings: Settings) -> Path:
     suspect = _print_results(written.path, settings)
     session.end(written, f"{written.path} holds every record up to here; resume with clmembench run --resume {written.path}")
     if settings.strict and suspect:
-        exit_codes.stop(f"{suspect} of the values above are suspect", exit_codes.INCONCLUSIVE)
+        exit_codes.stop(f"{suspect} of the values are suspect", exit_codes.INCONCLUSIVE)
     return written.path
 
 
@@ -172,6 +178,7 @@ def _print_results(path: Path, settings: Settings) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
     from clmembench.report import frame, render, summary
     from clmembench.report.sections import roofline_tables
+    from clmembench.report.table import DEFAULT_COLUMNS
 
     stored = session.read_back(path)
     sheet = frame.sheet_of(stored)
@@ -179,8 +186,36 @@ def _print_results(path: Path, settings: Settings) -> int:
     if settings.as_json:
         print(render.json_text(frame.point_values(table, roofline_tables.by_point(stored, table, sheet))))
     else:
-        outputs.print_document(summary.summary_document(stored, table, sheet), settings.wide)
-        measure_or_read.show_with_run(stored)
-        name = line(str(path))
-        print(f"Results: {name}\nMore: clmembench show {name} --md; clmembench report {name} -o report.html")
+        width, name = outputs.width() or DEFAULT_COLUMNS, line(str(path))
+        shown = summary.run_summary(stored, table, sheet, width)
+        print(render.text(shown.key, outputs.is_coloured(sys.stdout), width))
+        is_whole = bool(shown.tables.sections)
+        if is_whole:
+            outputs.print_document(shown.tables, settings.wide)
+            measure_or_read.show_with_run(stored)
+        print("\n".join(render.wrapped(shown.lines, width)))
+        print(f"Results: {name}" if is_whole else f"Results: {name}\nTables: clmembench show {name}")
+        print(f"Next: {_next_step(stored, name, table, is_whole)}")
     return sum(row.status == "suspect" for row in table)
+
+
+def _next_step(run: Run, name: str, table: Sequence[Row], is_whole: bool) -> str:
+    """The command that helps most after a run with these rows, of which all tables were printed or not, and what it does."""
+    from clmembench.gates.point import NO_CYCLE_GATE
+    from clmembench.model import CHASE_BENCHMARK, Cause
+
+    device = run.header.device.selector
+    odd = {row.status for row in table if row.status in (*session.BAD, "suspect") and row.value.gate != NO_CYCLE_GATE}
+    if any(record.cause in (Cause.BUDGET, Cause.BENCHMARK_BUDGET) for record in run.records):
+        return f"clmembench run --resume {name}, which measures what the time limit left out"
+    if odd and not is_whole:
+        return f"clmembench show {name} --status {','.join(sorted(odd))}, for the reasons"
+    if CHASE_BENCHMARK in run.header.benchmarks:
+        return f"clmembench topology {name}, which draws the memory hierarchy"
+    if any(card.peer_of for card in run.header.benchmarks.values()):
+        return f"clmembench peers {name}, which compares this host's libraries"
+    if is_whole:
+        return f"clmembench report {name} -o report.html, with figures"
+    if run.header.suite == "quick":
+        return f"clmembench run -d {device} --suite all, all benchmarks at full density"
+    return f"clmembench topology -d {device}, the memory hierarchy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,11 +61,11 @@ def show(
     strict: options.StrictReading = False,
     energy: options.ShowEnergy = False,
 ) -> None:
-    """Show the summary of a stored run, or every value as a table.
+    """Show the tables of a stored run, or every value as one table.
 
-    Without an option it prints the summary that `run` ends with, and the memory hierarchy where it was measured. JSON, CSV,
-    Markdown, LaTeX and Parquet have one object or line for each point and metric; so has the text with -a or --status. Filters
-    change no value.
+    Without an option it prints the key quantities that `run` ends with, a table or two for each benchmark, and the memory
+    hierarchy where it was measured. JSON, CSV, Markdown, LaTeX and Parquet have one object or line for each point and metric;
+    so has the text with -a or --status. Filters change no value.
     """
 
     form = options.output_format(json=as_json, csv=as_csv, md=as_md, latex=as_latex)
@@ -110,7 +111,10 @@ def _print_text(run: Run, values: list[Row], sheet: SpecSheet | None, wanted: Po
     if wanted.axes or wanted.statuses:
         outputs.print_document(summary.points_document(run, values, sheet), wide)
         return
-    outputs.print_document(summary.summary_document(run, values, sheet, is_whole=wanted.takes_all), wide)
+    document = summary.summary_document(run, values, sheet, is_whole=wanted.takes_all)
+    if wanted.takes_all and (key := summary.key_table(run, values, sheet, outputs.width(wide))).rows:
+        document = replace(document, sections=(key, *document.sections))
+    outputs.print_document(document, wide)
     measure_or_read.show_with_run(run)
 
 

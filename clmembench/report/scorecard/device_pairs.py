@@ -21,18 +21,20 @@ def side_of(part: LabelledRun) -> Side:
     return decision.side_of(values, header.device, header.host)
 
 
-def device_pairs(sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[LabelledRun] = ()) -> DevicePairs:
+def device_pairs(
+    sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[LabelledRun] = (), margin: float = DEFAULT_MARGIN
+) -> DevicePairs:
     """Every two sides. A value is called better at the level at which `compare` calls values of the two runs, and never at a
     higher one than all headline quantities of the two together allow. Kernels of one version that differ, which `compare`
     leaves out, are compared here, since devices are seldom measured by one revision, and named."""
-    return DevicePairs(_Pairs(sides, lines, parts))
+    return DevicePairs(_Pairs(sides, lines, parts, margin), margin)
 
 
 class _Pairs(Mapping[tuple[int, int], KnownPair]):
     """Pairs of places, the lower one first, each looked at when it is asked for: a cluster has many."""
 
-    def __init__(self, sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[LabelledRun]) -> None:
-        self._sides, self._lines, self._parts = sides, lines, parts
+    def __init__(self, sides: Sequence[Side], lines: Sequence[Line], parts: Sequence[LabelledRun], margin: float) -> None:
+        self._sides, self._lines, self._parts, self._margin = sides, lines, parts, margin
         self._known: dict[tuple[int, int], KnownPair] = {}
 
     def __getitem__(self, key: tuple[int, int]) -> KnownPair:
@@ -54,8 +56,8 @@ class _Pairs(Mapping[tuple[int, int], KnownPair]):
         left_out = frozenset(matching.incomparable(*runs)) if runs else frozenset()
         first, second = (_without(self._sides[place], left_out) for place in (i, j))
         pair = decision.pair_of(first, second, noise.calibrated())
-        of_lines = decision.decision_level(list(_gains(pair, self._lines, i, j)), DEFAULT_MARGIN)
-        level = min(of_lines, compare.level_of(pair)) if first.values and second.values else of_lines
+        of_lines = decision.decision_level(list(_gains(pair, self._lines, i, j)), self._margin)
+        level = min(of_lines, compare.level_of(pair, self._margin)) if first.values and second.values else of_lines
         is_share = bool(runs and matching.on_other_units(*runs))
         return KnownPair(pair, level, left_out, OTHER_UNITS if is_share else "")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clmembench.analysis.decision import spread_of
+from clmembench.analysis.decision import DEFAULT_MARGIN, spread_of
 from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
@@ -35,6 +35,7 @@ def verdict(
     parts: Sequence[LabelledRun],
     baseline: str = "",
     others: Sequence[ImportedRun] = (),
+    margin: float = DEFAULT_MARGIN,
 ) -> Scorecard:
     """Headline quantities that at least one device has, with columns of the values of `others`; then, of all devices, what
     drivers claim, and theoretical figures.
@@ -45,7 +46,7 @@ def verdict(
     of_studies = [line for study in studies() if study.headlines for line in study.call(study.headlines, parts)]
     found = [*_with_stand_ins(_benchmark_lines(parts), of_studies), *of_studies]
     devices = [(part.label, part.run.header.device, part.sheet) for part in parts]
-    pairs = device_pairs([side_of(part) for part in parts], found, parts)
+    pairs = device_pairs([side_of(part) for part in parts], found, parts, margin)
     return assembled(devices, found, pairs, baseline, others)
 
 

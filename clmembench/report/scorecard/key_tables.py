@@ -1,0 +1,117 @@
+"""The key quantities as tables that a terminal shows whole: of one run, of two that are compared, and of several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from clmembench.analysis.stats import Ratio
+from clmembench.model.metrics import more_is_better
+from clmembench.report import folding, render
+from clmembench.report.comparison import ratio_text
+from clmembench.report.scorecard.key_quantities import key_lines
+from clmembench.report.scorecard_cells import BOUND, NOT_GOOD, OLDER, Line, Scorecard, ScorecardCell
+from clmembench.report.table import DEFAULT_COLUMNS, Cell, Column, Entry, Table, noted
+from clmembench.report.views import PLAIN, scorecard_keys
+from clmembench.units import count, format_interval
+
+BAR_COLUMNS = range(6, 21)  # letters of the bar of a peak, by the room that is left
+EMPTY = "·"  # the rest of a bar
+OTHER_VERSION = "measured by another version of the benchmark, or by other kernels"
+
+
+def run_table(found: Scorecard, width: int | None = None, title: str = "") -> Table:
+    """A row for each key quantity of one run: its value, its interval, and the fraction of its peak as a bar, no wider than a
+    terminal of `width` letters; the column of peaks only where a sheet gives any."""
+    cells = [(quantity.title, line.cells[0], _interval(line.cells[0], line.unit)) for quantity, line in key_lines(found)]
+    columns = [Column(""), Column("median", is_number=True), Column("95% interval", is_number=True)]
+    rows: list[tuple[Entry, ...]] = [(name, _value(cell, _remark(cell)), interval) for name, cell, interval in cells]
+    if any(cell.fraction is not None for _, cell, _ in cells):
+        texts = zip(*((name, str(value), interval) for name, value, interval in rows), ("", "", columns[-1].name), strict=True)
+        used = sum(max(map(len, column)) + len(folding.GAP) for column in texts)
+        room = (width or DEFAULT_COLUMNS) - used - len(folding.GAP) - max(len(_share(cell)) for _, cell, _ in cells)
+        bar = min(max(room, BAR_COLUMNS.start), BAR_COLUMNS.stop - 1)
+        columns.append(Column("of peak"))
+        rows = [(*row, _bar(cell, bar)) for row, (_, cell, _) in zip(rows, cells, strict=True)]
+    return noted(Table(title, tuple(columns), tuple(rows)))
+
+
+def _value(cell: ScorecardCell, remark: str = "") -> Cell:
+    """The value of a cell with this remark as a note; its status or its bound, with the reason, where it has none."""
+    text = cell.text.replace("at most ", "≤ ").replace("at least ", "≥ ") if cell.status == BOUND else cell.text
+    return Cell(text, reason=remark if cell.status in PLAIN else cell.detail)
+
+
+def _ranked(cell: ScorecardCell) -> Cell:
+    """The value of a cell among those of other devices, with its mark and its ratio to that of a baseline."""
+    return replace(_value(cell, _remark(cell)), mark=cell.mark, more=(f"({cell.ratio})",) if cell.ratio else ())
+
+
+def _remark(cell: ScorecardCell) -> str:
+    """What a value is not, or not quite, as a note."""
+    return "; ".join(filter(None, (OTHER_VERSION if cell.status == OLDER else "", cell.meaning)))
+
+
+def _interval(cell: ScorecardCell, unit: str) -> str:
+    """The interval of a value, without the unit where the value has the same."""
+    if cell.value is None or cell.low is None:
+        return ""
+    text, (_, _, own) = format_interval(cell.low, cell.high, unit, 4), cell.text.rpartition(" ")
+    return text.removesuffix(f" {own}")
+
+
+def _bar(cell: ScorecardCell, room: int) -> str:
+    if cell.fraction is None:
+        return ""
+    filled = min(room, round(room * cell.fraction))
+    return f"{render.BAR * filled}{EMPTY * (room - filled)}{_share(cell)}"
+
+
+def _share(cell: ScorecardCell) -> str:
+    """The fraction of the peak as a percentage, and of which peak where there are several."""
+    return "" if cell.fraction is None else f" {cell.fraction:4.0%} {cell.peak_name.removesuffix('peak')}".rstrip()
+
+
+def pair_table(found: Scorecard, names: Sequence[str], left_out: Collection[str] = ()) -> Table:
+    """A row for each key quantity of two devices, or two runs of one, under these names: both values, the second over the first
+    with its 95% interval, and the verdict; of benchmarks that a comparison has `left_out`, and where the two cannot be
+    compared, why not as a note."""
+    columns = [Column(""), *(Column(name, is_number=True) for name in names)]
+    columns += [Column("second / first (95%)"), Column("verdict")]
+    rows: list[tuple[Entry, ...]] = []
+    for quantity, line in key_lines(found):
+        first, second = line.cells[:2]
+        is_other = line.benchmark in left_out or OLDER in (first.status, second.status)
+        why = OTHER_VERSION if is_other else found.pairs.objection(line, 0, 1)
+        decided = None if why else found.pairs.decide(line, 0, 1)
+        if decided is not None:
+            ending: tuple[Entry, Entry] = ratio_text(_ratio(line, decided.gain)), decided.verdict
+        else:
+            ending = "", Cell("–", reason="" if why == NOT_GOOD else f"not compared: {why}")
+        rows.append((quantity.title, _value(first), _value(second), *ending))
+    return noted(Table("", tuple(columns), tuple(rows)))
+
+
+def _ratio(line: Line, gain: Ratio) -> Ratio:
+    """The ratio of the values of a gain, which is turned so that more is better."""
+    return gain if more_is_better(line.better) else Ratio(1 / gain.value, 1 / gain.high, 1 / gain.low)
+
+
+def devices_table(found: Scorecard, names: Sequence[str], width: int | None = None) -> Table:
+    """A row for each key quantity, a column for each device under its short name: as many of them as a terminal of `width`
+    letters shows, and a note on the others."""
+    lines = key_lines(found)
+    rows: list[tuple[Entry, ...]] = [(quantity.title, *(_ranked(cell) for cell in line.cells)) for quantity, line in lines]
+    whole = noted(Table("", (Column(""), *(Column(name, is_number=True) for name in names)), tuple(rows)))
+    used, shown = 0, 0
+    for heading, *cells in zip(whole.header, *whole.rows, strict=True):
+        used += len(folding.GAP) + max(len(heading), *map(len, map(str, cells)))
+        shown += used <= (width or DEFAULT_COLUMNS)
+    shown = max(shown, 2)  # of one device at least
+    cut = tuple(row[:shown] for row in rows)
+    full = [
+        f"{name} is {label}" for name, label in zip(names[: shown - 1], found.labels, strict=False) if not label.endswith(name)
+    ]
+    notes = [*scorecard_keys(found), *(["; ".join(full)] if full else [])]
+    notes += [f"{count(len(names) + 1 - shown, 'more device')} in the whole report"] if shown <= len(names) else []
+    return noted(Table("", whole.columns[:shown], cut, tuple(notes)))

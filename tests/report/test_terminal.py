@@ -1,0 +1,93 @@
+"""What a terminal shows first: the end of a run, the opening of a comparison, and a report without a page."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clmembench.report import frame, render, summary
+from clmembench.report.device_runs import short_names
+from clmembench.report.scorecard import key_tables
+from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES
+from clmembench.report.scorecard.scorecard import verdict
+from clmembench.report.table import one_table
+from clmembench.results import jsonl
+from tests.builders import header, record, run, series
+from tests.commands import ROOT
+
+GPU, CPU = (jsonl.read(ROOT / "reports" / f"{name}-quick.jsonl.gz") for name in ("h200-sxm", "xeon-2-cores-pocl"))
+
+
+def ending(found, width=100):
+    sheet = frame.sheet_of(found)
+    return summary.run_summary(*frame.judged_rows(found, sheet), sheet, width)
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_a_long_run_ends_with_its_key_quantities_and_no_table(width):
+    shown = ending(GPU, width)
+    lines = render.text(shown.key, width=width).splitlines()
+    assert max(map(len, lines)) <= width and not shown.tables.sections
+    assert lines[0] == "NVIDIA H200, NVIDIA CUDA 580.159.04 · 61 points of 14 benchmarks in 33 s"
+    rows = {quantity.title: next(line for line in lines if quantity.title in line) for quantity in KEY_QUANTITIES}
+    assert len(rows) == 8 and rows["DGEMM"].endswith("87% matrix")
+    bar = rows["DGEMM"].split()[-3]
+    assert set(bar) == {"▇", "·"} and bar.count("▇") == round(0.866 * len(bar)) and len(bar) in key_tables.BAR_COLUMNS
+    assert shown.lines[0] == "Every point has a value."
+
+
+def test_a_bar_is_in_colour_on_a_terminal_alone():
+    shown = ending(GPU).key
+    assert "\x1b[36m▇" in render.text(shown, bold=True) and "\x1b" not in render.text(shown)
+
+
+def test_what_a_value_is_not_stands_below_the_key_quantities_and_lasting_conditions_in_one_line():
+    shown = ending(CPU)
+    text = render.text(shown.key, width=100)
+    assert "≤ 41.6 GB/s [1]" in text and "a cache may hold part of it" in text and "of peak" not in text
+    state, notes = shown.lines
+    assert state == "Without a value: 2 suspect (atomic, barrier), 1 undetermined (barrier)"
+    assert notes.startswith("Notes: ") and notes.endswith("a virtual machine; no spec sheet; intervals are from one process")
+
+
+def test_a_short_run_shows_its_tables_and_why_a_point_broke():
+    broken = record("stream", {"op": "dot"}, status="wrong", reason="3 is not 4")
+    shown = ending(run([record("stream", {"op": "copy"}, series([100] * 8, nbytes=1000)), broken]))
+    assert [table.title for table in shown.tables.sections] == ["Bandwidth of global memory."] and not shown.key.sections
+    assert shown.lines[0] == "Without a value: 1 wrong (stream op=dot: 3 is not 4)"
+
+
+def test_the_time_of_an_interrupted_run_is_that_of_its_parts():
+    times = ("2026-01-01T00:00:05+00:00", "2026-01-01T00:00:10.500+00:00", "2026-01-03T00:00:00+00:00")
+    points = [
+        record("stream", {"op": op}, series([100] * 8, nbytes=1000), started=at, seconds=2.0)
+        for op, at in zip(("copy", "add", "dot"), times, strict=True)
+    ]
+    found = run(points, replace(header(), started="2026-01-01T00:00:00+00:00"))
+    assert ending(found).key.heading.endswith(" 3 points of 1 benchmark in 14 s")  # 5 + 2 + 3.5 + 2 + 2
+    assert "point" in (heading := ending(run([replace(points[0], started="")])).key.heading) and " in " not in heading
+
+
+def scorecard(*runs):
+    return verdict(frame.parts(runs, [f"device {n}" for n in range(len(runs))]))
+
+
+def test_a_pair_has_the_ratios_that_compare_decides_and_why_others_are_not_compared():
+    found = scorecard(GPU, CPU)
+    rows = {str(row[0]): row for row in key_tables.pair_table(found, ("first", "second"), {"launch"}).rows}
+    assert len(rows) == 8
+    assert (str(rows["SpMV"][3]).split()[0], rows["SpMV"][4]) == ("0.0120", "slower")
+    assert (str(rows["One atomic add"][3]).split()[0], rows["One atomic add"][4]) == ("0.0266", "faster")
+    lines = render.text(one_table(key_tables.pair_table(found, ("first", "second"), {"launch"})), width=100)
+    assert max(map(len, lines.splitlines())) <= 100
+    assert "not compared: at another size" in lines and "by other kernels" in lines
+
+
+def test_a_report_on_a_terminal_shows_as_many_devices_as_fit():
+    found = scorecard(*[replace(GPU, path=f"{n}.jsonl") for n in range(9)])
+    table = key_tables.devices_table(found, short_names(found.labels), 100)
+    lines = render.text(one_table(table), width=100).splitlines()
+    assert max(map(len, lines)) <= 100 and len(table.rows) == 8
+    assert f"note: {9 - (len(table.columns) - 1)} more devices in the whole report" in "\n".join(lines)
+    assert len(key_tables.devices_table(found, short_names(found.labels), 40).columns) == 2
