@@ -28,7 +28,7 @@ _VERSION = re.compile(
 )  # list items that name a kernel version or a part of a driver
 _TRADEMARK = re.compile(r"\((?:R|TM|C)\)|[®™]", re.IGNORECASE)
 MAKERS = frozenset({"nvidia", "amd", "ati", "intel", "mesa", "corporation", "inc."})
-FILLERS = frozenset({"cpu", "processor"})
+_FILLERS = frozenset({"cpu", "processor"})
 _NAMES = ("id", "name", "platform", "vendor", "driver", "version", "selector", "uuid", "pci", "instance", "library")
 MAX_BYTES_OF_A_PLACE = 5  # nonzero bytes of a UUID made of a PCI address: domain (2), bus, device, function
 
@@ -49,7 +49,7 @@ def _without_versions(match: re.Match[str]) -> str:
 def name_key(name: str) -> str:
     """The words that all names of one model share: lower case, without makers, trademarks and fillers."""
     words = re.sub(r"[][(),]", " ", _TRADEMARK.sub(" ", model_name(name))).casefold().split()
-    return " ".join(word for word in words if word not in MAKERS | FILLERS) or name.casefold()
+    return " ".join(word for word in words if word not in MAKERS | _FILLERS) or name.casefold()
 
 
 def model_key(info: DeviceInfo) -> str:

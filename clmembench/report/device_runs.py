@@ -10,7 +10,7 @@ from typing import Any
 
 from clmembench.host import checks
 from clmembench.model import Header, Record, Run
-from clmembench.model.device_identity import FILLERS, MAKERS, device_groups, model_name, number_of_devices
+from clmembench.model.device_identity import MAKERS, device_groups, model_name, number_of_devices
 from clmembench.sanitize import printable
 from clmembench.studies import studies
 from clmembench.units import count
@@ -69,7 +69,7 @@ def _name_steps(label: str) -> list[str]:
     number = _NUMBER.search(label)
     first, *rest = label[: number.start() if number else None].split(", ")
     model, _, bracket = first.partition(" (")
-    words = [word for word in model.split() if word.casefold() not in MAKERS | FILLERS]
+    words = [word for word in model.split() if word.casefold() not in MAKERS]
     whole = _BRAND.sub("", " ".join(words)) or model
     units = _UNITS.fullmatch(bracket.removesuffix(")"))
     suffix = f" {units[1]}{'c' if units[2] == 'core' else 'u'}" if units else ""

@@ -1007,7 +1007,7 @@ def test_the_page_names_results_that_nothing_checked():
         return " ".join(" ".join(Page(render_html([run])).words).split())
 
     found = ordinary()
-    assert "Every result shown was verified. Made" in said(found)
+    assert "Every result shown was verified." in said(found)
     first = found.records[0]
     unchecked = replace(found, records=(replace(first, checked=False), *found.records[1:]))
     assert f"verified but those of {first.benchmark}, which nothing checks." in said(unchecked)

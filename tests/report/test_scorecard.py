@@ -1,13 +1,11 @@
-"""The verdict of a report: devices in columns, headline quantities in rows, runs of one device as one, and sentences."""
+"""The verdict of a report: devices in columns, headline quantities in rows, and runs of one device as one."""
 
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.analysis import compare
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
@@ -15,21 +13,17 @@ from clmembench.report.device_runs import device_label, merged_runs, short_names
 from clmembench.report.frame import parts
 from clmembench.report.imported.imported_values import FIGURES, imported_cells, joined_values
 from clmembench.report.imported.joins import FOUND, LOADS, why_not_joined
-from clmembench.report.page.page import render_html, verdict_values
+from clmembench.report.page.page import compared_values, render_html
 from clmembench.report.render import markdown
 from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES, key_lines
 from clmembench.report.scorecard.scorecard import verdict
-from clmembench.report.scorecard.sentences import published_sentences, sentences
 from clmembench.report.scorecard_cells import UnknownDevice
 from clmembench.report.table import one_table
 from clmembench.report.views import MAX_DEVICES_WITHOUT_BEST, scorecard_keys, scorecard_table
-from clmembench.results import jsonl
 from clmembench.results.imported import published_run
 from clmembench.specs.sheets import published_sheets
-from clmembench.units import format_value
 from tests import found_hierarchies
 from tests.builders import CHASE, LATENCY, STREAM, clock, device, found_of, header, record, run, series, slope, write_run
-from tests.cases import each
 from tests.pages import without_own_script
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -115,11 +109,7 @@ def test_a_value_by_an_older_version_of_the_benchmark_is_shown_and_not_compared(
     assert (old.status, old.value, old.text, old.ratio) == ("older version", None, "4,000 GB/s", "")
     assert "measured by version 1 of stream, not comparable with version 2" in old.detail
     assert not old.is_best and not latest.is_best
-    assert told(of("gpu", triad(4000.0, 1 << 30)), new) == []
     assert "4,000 GB/s, by an older version" in markdown(one_table(scorecard_table(found)))
-    sums = [total(n, 1e4) for n in (1024, 4096)]
-    old_sums = run([replace(r, version=1) for r in sums], header(device("Old"), {"reduction": replace(SUMS, version=1)}))
-    assert told(old_sums, of("cpu", *sums)) == []
 
 
 def test_less_is_better_of_a_time():
@@ -221,8 +211,8 @@ def test_the_table_marks_the_best_and_tells_where_points_differ():
     assert "| bandwidth | memory triad, double \\[1\\] | 4,000 GB/s (25.0x) \\* | 160 GB/s (1x) |" in text
     assert "\\[1\\] Fast GPU: array\\_bytes=1 GiB" in text.replace("array_bytes", "array\\_bytes")
     page = render_html([of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29))])
-    assert 'id="verdict"' in page and page.index('id="verdict"') < page.index("Devices</h2>")
-    assert 'id="verdict"' not in render_html([of("gpu", triad(4000.0, 1 << 30))])
+    assert 'id="devices-compared"' in page and page.index('id="devices-compared"') < page.index("Devices</h2>")
+    assert 'id="devices-compared"' not in render_html([of("gpu", triad(4000.0, 1 << 30))])
 
 
 def test_cycles_and_the_share_of_the_peak_stand_beside_the_value():
@@ -463,154 +453,20 @@ def test_latencies_of_memory_by_topology_and_by_a_sweep_say_how_they_differ():
     assert "without address translation" in by_topology and "row memory" in by_topology
 
 
-# ---- sentences ----------------------------------------------------------------------------------------------------------
-
-
-def told(*runs):
-    found = parts(runs)
-    return sentences(verdict(found), found)
-
-
-def test_the_ratio_of_bandwidths_is_told_with_the_interval_of_compare():
-    runs = of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 30))
-    (text,) = told(*runs)
-    (change,) = compare.compare(*reversed(runs)).changes
-    ends = f"{format_value(change.gain.low)} to {format_value(change.gain.high)}"
-    assert text == (f"Memory bandwidth (triad of doubles): Fast GPU 4,000 GB/s, 25.0 times Slow CPU (95% interval {ends}).")
-
-
-OTHER_PROGRAMS = [0.0, 0.3, 0.8]
-
-
-@each("others", OTHER_PROGRAMS)
-@each("processes", [1, 3])
-@each("factor", [1.01, 1.2, 2.0, 5.0, 30.0])
-@each("kinds", [("gpu", "cpu"), ("gpu", "gpu"), ("cpu", "cpu")])
-def test_a_report_states_what_compare_calls_and_nothing_that_it_leaves_undecided(kinds, factor, processes, others):
-    """Samples within a process agree to 0.1%, so that intervals of a run's own samples would part all of these."""
-
-    def made(name, kind, gb_s, share):
-        points = [
-            replace(triad(gb_s * (1 + 0.02 * process), 1 << 30), process=process, cpu_others=share)
-            for process in range(processes)
-        ]
-        return run(points, header(device(name, kind=kind), CARDS, host={"virtual": True}))
-
-    runs = made("A", kinds[0], 100.0 * factor, 0.0), made("B", kinds[1], 100.0, others)
-    (change,) = compare.compare(runs[1], runs[0]).changes
-    found = verdict(parts(runs), baseline="B")
-    row = line(found, TRIAD)
-    assert [cell.is_best for cell in row.cells] == [change.verdict == "faster", False]
-    assert row.cells[0].ratio == (f"{format_value(change.gain.value)}x" if change.verdict == "faster" else change.verdict)
-    about = [text for text in sentences(found, parts(runs)) if text.startswith("Memory bandwidth")]
-    assert bool(about) == (change.verdict in ("faster", "same"))
-    assert any(" times B" in text for text in about) == (change.verdict == "faster")
-
-
-def test_of_committed_runs_a_report_decides_nothing_that_compare_leaves_undecided():
-    names = ("h200-sxm-quick", "xeon-16-cores-pocl-quick", "xeon-2-cores-intel-quick", "xeon-2-cores-pocl-quick")
-    judged = {part.label: part for part in parts([jsonl.read(REPORTS / f"{name}.jsonl.gz") for name in names], names)}
-    undecided, wrong = 0, []
-    for first, second in combinations(judged.values(), 2):
-        changes = compare.compare(first.run, second.run, force=True).changes
-        known = {(c.benchmark, c.first, c.second): c.verdict for c in changes if c.ratio is not None}
-        found = verdict([first, second])
-        for row in found.lines:
-            one, other = row.cells[:2]
-            said = known.get((row.benchmark, one.value, other.value))
-            decided = found.pairs.decide(row, 0, 1)
-            undecided += said == "undecided"
-            if said is not None and decided is not None and decided.verdict in ("faster", "slower") and decided.verdict != said:
-                wrong.append((first.label, second.label, row.name, decided, said))
-    assert wrong == [] and undecided > 10
-
-
-def test_a_value_of_a_cpu_that_others_used_is_not_said_to_be_worse():
-    quiet = of("gpu", triad(400.0, 1 << 30))
-    busy = of("cpu", replace(triad(160.0, 1 << 30), cpu_others=0.8))
-    assert told(quiet, of("cpu", triad(16.0, 1 << 30))) and not told(quiet, busy)
-
-
-def test_devices_that_are_the_same_are_not_ranked():
-    (text,) = told(*[run([triad(gb_s, 1 << 30)], header(device(name), CARDS)) for name, gb_s in (("A", 1000.0), ("B", 1001.0))])
-    assert text == "Memory bandwidth (triad of doubles): B 1,001 GB/s, as much as A within 5%."
-
-
-def test_the_size_from_which_a_sum_is_faster_on_the_gpu_with_and_without_the_way_there():
-    sizes = [1 << k for k in range(10, 27, 4)]
-    gpu = [launch(8_000), *(total(n, 1_000 + n / 400) for n in sizes)]  # 3.2 TB/s
-    cpu = [launch(400), *(total(n, 100 + n / 10) for n in sizes)]
-    (alone,) = told(of("gpu", *gpu), of("cpu", *cpu))
-    assert "from some size between 1,024 and 262,144 elements on" in alone  # at 16,384 compare decides nothing
-    assert alone.endswith("A launch and its completion, 8.00 us and 400 ns, are counted.")
-    (moved,) = told(of("gpu", *gpu, copy(5.0)), of("cpu", *cpu))
-    assert (
-        moved.startswith(alone.partition(". ")[0])
-        and "(5.00 GB/s) the sum is faster there at no size up to 67,108,864" in moved
-    )  # 1.6 ns an element
-    (never,) = told(of("gpu", launch(8_000), *[total(n, 1e9) for n in sizes]), of("cpu", *cpu))
-    assert "at no size up to 67,108,864" in never
-    (always,) = told(of("gpu", launch(10), *[total(n, 10 + n / 400) for n in sizes]), of("cpu", *cpu))
-    assert "from the smallest size on, 1,024" in always
-    other = run([triad(1.0, 1 << 30)], header(device("Other CPU", kind="cpu"), CARDS))
-    assert told(of("gpu", *gpu), of("cpu", *cpu), other)[-1].startswith(
-        "Sums of the other 1 pair of a GPU and a CPU are not compared"
-    )
-
-
-def test_one_cpu_under_two_runtimes_is_compared_where_intervals_are_apart():
-    def under(platform, gb_s, ns, cpu_id="GenuineIntel-6-106", **more):
-        info = device("Xeon", kind="cpu", platform=platform, cpu_id=cpu_id, **more)
-        return run([triad(gb_s, 1 << 30), launch(ns)], header(info, CARDS))
-
-    text = told(under("PoCL", 200.0, 25_000), under("Intel", 20.0, 5_000))[-1]
-    assert "Xeon #1 is better in 1 quantity (memory triad, double: 10.0 times)" in text
-    assert "Xeon #2 is better in 1 quantity (launch, round trip: 5.00 times)" in text
-    near = told(under("PoCL", 40.0, 25_000), under("Intel", 40.001, 5_000))[-1]
-    assert near.endswith("(launch, round trip: 5.00 times); 1 quantity the same or undecided.")
-    assert not any("two runtimes" in t for t in told(under("PoCL", 40.0, 9), under("Intel", 20.0, 9, "AuthenticAMD-25-17")))
-    opencl, layer = under("Intel", 40.0, 4_000), "Both run kernels by the same driver"
-    assert layer in told(opencl, under("SYCL (Intel)", 40.001, 60_000, runtime="sycl"))[-1]
-    for more in ({"runtime": "sycl", "driver": "another"}, {"runtime": "opencl"}):
-        assert layer not in told(opencl, under("SYCL (Intel)", 40.001, 60_000, **more))[-1]
-
-
-def test_of_a_cluster_of_one_cpu_some_pairs_are_told_of_and_the_others_are_counted():
-    def node(number):
-        info = device(f"Xeon {number}", kind="cpu", platform=("PoCL", "Intel")[number % 2], cpu_id="GenuineIntel-6-106")
-        return run([triad(20.0 * 3**number, 1 << 30)], header(info, CARDS))
-
-    said = told(*map(node, range(6)))
-    assert sum("two runtimes" in text for text in said) == 3
-    assert said[-1] == "6 more pairs of such columns are in the table."  # 3 times 3 pairs
-
-
-@pytest.mark.parametrize(("second", "says"), [(336.0, "as much as B"), (360.0, "B takes 1.07 times as long"), (353.0, "")])
-def test_latencies_by_topology_are_compared_with_the_noise_of_chases(second, says):
-    gpus = [run([triad(100.0, 1 << 30)], header(device(name), CARDS)) for name in "AB"]
-    hierarchies = [dram_of(335.0), dram_of(second)]
-    found = verdict(parts(gpus, findings=found_of(*hierarchies)))
-    about = [text for text in sentences(found, parts(gpus)) if text.startswith("Load from DRAM")]
-    assert [says in text and "A 335 ns" in text for text in about] == ([True] if says else [])
-
-
 def dram_of(ns):
     latency = found_hierarchies.known("latency_ns", ns, ns * 0.999, ns * 1.001)
     return replace(found_hierarchies.cpu(), levels=(found_hierarchies.level("DRAM", "global", latency),))
 
 
-def test_what_papers_state_of_an_accelerator_and_of_the_cpus_of_its_day_is_told_without_a_ratio():
-    names = ("intel-xeon-phi-knc", "intel-xeon-haswell-ep", "nvidia-gtx-980")
-    phi, haswell, gtx = (published(name) for name in names)
-    bandwidth, product = published_sentences([haswell, gtx, phi])
-    assert bandwidth.startswith(
-        "Published in Razzaq et al. 2016, not measured here, memory triad, double (the paper does not say which of "
-        "STREAM's kernels it is of): about 160 GB/s (144 to 176; half of the theoretical bandwidth; "
-    )
-    assert "on Intel Xeon Phi (Knights Corner), 8 GB at 1.053 GHz; about 100 GB/s (" in bandwidth
-    assert bandwidth.endswith(" on Intel Xeon E5 v3 (Haswell EP).")
-    assert "below 1,000 GFLOP/s (an upper bound: " in product and "times" not in bandwidth + product
-    assert published_sentences([haswell]) == published_sentences([phi, gtx]) == []
+def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
+    def of_devices(count):
+        runs = [run([triad(100.0 + n, 1 << 30)], header(device(f"<GPU {n}> & $x$"), CARDS)) for n in range(count)]
+        return compared_values(compared(*runs))["panels"]
+
+    assert of_devices(MAX_DEVICES_WITHOUT_BEST) == []
+    (figure,) = of_devices(MAX_DEVICES_WITHOUT_BEST + 30)
+    assert "the best 40 of 42" in figure and "141 GB/s" in figure and "100 GB/s" not in figure
+    assert "<GPU" not in figure and "&lt;GPU 41&gt; &amp; $x$" in figure
 
 
 def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():
@@ -621,110 +477,10 @@ def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():
     assert far.text == "100 GB/s"
 
 
-def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_is_not_compared():
-    near = of("cpu", triad(100.0, 1 << 30), cache_bytes=512 << 20)
-    runs = [of("gpu", triad(4000.0, 1 << 30)), near, run([triad(400.0, 1 << 30)], header(device("Third"), CARDS))]
-    row = line(compared(*runs), TRIAD)
-    assert [cell.is_best for cell in row.cells] == [True, False, False]
-    (text,) = told(*runs)
-    assert "Third" in text and "Slow CPU" not in text
-    assert told(*runs[:2]) == []
-
-
-def test_a_share_of_a_cpu_is_not_compared_with_the_whole():
-    host = {"cpu": "Xeon", "logical_cpus": 2, "virtual": True}
-    infos = [device("Xeon", kind="cpu", compute_units=units) for units in (2, 1)]
-    runs = [run([triad(gb_s, 1 << 30)], header(info, CARDS, host=host)) for info, gb_s in zip(infos, (400.0, 4.0), strict=True)]
-    assert [text for text in told(*runs) if "times" in text] == []
-    row = line(compared(*runs, of("gpu", triad(4000.0, 1 << 30))), TRIAD)
-    assert row.cells[2].mark == "*"
-    assert [cell.mark for cell in line(compared(*runs), TRIAD).cells] == ["", ""]
-
-
-def test_kernels_of_one_version_that_differ_are_compared_and_named():
-    runs = [of(kind, triad(gb_s, 1 << 30, sources=f"{kind}-11")) for kind, gb_s in (("gpu", 4000.0), ("cpu", 160.0))]
-    (text,) = told(*runs)
-    assert "25.0 times Slow CPU" in text and text.endswith(" By other kernels of the same version: Slow CPU.")
-
-
-def test_virtual_machines_and_single_processes_are_told_of():
-    runs = [of(kind, triad(100.0, 1 << 30)) for kind in ("gpu", "cpu")]
-    hosted = [replace(one, header=replace(one.header, host={**one.header.host, "virtual": True})) for one in runs]
-    caution = "2 of 2 devices were measured on virtual machines, and 100% of all values are of one process."
-    start = "The table's intervals do not include run-to-run variation, which stars and ratios do: "
-    assert told(*hosted)[-1] == f"{start}{caution}"
-    assert told(*runs) == []
-
-
-def test_at_the_only_common_size_the_times_of_a_sum_are_told():
-    gpu = of("gpu", launch(8_000), total(1 << 24, 40_000), copy(50.0))
-    cpu = of("cpu", launch(400), total(1 << 24, 600_000))
-    (text,) = told(gpu, cpu)
-    assert text.startswith(
-        "A sum of 16,777,216 doubles takes 48.0 us on Fast GPU, 2.73 ms with the copy of its operands, and 600 us on "
-    )
-
-
-def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
-    def of_devices(count):
-        runs = [run([triad(100.0 + n, 1 << 30)], header(device(f"<GPU {n}> & $x$"), CARDS)) for n in range(count)]
-        return verdict_values(compared(*runs), ())["panels"]
-
-    assert of_devices(MAX_DEVICES_WITHOUT_BEST) == []
-    (figure,) = of_devices(MAX_DEVICES_WITHOUT_BEST + 30)
-    assert "the best 40 of 42" in figure and "141 GB/s" in figure and "100 GB/s" not in figure
-    assert "<GPU" not in figure and "&lt;GPU 41&gt; &amp; $x$" in figure
-
-
-def test_columns_of_a_fleet_are_not_taken_for_those_of_the_runs_that_are_drawn():
-    infos = [device("Xeon", kind="cpu", platform=platform, cpu_id="GenuineIntel-6-106") for platform in ("PoCL", "Intel")]
-    drawn = [run([triad(40.0, 1 << 30)], header(info, CARDS)) for info in infos]
-    fleet = compared(of("gpu", triad(4000.0, 1 << 30)), of("cpu", triad(160.0, 1 << 30)))  # other devices in other columns
-    assert not any("two runtimes" in text for text in sentences(fleet, parts(drawn)))
-
-
 def test_over_two_processes_the_interval_is_called_a_range():
     both = [triad(4000.0, 1 << 30), replace(triad(4010.0, 1 << 30), process=1)]
     cell = line(compared(of("gpu", *both), of("cpu", triad(160.0, 1 << 29))), TRIAD).cells[0]
     assert "range over 2 processes" in cell.detail and "95% interval" not in cell.detail
-
-
-def test_no_size_is_told_where_the_launch_is_not_known_or_was_measured_by_an_older_version():
-    sums = [total(n, 100 + n / 10) for n in (1 << 10, 1 << 20)]
-    cpu = of("cpu", launch(400), *sums)
-    gpu = [total(n, 100 + n / 1000) for n in (1 << 10, 1 << 20)]
-    assert len(told(of("gpu", launch(8_000), *gpu), cpu)) == 1
-    assert told(of("gpu", *gpu), cpu) == []
-    cards = {**CARDS, "launch": replace(LAUNCH, version=1)}
-    assert told(run([launch(8_000, version=1), *gpu], header(device("Old"), cards)), cpu) == []
-
-
-def test_values_at_different_sizes_are_not_compared():
-    card = BenchmarkInfo(
-        1, "compute", "DGEMM.", "somebody", (Metric("performance", "GFLOP/s", "ops", "rate", "higher"),), x="n"
-    )
-
-    def product(name, *points):
-        made = [
-            record(
-                "dgemm", {"dtype": "double", "variant": "portable", "n": n}, series([round(2 * n**3 / rate)] * 20, ops=2 * n**3)
-            )
-            for n, rate in points
-        ]
-        return run(made, header(device(name), {"dgemm": card}))
-
-    runs = product("A", (8192, 60_000.0)), product("B", (512, 300.0))
-    assert told(*runs) == [] and not any(cell.is_best for cell in line(compared(*runs), "DGEMM").cells)
-    (text,) = told(*runs, product("C", (8192, 300.0)))
-    assert text.startswith("DGEMM: A 60,000 GFLOP/s (n=8192), 200 times C (95% interval ")
-    assert text.endswith("; n=8192). Not compared: B (at another size, n=512).")
-    (text,) = told(product("A", (256, 100.0), (512, 6_000.0), (8192, 60_000.0)), product("B", (256, 250.0), (512, 300.0)))
-    assert text.startswith("DGEMM: A 60,000 GFLOP/s (n=8192), at n=512 20.0 times B (95% interval ")
-    assert "Not compared" not in text
-
-
-def test_one_device_has_no_sentence():
-    assert told(of("gpu", triad(4000.0, 1 << 30), total(1024, 1), total(4096, 1))) == []
 
 
 # ---- runs of one device -------------------------------------------------------------------------------------------------

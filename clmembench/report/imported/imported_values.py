@@ -142,6 +142,11 @@ def column_name(run: ImportedRun) -> str:
     return run.device if run.sheet is not None else f"{run.device}, {run.origin}"
 
 
+def scorecard_label(run: ImportedRun) -> str:
+    """The label of a device's column in a scorecard."""
+    return printable(f"{run.device}, {run.origin}")
+
+
 def peak_text(sheet: SpecSheet | None, name: str) -> str:
     """A theoretical figure of a sheet with its unit and what it is of."""
     figure = sheet.figures.get(name) if sheet else None

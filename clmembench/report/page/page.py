@@ -22,8 +22,8 @@ from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.page.packing import packed
 from clmembench.report.run_warnings import warnings
+from clmembench.report.scorecard.answers import answers, further_details
 from clmembench.report.scorecard.scorecard import verdict
-from clmembench.report.scorecard.sentences import sentences as verdict_sentences
 from clmembench.report.scorecard_cells import Scorecard
 from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
@@ -39,7 +39,7 @@ IN_TABLES = "all values are in its tables"
 
 # anchors of what is no benchmark; one called like these gets a number instead
 SECTIONS = {
-    "verdict": "Verdict",
+    "devices-compared": "Devices compared",
     "aspects": "Aspects",
     "devices": "Devices",
     "points": "All points",
@@ -97,7 +97,10 @@ def render_html(
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
         "runs": sum(len(group.runs) for group in groups) or sum(part.run.header.run_id.count(", ") + 1 for part in all_parts),
         "unverified": _unverified(all_parts),
-        "verdict": verdict_values(compared, verdict_sentences(compared, all_parts, others)) if several else None,
+        "dates": _days([run.started for group in groups for run in group.runs] or [run.header.started for run in runs]),
+        "answers": answers(compared, all_parts, others),
+        "further": further_details(compared, all_parts, others),
+        "compared": compared_values(compared) if several else None,
         "plots": _plots(all_parts, others),
         "studies": _studies(all_parts),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
@@ -115,6 +118,12 @@ def render_html(
     }
     values["aspects"] = any(values[name] for name in (*ASPECTS, "studies", "suites"))
     return packed(render.html("report.html.j2", {**values, "contents": contents(values)}))
+
+
+def _days(started: Sequence[str]) -> str:
+    """The days of the first and of the last run; "" where no run has one."""
+    days = sorted(one[:10] for one in started if one)
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
 def _unverified(all_parts: Sequence[LabelledRun]) -> list[str]:
@@ -289,8 +298,9 @@ def contents(page: Mapping[str, Any]) -> list[dict[str, Any]]:
     aspects += [(study["id"], study["title"]) for study in page["studies"]]
     groups = [_group("", aspects), *(_group(s["title"], [(p["id"], p["name"]) for p in s["parts"]]) for s in page["suites"])]
     devices = [_group("", [(device["id"], device["label"]) for device in page["devices"]])]
-    entries: dict[str, Sequence[dict[str, Any]]] = {"verdict": [], "aspects": groups, "devices": devices, "points": []}
-    having = {name: title for name, title in SECTIONS.items() if name in ("devices",) or page[name]}
+    entries: dict[str, Sequence[dict[str, Any]]] = {"devices-compared": [], "aspects": groups, "devices": devices, "points": []}
+    values = {**page, "devices-compared": page["compared"], "devices": True}
+    having = {name: title for name, title in SECTIONS.items() if values[name]}
     return [
         {"id": name, "title": title, "groups": [group for group in entries.get(name, []) if group["entries"]]}
         for name, title in having.items()
@@ -301,13 +311,12 @@ def _group(title: str, entries: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return {"title": title, "entries": [{"id": anchor, "title": text} for anchor, text in entries]}
 
 
-def verdict_values(found: Scorecard, sentences: Sequence[str]) -> dict[str, Any]:
+def compared_values(found: Scorecard) -> dict[str, Any]:
     """Values for the page's template: the table of devices side by side, and what stands around it."""
     is_wide = views.is_wide(found)
     return {
         "table": views.scorecard_table(found),
         "devices": len(found.labels),
         "panels": [svg for one in panel_figures(found) for svg in embedded(one, PANELS_ALT)] if is_wide else [],
-        "sentences": sentences,
         "keys": views.scorecard_keys(found),
     }

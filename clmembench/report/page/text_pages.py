@@ -12,8 +12,8 @@ from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import import_table
 from clmembench.report.many_runs import fleet
 from clmembench.report.page.page import SECTIONS
+from clmembench.report.scorecard.answers import answers, further_details
 from clmembench.report.scorecard.scorecard import verdict
-from clmembench.report.scorecard.sentences import sentences
 from clmembench.report.scorecard_cells import Scorecard
 from clmembench.report.table import Document, Table, one_table
 from clmembench.report.views import point_table, scorecard_keys, scorecard_table
@@ -31,18 +31,27 @@ def render_markdown(
     labels: Sequence[str] = (),
     baseline: str = "",
 ) -> str:
-    """The verdict where there are several devices; the spreads of a fleet, where `groups` has one; the summaries of all runs,
-    each followed by what the studies found in it, by `findings`, and all its points; and the values of
-    `others`. Raises UnknownDevice where none has the label of the `baseline`."""
+    """Answers with their evidence; devices side by side where there are several; the spreads of a fleet, where `groups` has
+    one; the summaries of all runs, each followed by what the studies found in it, by `findings`, and all its points; and the
+    values of `others`. Raises UnknownDevice where none has the label of the `baseline`."""
     all_parts = parts(runs, labels, findings)
     compared = verdict(all_parts, baseline, others)
-    told = "\n".join(f"- {markdown(text)}" for text in sentences(compared, all_parts, others))
-    several = len(compared.labels) > 1 and compared.lines
-    first = [f"{render.markdown(one_table(_scorecard(compared)))}\n{told}\n"] if several else []
+    first = [_answers(compared, all_parts, others)]
+    if len(compared.labels) > 1 and compared.lines:
+        first.append(render.markdown(one_table(_scorecard(compared))))
     first += [render_fleet_markdown(groups)] if groups else []
     measured = first + [_measured(part) for part in all_parts]
     elsewhere = Document(tuple(map(import_table, others)), SECTIONS["published"])
     return "\n".join([*measured, *([render.markdown(elsewhere)] if others else [])])
+
+
+def _answers(found: Scorecard, all_parts: Sequence[LabelledRun], others: Sequence[ImportedRun]) -> str:
+    """Each answer as an item, its evidence as items of it, then what belongs to none of them."""
+    lines = []
+    for answer in answers(found, all_parts, others):
+        lines += [f"- **{markdown(answer.text)}**", *(f"  - {markdown(detail)}" for detail in answer.details)]
+    lines += [f"- {markdown(detail)}" for detail in further_details(found, all_parts, others)]
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 def _scorecard(found: Scorecard) -> Table:

@@ -14,13 +14,12 @@ from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
 from clmembench.model.metrics import score
 from clmembench.report.device_runs import merged_runs
 from clmembench.report.frame import LabelledRun, Paths, parts, results_files
-from clmembench.report.imported.imported_values import imported_cells, known_lines
+from clmembench.report.imported.imported_values import imported_cells, known_lines, scorecard_label
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
 from clmembench.report.scorecard_cells import OLDER, Decision, DevicePairs, Line, Scorecard, ScorecardCell, UnknownDevice
 from clmembench.results import jsonl
 from clmembench.results.imported import ImportedRun
-from clmembench.sanitize import printable
 from clmembench.specs.sheets import SpecSheet
 from clmembench.studies import studies
 from clmembench.units import count, format_value
@@ -69,7 +68,7 @@ def assembled(
     columns = sorted(((run, imported_cells(run)) for run in others), key=lambda one: -len(one[1]))  # a screen shows the first
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, ScorecardCell("–")) for _, of in columns))) for one in lines]
     lines += known_lines([info for _, info, _ in devices], [*(of for _, _, of in devices), *(run.sheet for run, _ in columns)])
-    names = (*labels, *(printable(f"{run.device}, {run.origin}") for run, _ in columns))
+    names = (*labels, *(scorecard_label(run) for run, _ in columns))
     return Scorecard(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
 
 

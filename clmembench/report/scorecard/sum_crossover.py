@@ -9,6 +9,7 @@ from dataclasses import replace
 from clmembench.analysis import decision, noise
 from clmembench.analysis.decision import NoisyValue, sum_of
 from clmembench.benchmarks import discovered
+from clmembench.report.device_runs import short_names
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard_cells import DevicePairs
 from clmembench.units import count, format_in
@@ -27,13 +28,11 @@ def sum_sentences(parts: Sequence[LabelledRun], known: DevicePairs) -> Iterator[
     yield from (text for told in found[:MAX_CROSSOVERS] for text in told)
     if len(found) > MAX_CROSSOVERS:
         more = count(len(found) - MAX_CROSSOVERS, "more pair")
-        yield f"Such sizes of {more} of a GPU and a CPU follow from the points of reduction below."
+        yield f"Crossover sizes of {more} of a GPU and a CPU: see the points of reduction."
     pairs = len(gpus) * len(cpus)
     if found and len(found) < pairs:
-        yield (
-            f"Sums of the other {count(pairs - len(found), 'pair')} of a GPU and a CPU are not compared: launches or sums were "
-            "measured by other versions, or at no common size."
-        )
+        left = count(pairs - len(found), "other pair")
+        yield f"Sums of {left} of a GPU and a CPU are not compared: no common size, or launches and sums of other versions."
 
 
 def _largest_sum_ns_an_element(part: LabelledRun) -> float:
@@ -57,31 +56,33 @@ def _crossover(parts: Sequence[LabelledRun], gpu_at: int, cpu_at: int, pairs: De
 
     common = sorted(fast.keys() & slow.keys())
     if len(common) == 1 and verdict(fast[common[0]], slow[common[0]]) != "undecided":
-        yield _at_one_size(gpu, cpu, common[0], fast[common[0]], slow[common[0]])
+        names = short_names([part.label for part in parts])
+        yield _at_one_size([names[gpu_at], names[cpu_at]], gpu, common[0], fast[common[0]], slow[common[0]])
     if len(common) < 2:
         return
     costs = f"{format_in(there.value, 'ns')} and {format_in(here.value, 'ns')}"
-    start = f"A sum of doubles that lie in device memory is faster on {gpu.label} than on {cpu.label}"
+    names = short_names([part.label for part in parts])
+    start = f"A sum of doubles in device memory is faster on {names[gpu_at]} than on {names[cpu_at]}"
     told = _from_size(start, common, [verdict(fast[n], slow[n]) for n in common])
     alone = [_sums(part)[common[0]] for part in (gpu, cpu)]
     if verdict(fast[common[0]], slow[common[0]]) == "faster" and verdict(alone[0], alone[1]) == "slower":
-        told += f" Of {common[0]:,} the sum alone takes {format_in(alone[0].value, 'ns')} and "
+        told += f" At {common[0]:,} the sum alone takes {format_in(alone[0].value, 'ns')} and "
         told += f"{format_in(alone[1].value, 'ns')}: launches decide there."
     link = _link_gb_s(gpu)
     if link:
         moved = {n: sum_of(fast[n], _copy_of(n, link)) for n in common}
-        start = f"With the copy of its operands over the link ({format_in(link.value, 'GB/s')}) the sum is faster there"
+        start = f"With the copy of its operands over the link ({format_in(link.value, 'GB/s')}) it is faster there"
         told = f"{told} {_from_size(start, common, [verdict(moved[n], slow[n]) for n in common])}".strip()
     if told:
-        yield f"{told} A launch and its completion, {costs}, are counted."
+        yield f"{told} Times include a launch and its completion, {costs}."
 
 
-def _at_one_size(gpu: LabelledRun, cpu: LabelledRun, n: int, fast: NoisyValue, slow: NoisyValue) -> str:
+def _at_one_size(names: Sequence[str], gpu: LabelledRun, n: int, fast: NoisyValue, slow: NoisyValue) -> str:
     """The times of a sum of the only size that both devices have, and that with the copy of its operands."""
     link = _link_gb_s(gpu)
-    moved = f", {format_in(sum_of(fast, _copy_of(n, link)).value, 'ns')} with the copy of its operands" if link else ""
-    both = f"{format_in(fast.value, 'ns')} on {gpu.label}{moved}, and {format_in(slow.value, 'ns')} on {cpu.label}"
-    return f"A sum of {n:,} doubles takes {both}, with a launch and its completion; no other size was measured on both."
+    moved = f" ({format_in(sum_of(fast, _copy_of(n, link)).value, 'ns')} with the copy of its operands)" if link else ""
+    both = f"{format_in(fast.value, 'ns')} on {names[0]}{moved} and {format_in(slow.value, 'ns')} on {names[1]}"
+    return f"A sum of {n:,} doubles, with a launch and its completion, takes {both}; both have no other size."
 
 
 def _from_size(start: str, sizes: Sequence[int], verdicts: Sequence[str]) -> str:
