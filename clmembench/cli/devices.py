@@ -19,19 +19,27 @@ if TYPE_CHECKING:
 
 
 SYCL = "sycl:"  # before the selector of a SYCL device
+OTHER_RUNTIMES = ("sycl", "fake")  # whose names stand before the selector; fake has no device that computes
 
 
 def runtime_of(selector: str | None) -> str:
-    """The runtime that a selector names."""
-    return "sycl" if (selector or "").startswith(SYCL) else "opencl"
+    """The runtime that a selector names: before a colon, or OpenCL."""
+    name = (selector or "").partition(":")[0]
+    return name if name in OTHER_RUNTIMES else "opencl"
+
+
+def without_runtime(selector: str) -> str:
+    """The selector among the devices of its runtime."""
+    return selector.removeprefix(f"{runtime_of(selector)}:")
 
 
 def listed(selector: str | None = None) -> Sequence[DeviceInfo]:
     """Every device of the runtime that a selector names, OpenCL's without one. Ends the command with NO_DEVICE where there is
     none, or the runtime does not load."""
-    sycl = runtime_of(selector) == "sycl"
+    name = runtime_of(selector)
+    sycl = name == "sycl"
     try:
-        found, left_out = _listing("sycl" if sycl else "opencl")
+        found, left_out = _listing(name)
     except ImportError as error:
         remedy = "pip install 'clmembench[sycl]'" if sycl else "pip install --force-reinstall pyopencl"
         remedy = failures.scarcity_in(str(error)) or remedy
@@ -86,7 +94,7 @@ def every_device() -> list[tuple[str, DeviceInfo]]:
 def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
     """The one device that INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS names, or the same after "sycl:", where the selector
     is BACKEND:TYPE or BACKEND:TYPE:NUMBER instead of P:D. Ends the command when it is none or several."""
-    wanted = text.removeprefix(SYCL)
+    wanted = without_runtime(text)
     if wanted.isdecimal() and wanted.isascii():
         hits = [found[int(wanted)]] if int(wanted) < len(found) else []
     elif wanted.startswith("uuid:"):

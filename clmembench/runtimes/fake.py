@@ -166,13 +166,15 @@ class FakeDevice:
 
 
 class Fake(Runtime):
-    """A runtime with one fake device. CLMEMBENCH_FAKE_FAULT=KIND:KERNEL in the environment makes that kernel crash, hang or
-    fail."""
+    """A runtime with one fake device, or as many as CLMEMBENCH_FAKE_DEVICES says. CLMEMBENCH_FAKE_FAULT=KIND:KERNEL in the
+    environment makes that kernel crash, hang or fail."""
 
     name = "fake"
 
     def devices(self) -> list[DeviceInfo]:
-        return [FAKE_DEVICE_INFO]
+        count = int(os.environ.get("CLMEMBENCH_FAKE_DEVICES", "1"))
+        further = (replace(FAKE_DEVICE_INFO, id=f"fake-{n}", uuid=f"fa4e{n}", selector=f"0:{n}") for n in range(1, count))
+        return [FAKE_DEVICE_INFO if count == 1 else replace(FAKE_DEVICE_INFO, uuid="fa4e0"), *further]
 
     def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]:
         return {} if place.compute_units is None else {"CLMEMBENCH_FAKE_UNITS": str(place.compute_units)}

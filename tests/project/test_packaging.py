@@ -23,6 +23,7 @@ MODULES = {"ulid": "python-ulid", "typing_extensions": "typing-extensions"}  # w
 OPTIONAL = {
     "cupy",
     "cupyx",
+    "dask",
     "dask_jobqueue",
     "distributed",
     "dpctl",

@@ -30,9 +30,10 @@ class Target(NamedTuple):
 
 def select(found: Sequence[DeviceInfo], text: str) -> list[DeviceInfo]:
     """All devices, or those of a kind, or the one that is named. Ends the command where there is none."""
-    if text not in KINDS:
+    kind = devices.without_runtime(text)
+    if kind not in KINDS:
         return [devices.select(found, text)]
-    hits = [info for info in found if text in ("all", info.kind)]
+    hits = [info for info in found if kind in ("all", info.kind)]
     if not hits:
         known = "; ".join(f"{i} {info.name} ({info.kind})" for i, info in enumerate(found))
         exit_codes.stop(f"--device {text}: there is none here. Devices: {known}", exit_codes.NO_DEVICE)

@@ -8,11 +8,14 @@ from typing import Annotated
 import typer
 
 from clmembench.cli import exit_codes
+from clmembench.studies.fleet import run_command
 from clmembench.units import count
 
 HELP = "Keep the runs of many devices in one store, and find the devices that stand apart."
 EXTRA = "fleet"
 fleet = typer.Typer(help=HELP)
+fleet.command("run")(run_command.fleet_run)
+fleet.command("resume")(run_command.resume)
 
 Store = Annotated[Path, typer.Argument(metavar="STORE", help="Folder of the store.")]
 
