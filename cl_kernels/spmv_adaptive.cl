@@ -2,6 +2,7 @@
 // which are sum_part rows, or a part of a row that is longer than many blocks. After Greathouse & Daga 2014 and Daga &
 // Greathouse 2015. Any number of work-groups is right.
 #include "spmv_loads.cl"
+#include "spmv_parts.cl"
 #define TILE (GROUP_SIZE * PER)  // entries whose products fit into local memory
 #define SHIFT 28                 // the number of a block's entries is below this bit, log2 of its lanes above it
 
@@ -105,12 +106,4 @@ kernel void csr_adaptive(const global double* restrict values, const global int*
         }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
-}
-
-// Each work-item adds up the parts of one row, given as row, first part and number of parts.
-kernel void csr_parts(const global uint4* restrict rows, const global double* restrict parts, global double* restrict y) {
-    const uint4 row = rows[get_global_id(0)];
-    double sum = 0;
-    for (uint i = row.y; i < row.y + row.z; i++) sum += parts[i];
-    y[row.x] = sum;
 }

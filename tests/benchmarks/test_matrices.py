@@ -45,15 +45,15 @@ def file(tmp_path):
 @each("most", [1000, 1234, 100_000])
 def test_a_generated_matrix_is_well_formed_and_no_larger_than_asked(name, most):
     a = matrices.generate(name, 3, most)
-    assert most / 4 < a.nonzeros <= most
+    assert most / (8 if name == "rmat" else 4) < a.nonzeros <= most
     assert (a.indptr.dtype, a.indices.dtype, a.values.dtype) == (np.int32, np.int32, np.float64)
     assert (a.indptr[0], a.indptr[-1], len(a.indptr)) == (0, a.nonzeros, a.rows + 1)
     assert len(a.indices) == a.nonzeros
-    assert a.row_lengths.min() > 0
+    assert a.row_lengths.min() > 0 or name in ("empty_rows", "rmat")
     assert a.indices.min() >= 0
-    assert a.indices.max() < a.columns == a.rows
+    assert a.indices.max() < a.columns and (a.columns == a.rows or name in ("wide", "tall", "one_row"))
     inside = np.ones(a.nonzeros - 1, dtype=bool)
-    inside[a.indptr[1:-1] - 1] = False
+    inside[a.indptr[1:-1][a.indptr[1:-1] < a.nonzeros] - 1] = False
     assert (np.diff(a.indices)[inside] >= (0 if name == "power_law" else 1)).all()
 
 

@@ -64,6 +64,8 @@ SHAPES = [
     shape("csr_row"),
     shape("ell", order="blocked"),
     shape("ell", work_group=128),
+    shape("csr_shares", order="blocked"),
+    shape("csr_shares", "prefetch", order="blocked"),
     shape("csr_adaptive", per=4, work_group=128),
     shape("csr_adaptive", **SMALL_TILE),
     shape("csr_adaptive", per=1, work_group=1, order="strided"),
@@ -114,7 +116,7 @@ def test_fewer_work_groups_take_all_rows_in_rounds(device, monkeypatch, chosen, 
         assert sampling.check_outputs(device, work) == ""
 
 
-@each("matrix", matrices.GENERATORS)
+@each("matrix", matrices.USUAL)
 @each("chosen", EACH.values())
 def test_generated_matrices_pass_within_rounding(device, matrix, chosen):
     try:
@@ -299,6 +301,17 @@ def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
     assert rows.max() <= 64
     assert stored.parted.tolist() == [[121, 0, 8, 8]]
     assert entries[rows == 0].tolist() == [256] * 7 + [2000 - 7 * 256]
+
+
+def test_shares_have_equally_many_rows_and_entries_and_part_what_is_far_longer():
+    a = whole([3] * 20 + [0] * 100 + [40] + [2000] + [5], 2000)
+    stored = spmv_formats.shares(a, 20)
+    table = stored.arrays[3]
+    share = -(-(a.rows + a.nonzeros) // 20)
+    assert table[:, 1].sum() == a.rows - 1 and table[:, 3].sum() == a.nonzeros
+    assert (table[:, 1] + table[:, 3]).max() <= share + 40  # a share ends with a row
+    counts = -(-2000 // share)
+    assert stored.parted.tolist() == [[121, 0, counts, counts]] and stored.parts == (table[:, 1] == 0).sum() == counts
 
 
 def test_a_row_that_needs_more_sums_than_fit_is_refused():

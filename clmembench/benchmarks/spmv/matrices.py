@@ -126,12 +126,115 @@ def power_law(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
     return Csr(rows, rows, indptr, keys.astype(np.int32), rng.uniform(0.5, 1.5, len(keys)))
 
 
-GENERATORS: Mapping[str, Callable[[np.random.Generator, int], Csr]] = {
-    "reservoir": reservoir,
-    "banded": banded,
-    "uniform": uniform,
-    "power_law": power_law,
+def stencil_5(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """A 5-point stencil on a square grid of up to 1,600 x 1,600 cells."""
+    side = max(2, int(min(1600, (most / 5) ** 0.5)))
+    return _stencil(rng, (side, side), [o for o in np.ndindex(3, 3) if sum(abs(step - 1) for step in o) < 2])
+
+
+def stencil_27(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """A 27-point stencil on a cube of up to 80 x 80 x 80 cells."""
+    side = max(2, int(min(80, (most / 27) ** (1 / 3))))
+    return _stencil(rng, (side, side, side), [*np.ndindex(3, 3, 3)])
+
+
+def block(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """Dense blocks of 4 x 4: up to 100,000 block rows, each with 8 random block columns."""
+    size = 4
+    rows = min(100_000, most // (8 * size * size))
+    blocks = min(8, rows)
+    columns = rng.integers(0, rows - blocks + 1, (rows, blocks))
+    columns.sort(axis=1)
+    columns = np.repeat((columns + np.arange(blocks)) * size, size, axis=1) + np.tile(np.arange(size), blocks)
+    columns = np.repeat(columns, size, axis=0).astype(np.int32)
+    return Csr(size * rows, size * rows, *_of_even_rows(rng, columns))
+
+
+def empty_rows(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """Random rows, of which a random half is empty and the others have 32 entries: up to 1,000,000 rows."""
+    rows, width = min(1_000_000, most // 16), 32
+    lengths = rng.permutation(np.where(np.arange(rows) < rows // 2, width, 0))
+    columns = rng.integers(0, rows - width + 1, (rows // 2, width), dtype=np.int32)
+    columns.sort(axis=1)
+    columns += np.arange(width, dtype=np.int32)
+    return Csr(rows, rows, _ends(lengths), columns.ravel(), rng.uniform(0.5, 1.5, columns.size))
+
+
+def arrow(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """A dense first row, a dense first column and the diagonal: up to 2,000,000 rows."""
+    rows = max(2, min(2_000_000, most // 3))
+    lengths = np.full(rows, 2)
+    lengths[0] = rows
+    others = np.stack([np.zeros(rows - 1, np.int32), np.arange(1, rows, dtype=np.int32)], axis=1).ravel()
+    columns = np.concatenate([np.arange(rows, dtype=np.int32), others])
+    return Csr(rows, rows, _ends(lengths), columns, rng.uniform(0.5, 1.5, len(columns)))
+
+
+def wide(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """Few long rows: up to 2,000 rows of 3,500 entries each in 1,000,000 columns."""
+    width = 3500
+    rows = max(1, min(2000, most // width))
+    columns = np.sort(rng.integers(0, 1_000_000 - width, (rows, min(width, most)), dtype=np.int32), axis=1)
+    columns += np.arange(columns.shape[1], dtype=np.int32)
+    return Csr(rows, 1_000_000, *_of_even_rows(rng, columns))
+
+
+def tall(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """Many short rows: up to 4,000,000 rows of 2 entries each in 64 columns."""
+    columns = np.sort(rng.integers(0, 63, (min(4_000_000, most // 2), 2), dtype=np.int32), axis=1)
+    columns[:, 1] += 1
+    return Csr(len(columns), 64, *_of_even_rows(rng, columns))
+
+
+def one_row(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """A single row of up to 8,000,000 entries, all columns that there are."""
+    columns = np.arange(min(8_000_000, most), dtype=np.int32)[None, :]
+    return Csr(1, columns.size, *_of_even_rows(rng, columns))
+
+
+def diagonal(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """One entry per row: up to 4,000,000 rows."""
+    columns = np.arange(min(4_000_000, most), dtype=np.int32)[:, None]
+    return Csr(columns.size, columns.size, *_of_even_rows(rng, columns))
+
+
+def rmat(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """A power-law graph of the Graph500 kind (R-MAT, Chakrabarti et al. 2004; 0.57, 0.19, 0.19, 0.05): up to 2^20 rows, 16
+    edges for each, in random order of vertices; an edge that is drawn several times is one entry."""
+    scale = max(4, min(20, int(np.log2(most / 16))))
+    edges = 16 << scale
+    keys = np.zeros(edges, np.int64)
+    for _ in range(scale):
+        quadrant = np.searchsorted([0.57, 0.76, 0.95], rng.random(edges), side="right")
+        keys = keys * 2 + (quadrant >> 1 << np.int64(32)) + (quadrant & 1)
+    rename = rng.permutation(1 << scale)
+    keys = np.unique(rename[keys >> 32] << np.int64(32) | rename[keys & 0xFFFFFFFF])
+    lengths = np.bincount(keys >> 32, minlength=1 << scale)
+    return Csr(1 << scale, 1 << scale, _ends(lengths), keys.astype(np.int32), rng.uniform(0.5, 1.5, len(keys)))
+
+
+# the matrices that a run measures by default, and all that it can be given by name
+USUAL: Mapping[str, Callable[[np.random.Generator, int], Csr]] = {
+    of.__name__: of for of in (reservoir, banded, uniform, power_law)
 }
+STRUCTURES = (stencil_5, stencil_27, block, empty_rows, arrow, wide, tall, one_row, diagonal, rmat)
+GENERATORS = {**USUAL, **{of.__name__: of for of in STRUCTURES}}
+
+
+def _stencil(rng: np.random.Generator, shape: tuple[int, ...], offsets: list[tuple[int, ...]]) -> Csr:
+    """Cells of a grid, each with its neighbours at these offsets (0 to 2, where 1 is the cell itself) that exist."""
+    cells = np.indices(shape, np.int32).reshape(len(shape), -1)
+    near = np.stack([cells + np.array(offset, np.int32)[:, None] - 1 for offset in offsets], axis=2)
+    exists = ((near >= 0) & (near < np.array(shape, np.int32)[:, None, None])).all(axis=0)
+    strides = np.cumprod([1, *shape[:0:-1]])[::-1].astype(np.int32)
+    columns = np.tensordot(strides, near, axes=1).astype(np.int32)[exists]
+    rows = cells.shape[1]
+    return Csr(rows, rows, _ends(exists.sum(axis=1)), columns, rng.uniform(0.5, 1.5, len(columns)))
+
+
+def _of_even_rows(rng: np.random.Generator, columns: npt.NDArray[Any]) -> tuple[Any, Any, Any]:
+    """indptr, indices and random values for rows of these columns, (rows, width)."""
+    return _ends(np.full(len(columns), columns.shape[1])), columns.ravel().astype(np.int32), rng.uniform(0.5, 1.5, columns.size)
 
 
 def _ends(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int32]:

@@ -12,7 +12,7 @@ from clmembench.benchmarks import (
     benchmark,
     work_group_sizes,
 )
-from clmembench.benchmarks.spmv import matrices, matrix_market
+from clmembench.benchmarks.spmv import matrices
 from clmembench.benchmarks.spmv import spmv_formats as formats
 from clmembench.benchmarks.spmv import spmv_launch as launch
 from clmembench.benchmarks.spmv import spmv_problem as problems
@@ -49,7 +49,7 @@ ENTRIES_PER_ITEM = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # in flight per wor
 
 def _formats(info: DeviceInfo) -> tuple[str, ...]:
     if info.has_cpu_cores:
-        return ("csr_row", "sell", "slab", "ell", "csr_team")
+        return ("csr_row", "csr_shares", "sell", "slab", "ell", "csr_team")
     return ("csr_adaptive", "csr_team", "ell", "sell", "slab", "csr_row")
 
 
@@ -68,6 +68,8 @@ def _where(
     if hints == "prefetch" and not blocked and format not in FORMATS_WITHOUT_HINT[hints]:
         return False
     if (blocked and format in ("csr_team", "csr_adaptive")) or (sigma > 1 and format != "sell"):
+        return False
+    if format == "csr_shares" and not blocked:
         return False
     if format != "csr_team" and team != _teams(info)[0]:
         return False
@@ -105,6 +107,8 @@ def _in_default_subset(
         return reservoir or (matrix == "banded" and not (cpu or beside))
     if format == "csr_row":
         return reservoir or (cpu and (not beside or matrix == "power_law"))
+    if format == "csr_shares":
+        return matrix not in ("reservoir", "banded") and not beside
     if format == "csr_team":  # with up to four entries per lane in a mean row
         near = TEAM_BY_MATRIX.get(matrix, team)
         return reservoir if cpu else near // 4 <= team <= near and matrix == "power_law"
@@ -121,7 +125,7 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
     TIME,
     suite="compute",
     source="Razzaq et al. 2016, sections IV-D2 and VI-H (B8); for the formats Bell & Garland 2009, Greathouse & Daga 2014, "
-    "Kreutzer et al. 2014, Buluç et al. 2009",
+    "Merrill & Garland 2016, Kreutzer et al. 2014, Buluç et al. 2009",
     quick={
         "matrix": axis("reservoir"),
         "format": axis_of(lambda info: ("sell",) if info.has_cpu_cores else ("ell",)),
@@ -134,7 +138,7 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
     },
     needs=["fp64"],
     headlines=(
-        *(Headline("sparse", f"SpMV {matrix}, best format", "flop_rate", {"matrix": matrix}) for matrix in matrices.GENERATORS),
+        *(Headline("sparse", f"SpMV {matrix}, best format", "flop_rate", {"matrix": matrix}) for matrix in matrices.USUAL),
         Headline("sparse", "SpMV reservoir, CSR, a row each", "flop_rate", {"matrix": "reservoir", "format": "csr_row"}),
     ),
     quantities=[
@@ -155,7 +159,7 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
             (("csr_row", _hints(info)[-1]), ("ell", "none")) if info.has_cpu_cores else (("csr_adaptive", _hints(info)[-1]),)
         )
     ],
-    matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
+    matrix=axis(*matrices.USUAL, accepts=problems.is_matrix),
     format=axis_of(_formats),
     hints=axis_of(_hints, needs={"ptx": ["ptx"], "prefetch": ["nontemporal"]}),
     order=axis_of(lambda info: ("blocked", "strided") if info.has_cpu_cores else ("strided",), tuning=True),
@@ -168,18 +172,19 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
 def spmv(
     device: Device, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
 ) -> Work:
-    """Sparse matrix-vector product y = A x in double, by CSR in rows, teams or blocks, ELL, SELL-C-sigma and slabs.
+    """Sparse matrix-vector product y = A x in double, by CSR in rows, teams, blocks or shares, ELL, SELL-C-sigma and slabs.
 
-    A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows) or read from a
-    Matrix Market file; --size limits the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are the
-    compulsory traffic of A in CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of each
-    stored nonzero, 4 for each of rows + 1 row pointers, x (8 per column that has an entry) and y (8 per row), once each.
-    Padding and repeated reads of x are not counted. `facts` are the stored entries of the format over the nonzeros, and the
-    host's seconds for the conversion from CSR, which is not timed. Every row is compared with SciPy's product within the
-    rounding error of a sum of its length.
+    A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows; by name also
+    stencil_5, stencil_27, block, empty_rows, arrow, wide, tall, one_row, diagonal, rmat) or read from a Matrix Market file;
+    --size limits the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are the compulsory traffic of A in
+    CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of each stored nonzero, 4 for each
+    of rows + 1 row pointers, x (8 per column that has an entry) and y (8 per row), once each. Padding and repeated reads of x
+    are not counted. `facts` are the stored entries of the format over the nonzeros, and the host's seconds for the conversion
+    from CSR, which is not timed. Every row is compared with SciPy's product within the rounding error of a sum of its length.
 
-    csr_adaptive keeps CSR and adds a list of blocks; slab sorts the entries of some thousand rows by column, for matrices with
-    random columns. `hints`: loads past L1 by NVIDIA's PTX, or software prefetches on CPUs.
+    csr_adaptive keeps CSR and adds a list of blocks, csr_shares (on CPUs) one of shares of equally many rows and entries; slab
+    sorts the entries of some thousand rows by column, for matrices with random columns. `hints`: loads past L1 by NVIDIA's PTX,
+    or software prefetches on CPUs.
 
     Raises Skip for a matrix that does not fit in memory or suit the format and for work-groups that the device or the team does
     not allow, DeviceError for a file that cannot be read.

@@ -1,4 +1,4 @@
-"""Conversion of CSR on the host to the formats of spmv, and its time: ELL, SELL-C-sigma, blocks of CSR, slabs."""
+"""Conversion of CSR on the host to the formats of spmv, and its time: ELL, SELL-C-sigma, blocks and shares of CSR, slabs."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ RUN_ENTRIES = 256  # entries of a slab that share a base column
 LANES_SHIFT = 28  # as in spmv_adaptive.cl
 BARRIER_COST_STEPS = 12  # a barrier per round takes as long as this many steps of a sum
 MIN_PARTED_TILES = 8  # longer rows are divided among work-groups
+MIN_PARTED_SHARES = 2  # longer rows are divided among work-items
 SUM_ENTRIES = 64  # entries of a row per sum, in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
@@ -125,18 +126,38 @@ def blocks(a: Csr, work_group: int, per: int) -> ConvertedMatrix:
     shift = np.argmin(steps, axis=0)
     table = np.stack([first, rows, ends[first], entries | shift << LANES_SHIFT], axis=1)
     most = MIN_PARTED_TILES * tile
-    huge = np.flatnonzero(entries > most)
-    counts = -(-entries[huge] // most)
-    table[huge, 1] = 0
-    parted = np.stack([first[huge], np.cumsum(counts) - counts, counts, counts], axis=1)
-    parts = np.repeat(huge, counts)
+    return _with_parts(a, table, np.flatnonzero(entries > most), most, {"PER": per})
+
+
+@_convert_once
+def shares(a: Csr, count: int) -> ConvertedMatrix:
+    """CSR and its shares: about `count` of equally many rows and entries together, as on the merge path of Merrill & Garland
+    2016; a row longer than MIN_PARTED_SHARES of them is divided into parts. Shares are (shares, 4) of uint32: see
+    spmv_shares.cl."""
+    ends, path = a.indptr.astype(np.int64), a.indptr + np.arange(a.rows + 1, dtype=np.int64)
+    share = max(1, -(-int(path[-1]) // count))
+    long = np.flatnonzero(a.row_lengths > MIN_PARTED_SHARES * share)
+    even = np.searchsorted(path, np.arange(0, path[-1], share))
+    begins = np.unique(np.concatenate([even, long, long + 1, [0, a.rows]]))
+    first, rows = begins[:-1], np.diff(begins)
+    table = np.stack([first, rows, ends[first], ends[first + rows] - ends[first]], axis=1)
+    return _with_parts(a, table, np.searchsorted(first, long), share, {})
+
+
+def _with_parts(a: Csr, table: Ints, long: Ints, most: int, defines: Mapping[str, Value]) -> ConvertedMatrix:
+    """CSR with this table of blocks, of which those at `long`, each of one row, are replaced by parts of at most `most`
+    entries."""
+    ends, first = a.indptr.astype(np.int64), table[:, 0]
+    counts = -(-(ends[first[long] + 1] - ends[first[long]]) // most)
+    parted = np.stack([first[long], np.cumsum(counts) - counts, counts, counts], axis=1)
+    parts = np.repeat(long, counts)
     number = np.arange(len(parts)) - np.repeat(parted[:, 1], counts)
     pieces = np.zeros((len(parts), 4), np.int64)
     pieces[:, 0], pieces[:, 2] = np.arange(len(parts)), ends[first[parts]] + number * most
     pieces[:, 3] = np.minimum(ends[first[parts] + 1] - pieces[:, 2], most)
-    table = np.concatenate([pieces, np.delete(table, huge, axis=0)]).astype(np.uint32)
+    table = np.concatenate([pieces, np.delete(table, long, axis=0)]).astype(np.uint32)
     arrays = (a.values, a.indices, a.indptr, table)
-    return ConvertedMatrix(arrays, {"PER": per}, a.nonzeros, len(table), parts=len(parts), parted=parted.astype(np.uint32))
+    return ConvertedMatrix(arrays, defines, a.nonzeros, len(table), parts=len(parts), parted=parted.astype(np.uint32))
 
 
 @_convert_once

@@ -19,8 +19,14 @@ PREFETCH_ENTRIES = 512  # beyond the distance of hardware prefetchers, within so
 CHUNK_ROWS = {"blocked": 8, "strided": 32}  # rows of a chunk of SELL: a vector of doubles, a sub-group
 MAX_CORE_SUMS = 1 << 16  # of a slab: half a MiB, which fits in a core's second cache
 SLAB_GROUPS_PER_UNIT = 2  # work-groups of slabs on a compute unit
+SHARES_PER_UNIT = 64  # of CSR on a core: few enough for streaming, many enough to balance cores that others slow down
 RESERVED_LOCAL_BYTES = 1 << 10  # local memory that drivers may use
-KERNEL_FILES = {"csr_adaptive": "spmv_adaptive", "sell": "spmv_sell", "slab": "spmv_slab"}  # others are in spmv.cl
+KERNEL_FILES = {
+    "csr_adaptive": "spmv_adaptive",
+    "csr_shares": "spmv_shares",
+    "sell": "spmv_sell",
+    "slab": "spmv_slab",
+}  # others are in spmv.cl
 
 
 def convert(
@@ -29,6 +35,8 @@ def convert(
     """The matrix in the format of this kernel. Raises Skip or formats.UnsuitedFormat if the conversion is impossible."""
     if format == "csr_adaptive":
         return formats.blocks(a, work_group, per)
+    if format == "csr_shares":
+        return formats.shares(a, SHARES_PER_UNIT * info.compute_units)
     if format == "slab":
         if not blocked and hints == "none" and "int64_atomics" not in info.features:
             raise Skip("without 64-bit atomics in local memory, work-items cannot add up a slab")
@@ -71,7 +79,7 @@ def make_commands(
 ) -> tuple[Command, ...]:
     """The launch of a format's kernel; if several work-groups share rows, also the launch that adds up their parts."""
     buffers = [_upload(device, array) for array in (*stored.arrays, x)]
-    parts = [device.alloc(8 * max(1, stored.parts))] if format == "csr_adaptive" else []
+    parts = [device.alloc(8 * max(1, stored.parts))] if format in ("csr_adaptive", "csr_shares") else []
     shape = ((device.info.work_groups or groups) * group_size,), (group_size,)
     launch = Launch(kernels[format], (*buffers, y, *parts, np.uint32(stored.items)), *shape)
     if not len(stored.parted):

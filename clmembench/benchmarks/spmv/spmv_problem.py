@@ -47,6 +47,11 @@ def make_problem(matrix: str, seed: int, most: int) -> Problem:
     return Problem(a, x, y, allowed, int(met.sum()))
 
 
+def is_matrix(value: object) -> bool:
+    """Whether a value names a generated matrix or a Matrix Market file. Raises ValueError as matrix_market.is_file does."""
+    return value in matrices.GENERATORS or matrix_market.is_file(value)
+
+
 def problem_of_point(matrix: str, seed: int, info: DeviceInfo) -> Problem:
     """The problem, created once for all points of one matrix. Raises Skip if it would not fit.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import BANDWIDTH, axis, benchmark
-from clmembench.benchmarks.spmv import matrices, matrix_market
-from clmembench.benchmarks.spmv.spmv_problem import Problem, problem_of_point
+from clmembench.benchmarks.spmv import matrices
+from clmembench.benchmarks.spmv.spmv_problem import Problem, is_matrix, problem_of_point
 from clmembench.model import Array, Batch, Call, Device, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
 from clmembench.studies.peers.benchmarks.reference_blas import check_rows, host_facts
@@ -28,7 +28,7 @@ def _check(problem: Problem, product: Array) -> None:
     peer_of="spmv",
     is_available=lambda info: info.kind == "cpu",
     figure_axis="matrix",
-    matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
+    matrix=axis(*matrices.USUAL, accepts=is_matrix),
 )
 def scipy_spmv(device: Device, matrix: str) -> Work:
     """Sparse matrix-vector product in CSR by SciPy on one thread, for the same matrix and vector as spmv's.
@@ -66,7 +66,7 @@ def scipy_spmv(device: Device, matrix: str) -> Work:
     peer_of="spmv",
     is_available=cuda_timing.is_available,
     figure_axis="matrix",
-    matrix=axis(*matrices.GENERATORS, accepts=matrix_market.is_file),
+    matrix=axis(*matrices.USUAL, accepts=is_matrix),
 )
 def cusparse_spmv(device: Device, matrix: str) -> Work:
     """Sparse matrix-vector product in CSR by cuSPARSE, for the same matrix and vector as spmv's.
