@@ -28,6 +28,7 @@ from clmembench.report.scorecard_cells import Scorecard
 from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.summary import sections
 from clmembench.report.table import Table
+from clmembench.report.which_device.panel import panel
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.studies import studies
@@ -40,6 +41,7 @@ IN_TABLES = "all values are in its tables"
 # anchors of what is no benchmark; one called like these gets a number instead
 SECTIONS = {
     "devices-compared": "Devices compared",
+    "which-device": "Which device for my code?",
     "aspects": "Aspects",
     "devices": "Devices",
     "points": "All points",
@@ -92,6 +94,7 @@ def render_html(
     names = [group.label for group in groups] or [part.label for part in all_parts]
     several = len(compared.labels) > 1 and bool(compared.lines)
     benchmarks = _benchmarks(all_parts, benchmark_tables(others), groups)
+    which = panel(all_parts)
     values: dict[str, Any] = {
         "version": __version__,
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
@@ -101,6 +104,8 @@ def render_html(
         "answers": answers(compared, all_parts, others),
         "further": further_details(compared, all_parts, others),
         "compared": compared_values(compared) if several else None,
+        "which": which,
+        "which-device": which is not None,
         "plots": _plots(all_parts, others),
         "studies": _studies(all_parts),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
@@ -115,6 +120,8 @@ def render_html(
         "style": render.asset("page.css"),
         "script": render.asset("page.js"),
         "script_hash": render.asset_hash("page.js"),
+        "which_script": render.asset("which_device.js"),
+        "which_script_hash": render.asset_hash("which_device.js"),
     }
     values["aspects"] = any(values[name] for name in (*ASPECTS, "studies", "suites"))
     return packed(render.html("report.html.j2", {**values, "contents": contents(values)}))

@@ -1,0 +1,1 @@
+"""The panel "Which device for my code?"."""
