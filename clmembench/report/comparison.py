@@ -15,7 +15,7 @@ from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo, Run
 from clmembench.model.device_identity import is_same_device, is_same_model, is_same_platform
 from clmembench.report import render
-from clmembench.report.table import Cell, Column, Entry, Table
+from clmembench.report.table import DEFAULT_COLUMNS, Cell, Column, Entry, Table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
 from clmembench.units import count, format_in, format_params, format_value
 
@@ -82,8 +82,9 @@ def comparison_text(
         of = count(len(found.changes), "value")
         said.append("  " + ", ".join(f"{found.count(v)} {v}" for v in VERDICTS) + f" of {of}")
         means = [f"{group} {ratio_text(mean)}" for group, mean in found.means.items()]
-        said += [f"  geometric means of the gains: {'; '.join(means)}"] if means else []
         lines += render.wrapped(said, width)
+        if means:
+            lines += render.wrapped([f"  geometric means of the gains: {'; '.join(means)}"], width or DEFAULT_COLUMNS)
         listed = verdicts or {verdict for verdict in VERDICTS if everything or verdict != "same"}
         shown = [c for v in VERDICTS if v in listed for c in found.changes if c.verdict == v]
         if openings and not everything:

@@ -152,7 +152,7 @@ def test_names_and_tags_are_kept_and_shown(tmp_path):
     assert "lab machine" in cli("compare", str(path), str(path)).stdout
     shown = cli("show", str(path)).stdout
     assert all(word in shown for word in ("lab machine", "cooling=water", "node7"))
-    html = cli("report", str(path)).stdout
+    html = cli("report", str(path), "-f", "html").stdout
     assert all(word in html for word in ("host name", "node7", "cooling=water"))
 
 

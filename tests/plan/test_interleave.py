@@ -225,7 +225,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(both, tmp_path):
     peer = next(p for p in line["peers"] if p["benchmark"] == "omp_stream")
     assert peer["ratio_low"] <= peer["ratio"] <= peer["ratio_high"]
     assert peer["median"] == pytest.approx(8.0, rel=1e-3)
-    for form in (("show", path), ("peers", path), ("peers", path, "--md"), ("report", path)):
+    for form in (("show", path), ("peers", path), ("peers", path, "--md"), ("report", path, "-f", "html")):
         code, out, _ = call(*form)
         assert code == 0 and "BabelStream OpenMP 5.0" in out
 

@@ -73,15 +73,27 @@ def scorecard(*runs):
     return verdict(frame.parts(runs, [f"device {n}" for n in range(len(runs))]))
 
 
-def test_a_pair_has_the_ratios_that_compare_decides_and_why_others_are_not_compared():
-    found = scorecard(GPU, CPU)
-    rows = {str(row[0]): row for row in key_tables.pair_table(found, ("first", "second"), {"launch"}).rows}
+def test_a_pair_has_the_ratios_that_the_report_decides_and_why_others_are_not_compared():
+    table = key_tables.pair_table(scorecard(GPU, CPU), ("first", "second"))
+    rows = {str(row[0]): [str(cell) for cell in row] for row in table.rows}
     assert len(rows) == 8
-    assert (str(rows["SpMV"][3]).split()[0], rows["SpMV"][4]) == ("0.0120", "slower")
-    assert (str(rows["One atomic add"][3]).split()[0], rows["One atomic add"][4]) == ("0.0266", "faster")
-    lines = render.text(one_table(key_tables.pair_table(found, ("first", "second"), {"launch"})), width=100)
-    assert max(map(len, lines.splitlines())) <= 100
-    assert "not compared: at another size" in lines and "by other kernels" in lines
+    assert (rows["SpMV"][3].split()[0], rows["SpMV"][4].split()[0]) == ("0.0120", "slower")
+    assert (rows["One atomic add"][3].split()[0], rows["One atomic add"][4].split()[0]) == ("0.0266", "faster")
+    text = render.text(one_table(table), width=100)
+    assert max(map(len, text.splitlines())) <= 100
+    assert "not compared: at another size" in text
+
+
+def test_a_comparison_opens_with_what_both_runs_measured_under_names_that_differ():
+    def opening(first, second):
+        return "\n".join(key_tables.pair_opening(first, second, 0.05, 100, False))
+
+    two = opening(GPU, CPU)
+    assert two.startswith("  Memory-bound code: ") and "H200" in two and "Xeon 2c" in two and "DGEMM" in two
+    again = replace(CPU, records=tuple(r for r in CPU.records if r.benchmark == "launch"))
+    one = opening(CPU, again)
+    assert "first run  second run" in one and "Launch, round trip" in one and "DGEMM" not in one
+    assert opening(CPU, CPU) == opening(CPU, replace(CPU, records=())) == ""
 
 
 def test_a_report_on_a_terminal_shows_as_many_devices_as_fit():

@@ -375,7 +375,7 @@ def test_the_command_writes_a_file_that_report_shows_beside_runs(tmp_path, made)
     shown = CliRunner().invoke(app, ["report", str(stored), str(out), "-f", "md", "--label", f"{out}=Theirs", "-o", str(page)])
     text = page.read_text()
     assert shown.exit_code == 0 and "Theirs, imported from BabelStream, OpenCL" in text and "2,013 GB/s" in text
-    html = CliRunner().invoke(app, ["report", str(stored), str(out)]).stdout
+    html = CliRunner().invoke(app, ["report", str(stored), str(out), "-f", "html"]).stdout
     assert "imported from BabelStream, OpenCL" in html and "Published and imported results" in html
     for words, said in (
         (["report", str(out)], "imported results alone"),

@@ -30,7 +30,7 @@ def compare(
     device: options.AnyDevice = None,
     margin: options.Margin = "5%",
     force: options.Force = False,
-    everything: Annotated[bool, typer.Option("--all", help="List values that are the same, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="List every value; default: the ten that differ most.")] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
     live: Annotated[
@@ -39,9 +39,12 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower, same or undecided.
 
-    Every value that two runs have in common gets the ratio of its medians with a 95% interval. Filters select the values shown,
-    and change no verdict. JSON is a list with one object for each run after the first."""
+    Every value that two runs have in common gets the ratio of its medians with a 95% interval. The key quantities come first,
+    then the values that differ most. Filters list the selected values alone, and change no verdict. JSON is a list with one
+    object for each run after the first."""
     from clmembench.report import comparison, render
+    from clmembench.report.scorecard.key_tables import pair_opening
+    from clmembench.report.table import DEFAULT_COLUMNS
 
     if len(paths) < 2:
         exit_codes.stop("compare needs two runs or more", exit_codes.USAGE)
@@ -59,7 +62,11 @@ def compare(
         print(render.json_text(comparison.comparison_objects(runs, found, verdicts)))
     else:
         of = [run.header.device for run in runs]
-        print(comparison.comparison_text(names, found, everything, verdicts, *outputs.layout(wide), of))
+        openings = []
+        if wanted.takes_all and not verdicts:
+            width, colour = outputs.width() or DEFAULT_COLUMNS, outputs.is_coloured(sys.stdout)
+            openings = [pair_opening(first, other, _fraction(margin), width, colour) for other in others]
+        print(comparison.comparison_text(names, found, everything, verdicts, *outputs.layout(wide), of, openings))
 
 
 @baseline.command("create")

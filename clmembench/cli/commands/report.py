@@ -25,9 +25,14 @@ if TYPE_CHECKING:
 def report(
     paths: Annotated[list[Path], typer.Argument(metavar="RUN", help="Results files of any number of devices.")],
     form: Annotated[
-        Literal["html", "md", "latex"],
-        typer.Option("-f", "--format", help="html is one file that loads nothing; md is Markdown; latex has the tables alone."),
-    ] = "html",
+        Literal["text", "html", "md", "latex"] | None,
+        typer.Option(
+            "-f",
+            "--format",
+            help="html is one file that loads nothing, the default with -o; text has answers and key quantities, the default "
+            "without -o; md is Markdown; latex has the tables alone.",
+        ),
+    ] = None,
     output: Annotated[Path | None, options.output_option("File to write; default: standard output.")] = None,
     bench: options.Bench = None,
     suite: options.ShownSuite = None,
@@ -41,7 +46,7 @@ def report(
         ),
     ] = None,
     baseline: Annotated[
-        str, typer.Option(metavar="DEVICE", help="Device, by its name in the report, to which the verdict gives ratios.")
+        str, typer.Option(metavar="DEVICE", help="Device, by its name in the report, to which the report gives ratios.")
     ] = "",
     label: Annotated[
         list[str] | None,
@@ -52,13 +57,14 @@ def report(
     overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
 ) -> None:
-    """Write one report on any number of runs and devices.
+    """Report on any number of runs and devices.
 
-    Runs of one device with one driver are shown as one device, with the latest value of each point. The verdict compares the
-    devices in headline quantities; files that `import` wrote are unranked columns of it. With filters the report covers the
-    selected points only, as if no others had been measured."""
+    Without -o it prints the answers and the key quantities; with -o it writes the whole report, one page. Runs of one device
+    with one driver are shown as one device, with the latest value of each point. Files that `import` wrote are unranked
+    columns. With filters the report covers the selected points only, as if no others had been measured."""
+    chosen: str = form or ("text" if output is None else "html")
     if output is not None:
-        name = f"report.{form}".replace(".latex", ".tex")
+        name = f"report.{chosen}".replace(".latex", ".tex").replace(".text", ".txt")
         output = outputs.in_folder(output, name)
         outputs.check(output, overwrite, name=name, pipe=True)
         outputs.check_not_input(output, paths)
@@ -68,9 +74,11 @@ def report(
     paths, foreign = _without_imports(paths, names)
     if device is not None:
         paths = stored_runs.of_device(paths, device, (stored_runs.load(path, strict) for path in paths))
-    made = _made(paths, foreign, names, wanted, form, baseline, beside or [], strict)
+    made = _made(paths, foreign, names, wanted, chosen, baseline, beside or [], strict)
     if output is None:
-        print(_in_any_encoding(made) if form == "html" else made)
+        print(_in_any_encoding(made) if chosen == "html" else made)
+        if form is None:
+            print("The whole report: add -o report.html")
         return
     outputs.write(output, made, overwrite)
     print(line(f"wrote {output}"), file=sys.stderr)
@@ -146,7 +154,11 @@ def _rendered(
 ) -> str:
     """The report in a format."""
     from clmembench.report.page import page, text_pages
+    from clmembench.report.table import DEFAULT_COLUMNS
 
+    if form == "text":
+        width, colour = outputs.width() or DEFAULT_COLUMNS, outputs.is_coloured(sys.stdout)
+        return text_pages.render_text(runs, others, findings, groups, labels, baseline, width, colour)
     if form == "html":
         return page.render_html(runs, others, findings, groups, labels, baseline)
     if form == "latex":

@@ -1,4 +1,4 @@
-"""One report over any number of runs and devices as Markdown, and its tables as LaTeX."""
+"""One report over any number of runs and devices as Markdown, its tables as LaTeX, and what it begins with as text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from clmembench.model import Run
 from clmembench.report import render, summary
-from clmembench.report.device_runs import Findings
+from clmembench.report.device_runs import Findings, short_names
 from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import import_table
 from clmembench.report.many_runs import fleet
-from clmembench.report.page.page import SECTIONS
+from clmembench.report.many_runs.fleet_scorecard import fleet_verdict
+from clmembench.report.page.page import MAX_TITLE_DEVICES, SECTIONS
 from clmembench.report.scorecard.answers import answers, further_details
+from clmembench.report.scorecard.key_tables import devices_table, run_table
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard_cells import Scorecard
 from clmembench.report.table import Document, Table, one_table
@@ -43,6 +45,28 @@ def render_markdown(
     measured = first + [_measured(part) for part in all_parts]
     elsewhere = Document(tuple(map(import_table, others)), SECTIONS["published"])
     return "\n".join([*measured, *([render.markdown(elsewhere)] if others else [])])
+
+
+def render_text(
+    runs: Sequence[Run],
+    others: Sequence[ImportedRun] = (),
+    findings: Sequence[Findings] = (),
+    groups: Sequence[fleet.DeviceGroup] = (),
+    labels: Sequence[str] = (),
+    baseline: str = "",
+    width: int | None = None,
+    colour: bool = False,
+) -> str:
+    """What the page begins with, on a terminal: the answers, and the key quantities of the devices, or of the one. Raises
+    UnknownDevice where none has the label of the `baseline`."""
+    all_parts = parts(runs, labels, findings)
+    compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, baseline, others)
+    names = short_names(compared.labels)
+    heading = ", ".join(compared.labels) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device")
+    told = render.wrapped((answer.text for answer in answers(compared, all_parts, others)), width)
+    table = devices_table(compared, names, width) if len(names) > 1 else run_table(compared, width)
+    opening = render.text(Document((), heading), colour, width)
+    return "\n".join([opening, *told, "", *render.aligned_with_notes(table, width, colour)])
 
 
 def _answers(found: Scorecard, all_parts: Sequence[LabelledRun], others: Sequence[ImportedRun]) -> str:

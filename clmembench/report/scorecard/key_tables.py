@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from clmembench.analysis.stats import Ratio
+from clmembench.model import Run
 from clmembench.model.metrics import more_is_better
 from clmembench.report import folding, render
 from clmembench.report.comparison import ratio_text
+from clmembench.report.device_runs import device_label, short_names
+from clmembench.report.frame import parts
+from clmembench.report.scorecard.answers import answers
 from clmembench.report.scorecard.key_quantities import key_lines
+from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard_cells import BOUND, NOT_GOOD, OLDER, Line, Scorecard, ScorecardCell
 from clmembench.report.table import DEFAULT_COLUMNS, Cell, Column, Entry, Table, noted
 from clmembench.report.views import PLAIN, scorecard_keys
@@ -17,7 +22,8 @@ from clmembench.units import count, format_interval
 
 BAR_COLUMNS = range(6, 21)  # letters of the bar of a peak, by the room that is left
 EMPTY = "·"  # the rest of a bar
-OTHER_VERSION = "measured by another version of the benchmark, or by other kernels"
+OTHER_VERSION = "measured by another version of the benchmark"
+OTHER_KERNELS = "by other kernels of the same version"
 
 
 def run_table(found: Scorecard, width: int | None = None, title: str = "") -> Table:
@@ -72,20 +78,35 @@ def _share(cell: ScorecardCell) -> str:
     return "" if cell.fraction is None else f" {cell.fraction:4.0%} {cell.peak_name.removesuffix('peak')}".rstrip()
 
 
-def pair_table(found: Scorecard, names: Sequence[str], left_out: Collection[str] = ()) -> Table:
+def pair_opening(first: Run, second: Run, margin: float, width: int | None, colour: bool) -> list[str]:
+    """What a comparison of two runs begins with: the answers of a report, and the key quantities, by what both measured; no
+    lines where that is nothing, or both are one run. Names are the devices', or first and second run of one device."""
+    labels = [run.header.label or device_label(run.header) for run in (first, second)]
+    of = parts([first, second], labels if labels[0] != labels[1] else ["first run", "second run"])
+    found = verdict(of, margin=margin)
+    measured = tuple(line for line in found.lines if not any(cell.status == "missing" for cell in line.cells))
+    found = replace(found, lines=measured)
+    table = pair_table(found, short_names(found.labels))
+    if not table.rows or first.records == second.records:
+        return []
+    told = render.wrapped((f"  {answer.text}" for answer in answers(found, of)), width)
+    return [*told, "", *render.aligned_with_notes(table, width, colour)]
+
+
+def pair_table(found: Scorecard, names: Sequence[str]) -> Table:
     """A row for each key quantity of two devices, or two runs of one, under these names: both values, the second over the first
-    with its 95% interval, and the verdict; of benchmarks that a comparison has `left_out`, and where the two cannot be
-    compared, why not as a note."""
+    with its 95% interval, and the verdict; where the two cannot be compared, or were measured by other kernels, a note."""
     columns = [Column(""), *(Column(name, is_number=True) for name in names)]
     columns += [Column("second / first (95%)"), Column("verdict")]
     rows: list[tuple[Entry, ...]] = []
     for quantity, line in key_lines(found):
         first, second = line.cells[:2]
-        is_other = line.benchmark in left_out or OLDER in (first.status, second.status)
-        why = OTHER_VERSION if is_other else found.pairs.objection(line, 0, 1)
+        is_older = OLDER in (first.status, second.status)
+        why = OTHER_VERSION if is_older else found.pairs.objection(line, 0, 1)
         decided = None if why else found.pairs.decide(line, 0, 1)
         if decided is not None:
-            ending: tuple[Entry, Entry] = ratio_text(_ratio(line, decided.gain)), decided.verdict
+            remark = OTHER_KERNELS if found.pairs.are_other_kernels(0, 1, (line.benchmark,)) else ""
+            ending: tuple[Entry, Entry] = ratio_text(_ratio(line, decided.gain)), Cell(decided.verdict, reason=remark)
         else:
             ending = "", Cell("–", reason="" if why == NOT_GOOD else f"not compared: {why}")
         rows.append((quantity.title, _value(first), _value(second), *ending))
