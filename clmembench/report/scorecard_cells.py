@@ -46,6 +46,7 @@ class ScorecardCell:
     limit: float | None = None
     meaning: str = ""  # what else it is on such a device: it is compared with values that are the same
     peak_name: str = "peak"  # that the fraction is of
+    of_best: float | None = None  # how good it is as a share of the best that it is compared with
 
     @property
     def mark(self) -> str:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.analysis.derive import Derived
 from clmembench.gates.whole import MEMORY_PEAK
-from clmembench.model.metrics import score
+from clmembench.report.device_runs import short_names
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.imported.imported_values import FP32_PEAK, FP64_PEAK, peak_text
 from clmembench.report.scorecard_cells import BOUND, MARKS, OLDER, Line, LineCell, Scorecard, ScorecardCell
-from clmembench.report.table import Cell, Column, Table, View
+from clmembench.report.table import Cell, Column, Entry, Table, View
 from clmembench.sanitize import printable
-from clmembench.units import count, format_bytes, format_in, format_interval, format_params
+from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,15 @@ def points_over_devices(rows: Sequence[Sequence[Row]], labels: Sequence[str]) ->
 
 GROUP = (Column("group", is_group=True), lambda one: one.line.group)
 QUANTITY = (Column("quantity"), lambda one: Cell(one.line.name, reason=one.line.note))
-MAX_DEVICES_WITHOUT_BEST = 12  # devices that a screen shows side by side: of more a column names the best
-MAX_NAMED_BEST = 3
+MAX_COLUMNS = 8  # devices that a screen shows side by side: of more, columns name the best, the median and the worst
+MAX_OPEN_ROWS = 30  # of a page's table of devices, until others are asked for
+MAX_NAMED_BEST = 2
+SHADES = {
+    1 / 1.1: "within 10%",
+    1 / 2: "to 2 times",
+    1 / 5: "to 5 times",
+    1 / 20: "to 20 times",
+}  # by the least share of the best
 PLAIN = ("ok", "missing", "published", "imported", "theoretical", "claimed", OLDER)  # statuses that need no reason as a note
 KINDS = {
     **dict.fromkeys(("published", "imported", "theoretical", "claimed", OLDER), "published"),
@@ -117,27 +124,38 @@ KINDS = {
 
 
 def scorecard_table(found: Scorecard) -> Table:
-    """Devices side by side: a line for each quantity, the best of each marked, and named where there are many devices."""
-    best = [(Column("the best"), lambda one: Cell(_best(one.line, found.labels), kind="top"))] if is_wide(found) else []
+    """Devices side by side under short names: a line for each quantity, the best of each marked; where there are many devices,
+    named beside the median and the worst. The full names are the last notes."""
+    names = short_names(found.labels)
+    differing = {
+        (line.group, line.name) for line in found.lines if len({c.size for c in line.cells if c.value is not None}) > 1
+    }
     view: View[LineCell] = View(
-        names=(GROUP, QUANTITY, *best),
-        values=((Column("value", is_number=True), lambda one: scorecard_cell(one.cell)),),
+        names=(GROUP, QUANTITY, *(_summary_columns(found, names) if is_wide(found) else ())),
+        values=((Column("value", is_number=True), lambda one: scorecard_cell(one.cell, _key(one.line) in differing)),),
         across=lambda one: one.device,
     )
-    return view.table(found.cells(), found.labels, "Devices compared")
+    table = view.table(found.cells(), names, "Devices compared")
+    legend = (f"{name}: {label}" for name, label in zip(names, found.labels, strict=True) if name != label)
+    return replace(table, notes=(*table.notes, *legend))
 
 
-def scorecard_cell(found: ScorecardCell) -> Cell:
-    """A judged quantity as a cell: its interval and where it was read on demand, the reason why there is none as a note."""
+def scorecard_cell(found: ScorecardCell, has_size: bool = False) -> Cell:
+    """A judged quantity as a cell: its interval and where it was read on demand, the reason why there is none as a note. With
+    `has_size` the size that it was read at stands below it."""
     has_reason = found.status not in PLAIN
-    more = (found.extra, f"by an {OLDER}" if found.status == OLDER else "", found.ratio and f"({found.ratio})")
+    more = (found.extra, OLDER if found.status == OLDER else "", found.size if has_size else "")
+    kinds = ["best" if found.is_best else KINDS.get(found.status, "bad")]
+    share = found.of_best or 0.0
+    kinds += [f"shade-{at}" for at, least in enumerate(SHADES) if share >= least][:1]
+    worse = f"the best is {format_value(1 / share)} times as good" if 0 < share < 1 else ""
     return Cell(
         found.text,
         mark=found.mark,
-        more=tuple(filter(None, more)),
-        detail="" if has_reason else found.detail,
+        more=tuple(filter(None, (*more, found.ratio and f"({found.ratio})"))),
+        detail="" if has_reason else "; ".join(filter(None, (found.detail, worse))),
         reason=found.detail if has_reason else "",
-        kind="best" if found.is_best else KINDS.get(found.status, "bad"),
+        kind=" ".join(filter(None, kinds)),
         value=found.value,
     )
 
@@ -154,16 +172,96 @@ def scorecard_keys(found: Scorecard) -> tuple[str, ...]:
 
 def is_wide(found: Scorecard) -> bool:
     """Whether so many devices have values that one does not see the best at a glance; published values are not ranked."""
-    return len({one.device for one in found.cells() if one.cell.value is not None}) > MAX_DEVICES_WITHOUT_BEST
+    return len({one.device for one in found.cells() if one.cell.value is not None}) > MAX_COLUMNS
 
 
-def _best(line: Line, labels: Sequence[str]) -> str:
-    """The devices that are the best of a line, the highest value first."""
-    best = [(label, cell) for label, cell in zip(labels, line.cells, strict=False) if cell.is_best]
-    best.sort(key=lambda one: -score(one[1].value or 0.0, line.better))
+def _key(line: Line) -> tuple[str, str]:
+    return line.group, line.name
+
+
+def _summary_columns(found: Scorecard, names: Sequence[str]) -> list[tuple[Column, Callable[[LineCell], Entry]]]:
+    """The columns of the best, the median and the worst value of each line, of those that are compared."""
+    known = {_key(line): _summary(line, names) for line in found.lines}
+
+    def column(at: int) -> Callable[[LineCell], Entry]:
+        return lambda one: known[_key(one.line)][at]
+
+    return [(Column(name, is_number=True), column(at)) for at, name in enumerate(("best", "median", "worst"))]
+
+
+def _summary(line: Line, names: Sequence[str]) -> tuple[Cell, Cell, Cell]:
+    """The best, the median and the worst value of a line; the first with all devices that compare calls the best, the last with
+    its own."""
+    ranked = [(name, cell) for name, cell in zip(names, line.cells, strict=True) if cell.of_best is not None]
+    ranked.sort(key=lambda one: -(one[1].of_best or 0.0))
+    if not ranked:
+        return Cell("–"), Cell("–"), Cell("–")
+    best = [name for name, cell in ranked if cell.is_best] or [ranked[0][0]]
     more = len(best) - MAX_NAMED_BEST
-    named = "; ".join(f"{label}: {cell.text}" for label, cell in best[:MAX_NAMED_BEST])
-    return named + (f" and {more} more" if more > 0 else "")
+    named = ", ".join(best[:MAX_NAMED_BEST]) + (f" and {more} more" if more > 0 else "")
+    values = [cell for _, cell in ranked]
+    middle, worst = values[(len(values) - 1) // 2], values[-1]
+    return (
+        Cell(values[0].text, more=(named,), kind="best shade-0", value=values[0].value),
+        Cell(middle.text, kind=scorecard_cell(middle).kind, value=middle.value),
+        Cell(worst.text, more=(ranked[-1][0],), kind=scorecard_cell(worst).kind, value=worst.value),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceColumn:
+    """A column of a page's table of devices: its heading, the full name, and the classes of its cells."""
+
+    name: str
+    label: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of one group, each from its quantity on; `folded`, where they are too many to show all at once."""
+
+    name: str
+    rows: tuple[tuple[Entry, ...], ...]
+    folded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTable:
+    """The table of devices of a page: groups of rows, columns with values, how many of them are seen at once, and what stands
+    below."""
+
+    columns: tuple[DeviceColumn, ...]
+    groups: tuple[RowGroup, ...]
+    shown: int
+    extra: int  # published devices that are shown on demand
+    notes: tuple[str, ...]
+    legend: tuple[DeviceColumn, ...]
+    keys: tuple[str, ...]
+    shades: tuple[str, ...] = tuple(SHADES.values())
+
+
+def device_table(found: Scorecard) -> DeviceTable:
+    """The scorecard as a page shows it: published devices after the measured ones, as many as a screen has room for, and groups
+    of rows folded from the one on that would make the table longer than a screen or two."""
+    table, measured, names = scorecard_table(found), len(found.devices), short_names(found.labels)
+    room = max(0, MAX_COLUMNS - measured)
+    columns = [DeviceColumn(column.name, "", "summary") for column in table.columns[2 : -len(names)]]
+    for place, (name, label) in enumerate(zip(names, found.labels, strict=True)):
+        kinds = (
+            "other" if place >= measured else "",
+            "rule" if place == measured else "",
+            "extra" if place - measured >= room else "",
+        )
+        columns.append(DeviceColumn(name, label, " ".join(filter(None, kinds))))
+    groups, count_of_rows = [], 0
+    for name, rows in table.groups:
+        count_of_rows += len(rows)
+        groups.append(RowGroup(name, tuple(rows), folded=count_of_rows > MAX_OPEN_ROWS))
+    extra = max(0, len(names) - measured - room)
+    legend = tuple(column for column in columns if column.label and column.label != column.name)
+    notes = table.notes[: len(table.notes) - len(legend)]
+    return DeviceTable(tuple(columns), tuple(groups), len(columns) - extra, extra, notes, legend, scorecard_keys(found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES, key_lines
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard_cells import UnknownDevice
 from clmembench.report.table import one_table
-from clmembench.report.views import MAX_DEVICES_WITHOUT_BEST, scorecard_keys, scorecard_table
+from clmembench.report.views import MAX_COLUMNS, device_table, scorecard_keys, scorecard_table
 from clmembench.results.imported import published_run
 from clmembench.specs.sheets import published_sheets
 from tests import found_hierarchies
@@ -109,7 +109,7 @@ def test_a_value_by_an_older_version_of_the_benchmark_is_shown_and_not_compared(
     assert (old.status, old.value, old.text, old.ratio) == ("older version", None, "4,000 GB/s", "")
     assert "measured by version 1 of stream, not comparable with version 2" in old.detail
     assert not old.is_best and not latest.is_best
-    assert "4,000 GB/s, by an older version" in markdown(one_table(scorecard_table(found)))
+    assert "4,000 GB/s, older version" in markdown(one_table(scorecard_table(found)))
 
 
 def test_less_is_better_of_a_time():
@@ -202,7 +202,8 @@ def test_the_report_as_latex_is_the_tables_of_the_verdict_and_of_each_device(tmp
     (row,) = (text for text in done.stdout.splitlines() if TRIAD in text and text.endswith(r"\\"))
     assert row.count(" & ") == 3 and "4,000 GB/s (1x) {*}" in row and "100 GB/s" in row
     (head,) = (text for text in done.stdout.splitlines() if text.startswith("group & quantity"))
-    assert r"Fast\_GPU \& 50\% \$x\$" in head
+    assert head == r"group & quantity & Fast\_GPU 50\% & Slow 4u \\"
+    assert r"% Fast_GPU 50%: Fast_GPU & 50% $x$" in done.stdout.splitlines()
 
 
 def test_the_table_marks_the_best_and_tells_where_points_differ():
@@ -416,7 +417,7 @@ def test_a_fraction_of_the_peak_of_matrix_instructions_says_so():
     known = BenchmarkInfo(discovered()["dgemm"].version, "compute", "", "", (card,), x="n")
     point = record("dgemm", points[0][0], replace(series([10**7] * 20), flops=61_783 * 10**7), version=known.version)
     (cell,) = line(compared(run([point], header(h200, {"dgemm": known}))), "DGEMM").cells
-    assert cell.extra == "92.3% of matrix peak"
+    assert cell.extra == "92% of matrix peak"
     theory = line(compared(run([point], header(h200, {"dgemm": known}))), "FP64, matrix instructions")
     assert theory.cells[0].text == "66,908 GFLOP/s"
 
@@ -458,13 +459,72 @@ def dram_of(ns):
     return replace(found_hierarchies.cpu(), levels=(found_hierarchies.level("DRAM", "global", latency),))
 
 
+def triads(*rates):
+    return [run([triad(rate, 1 << 30)], header(device(f"GPU {n}"), CARDS)) for n, rate in enumerate(rates)]
+
+
+def row_of(table, quantity):
+    (cells,) = [row for group in table.groups for row in group.rows if str(row[0]).startswith(quantity)]
+    return cells[1:]
+
+
+def test_cells_are_shaded_by_the_ratio_to_the_best_where_they_are_comparable():
+    table = device_table(compared(*triads(4000.0, 3900.0, 2500.0, 900.0, 300.0, 10.0), of("cpu", triad(9000.0, 1 << 20))))
+    kinds = [cell.kind for cell in row_of(table, TRIAD)]
+    assert kinds == ["best shade-0", "best shade-0", "shade-1", "shade-2", "shade-3", "", "muted"]
+    details = [cell.detail for cell in row_of(table, TRIAD)]
+    assert details[2].endswith("; the best is 1.60 times as good") and "times as good" not in details[0]
+    assert [cell.kind for cell in row_of(table, "compute units")] == ["published"] * 7
+
+
+def test_published_devices_stand_after_a_rule_as_many_as_fit_and_names_are_short():
+    names = ["nvidia-gtx-980", "nvidia-gtx-780", "nvidia-gtx-560-ti"]
+    table = device_table(compared(*triads(*range(100, 106)), others=[published(name) for name in names]))
+    assert [column.kind for column in table.columns] == [""] * 6 + ["other rule", "other", "other extra"]
+    assert (table.shown, table.extra) == (8, 1)
+    assert [column.name for column in table.columns[:2]] == ["GPU 0", "GPU 1"]
+    assert {column.name: column.label for column in table.legend}["GTX 980"] == "NVIDIA GeForce GTX 980, published"
+    assert not any(note.startswith("GTX") for note in table.notes)
+    whole = scorecard_table(compared(*triads(100.0), others=[published("nvidia-gtx-980")]))
+    assert whole.notes[-1] == "GTX 980: NVIDIA GeForce GTX 980, published"
+
+
+def test_rows_beyond_those_of_a_screen_or_two_are_folded_by_groups():
+    points = [triad(100.0, 1 << 30), total(1024, 10), copy(1.0), launch(9)]
+    found = compared(*(run(points, header(device(name), CARDS)) for name in "AB"))
+    one = line(found, TRIAD)
+    many = replace(found, lines=(*(replace(one, name=f"triad {n}") for n in range(26)), *found.lines))
+    for scorecard, folded in ((found, []), (many, ["claimed by the driver"])):
+        assert [group.name for group in device_table(scorecard).groups if group.folded] == folded
+
+
+def test_more_devices_than_columns_have_the_best_the_median_and_the_worst_beside_them():
+    cut = device_table(compared(*triads(*range(100, 108))))
+    assert [column.name for column in cut.columns] == [f"GPU {n}" for n in range(8)]
+    table = device_table(compared(*triads(*range(100, 200, 10))))
+    assert [column.name for column in table.columns[:4]] == ["best", "median", "worst", "GPU 0"]
+    best, median, worst = row_of(table, TRIAD)[:3]
+    assert (str(best), str(median), str(worst)) == ("190 GB/s, GPU 9", "150 GB/s", "100 GB/s, GPU 0")
+    assert [str(cell) for cell in row_of(table, "compute units")[:3]] == ["–", "–", "–"]
+
+
+def test_sizes_stand_in_the_cells_where_they_differ():
+    def adds(name, items):
+        params = {"op": "add", "dtype": "long", "memory": "global", "address": "same", "result": "used", "items": items}
+        return measured("atomic", "throughput", [(params, 1.0)], device(name))
+
+    row = row_of(device_table(compared(adds("A", 256), adds("B", 512))), "adds to one")
+    assert [cell.more for cell in row] == [("items=256",), ("items=512",)]
+    assert [cell.more for cell in row_of(device_table(compared(adds("A", 256), adds("B", 256))), "adds to one")] == [(), ()]
+
+
 def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
     def of_devices(count):
         runs = [run([triad(100.0 + n, 1 << 30)], header(device(f"<GPU {n}> & $x$"), CARDS)) for n in range(count)]
         return compared_values(compared(*runs))["panels"]
 
-    assert of_devices(MAX_DEVICES_WITHOUT_BEST) == []
-    (figure,) = of_devices(MAX_DEVICES_WITHOUT_BEST + 30)
+    assert of_devices(MAX_COLUMNS) == []
+    (figure,) = of_devices(42)
     assert "the best 40 of 42" in figure and "141 GB/s" in figure and "100 GB/s" not in figure
     assert "<GPU" not in figure and "&lt;GPU 41&gt; &amp; $x$" in figure
 

@@ -10,7 +10,7 @@ from clmembench.analysis.decision import NoisyValue, Side
 from clmembench.benchmarks import discovered
 from clmembench.report.many_runs.fleet import DeviceGroup, spread
 from clmembench.report.scorecard.device_pairs import device_pairs
-from clmembench.report.scorecard.scorecard import assembled, headline_lines
+from clmembench.report.scorecard.scorecard import assembled, headline_lines, note_names
 from clmembench.report.scorecard_cells import Line, Scorecard, ScorecardCell
 from clmembench.results.imported import ImportedRun
 from clmembench.specs import sheets as specs
@@ -20,7 +20,7 @@ from clmembench.units import count, format_in, format_interval
 def fleet_verdict(groups: Sequence[DeviceGroup], baseline: str = "", others: Sequence[ImportedRun] = ()) -> Scorecard:
     """Headline quantities of all devices, as `verdict` has them, without levels of a memory hierarchy, which digests do
     not have. Raises UnknownDevice where no device has the label of the baseline, and SpecError."""
-    labels, known = [group.label for group in groups], specs.all_sheets()
+    names, known = note_names([group.label for group in groups], others), specs.all_sheets()
     lines: list[Line] = []
     for benchmark in discovered().values():
         versions = [max((run.versions.get(benchmark.name, 0) for run in group.runs), default=0) for group in groups]
@@ -28,7 +28,7 @@ def fleet_verdict(groups: Sequence[DeviceGroup], baseline: str = "", others: Seq
         for headline in benchmark.headlines:
             each = zip(groups, versions, strict=True)
             cells = [_cell(group, benchmark.name, headline.name, version, units[headline.metric]) for group, version in each]
-            lines += headline_lines(benchmark, headline, labels, cells, versions)
+            lines += headline_lines(benchmark, headline, names, cells, versions)
     devices = [(group.label, group.runs[0].device, specs.match_sheet(group.runs[0].device, known)) for group in groups]
     return assembled(devices, lines, device_pairs([_side(group) for group in groups], lines), baseline, others)
 

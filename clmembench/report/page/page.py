@@ -322,8 +322,6 @@ def compared_values(found: Scorecard) -> dict[str, Any]:
     """Values for the page's template: the table of devices side by side, and what stands around it."""
     is_wide = views.is_wide(found)
     return {
-        "table": views.scorecard_table(found),
-        "devices": len(found.labels),
         "panels": [svg for one in panel_figures(found) for svg in embedded(one, PANELS_ALT)] if is_wide else [],
-        "keys": views.scorecard_keys(found),
+        "table": views.device_table(found),
     }

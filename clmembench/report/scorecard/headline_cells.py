@@ -16,7 +16,7 @@ from clmembench.model.metrics import score
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard_cells import BOUND, Line, ScorecardCell
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
-from clmembench.report.views import interval, percent
+from clmembench.report.views import interval
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
 
@@ -154,7 +154,7 @@ def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[
     point = format_params(varying)
     extra = [f"{format_value(value.cycles)} cycles"] if value.cycles else []
     peak_name = PEAK_NAMES.get(value.peak or "", "peak")
-    extra += [f"{percent(row.fraction)} of {peak_name}"] if row.fraction is not None else []
+    extra += [f"{row.fraction:.0%} of {peak_name}"] if row.fraction is not None else []
     few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
     spread = f"range over {value.processes} processes" if few else "95% interval"
     detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"

@@ -12,7 +12,7 @@ from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
 from clmembench.model.metrics import score
-from clmembench.report.device_runs import merged_runs
+from clmembench.report.device_runs import merged_runs, short_names
 from clmembench.report.frame import LabelledRun, Paths, parts, results_files
 from clmembench.report.imported.imported_values import imported_cells, known_lines, scorecard_label
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
@@ -43,7 +43,8 @@ def verdict(
     where none has that label.
     """
     of_studies = [line for study in studies() if study.headlines for line in study.call(study.headlines, parts)]
-    found = [*_with_stand_ins(_benchmark_lines(parts), of_studies), *of_studies]
+    names = note_names([part.label for part in parts], others)
+    found = [*_with_stand_ins(_benchmark_lines(parts, names), of_studies), *of_studies]
     devices = [(part.label, part.run.header.device, part.sheet) for part in parts]
     pairs = device_pairs([side_of(part) for part in parts], found, parts, margin)
     return assembled(devices, found, pairs, baseline, others)
@@ -59,27 +60,33 @@ def assembled(
     """The verdict of these lines, with a cell for each of the devices (label, claims, sheet): in the order of groups, the best
     marked, with ratios, values of others, claims and theoretical figures as `verdict` has them."""
     labels = [label for label, _, _ in devices]
+    names = note_names(labels, others)
     if baseline and baseline not in labels:
         raise UnknownDevice(f"no device is called {baseline!r}: choose from {', '.join(labels)}")
     order: dict[str, int] = {group: place for place, group in enumerate(HEADLINE_GROUPS)}
-    lines = [_with_best(line, pairs, labels) for line in sorted(found, key=lambda line: order[line.group])]
+    lines = [_with_best(line, pairs, names) for line in sorted(found, key=lambda line: order[line.group])]
     if baseline:
         lines = [_with_ratios(line, labels.index(baseline), pairs) for line in lines]
     columns = sorted(((run, imported_cells(run)) for run in others), key=lambda one: -len(one[1]))  # a screen shows the first
     lines = [replace(one, cells=(*one.cells, *(of.get(one.name, ScorecardCell("–")) for _, of in columns))) for one in lines]
     lines += known_lines([info for _, info, _ in devices], [*(of for _, _, of in devices), *(run.sheet for run, _ in columns)])
-    names = (*labels, *(scorecard_label(run) for run, _ in columns))
-    return Scorecard(names, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
+    all_labels = (*labels, *(scorecard_label(run) for run, _ in columns))
+    return Scorecard(all_labels, tuple(lines), baseline, tuple(info for _, info, _ in devices), pairs)
 
 
-def _benchmark_lines(parts: Sequence[LabelledRun]) -> Iterator[Line]:
-    parts, labels = _with_claims_of_the_cpu(parts), [part.label for part in parts]
+def note_names(labels: Sequence[str], others: Sequence[ImportedRun]) -> list[str]:
+    """What notes call the devices with these labels: as the table's columns, among which are those of `others`."""
+    return list(short_names([*labels, *map(scorecard_label, others)])[: len(labels)])
+
+
+def _benchmark_lines(parts: Sequence[LabelledRun], names: Sequence[str]) -> Iterator[Line]:
+    parts = _with_claims_of_the_cpu(parts)
     for benchmark in discovered().values():
         cards = [part.run.header.benchmarks.get(benchmark.name) for part in parts]
         versions = [card.version if card is not None else 0 for card in cards]
         for headline in benchmark.headlines:
             cells = [headline_cell(part, benchmark.name, headline) for part in parts]
-            yield from headline_lines(benchmark, headline, labels, cells, versions)
+            yield from headline_lines(benchmark, headline, names, cells, versions)
 
 
 def _with_claims_of_the_cpu(parts: Sequence[LabelledRun]) -> list[LabelledRun]:
@@ -159,13 +166,21 @@ def _difference(labels: Sequence[str], cells: Sequence[ScorecardCell]) -> str:
 
 
 def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
-    """The line with marks on its best cell, on each that compare calls the same and on each that is undecided, and a note on
-    those that are not compared. No mark where more is not better, or where none is called worse."""
+    """The line with each value as a share of the best one, marks on its best cell, on each that compare calls the same and on
+    each that is undecided, and a note on those that are not compared. No share where more is not better, and no mark where none
+    is called worse."""
     good = [place for place, cell in enumerate(line.cells) if cell.value is not None]
     if len(good) < 2 or not line.better:
         return line
     # what a value means on some devices alone is the best only where it means that on all
     best = max(good, key=lambda place: (not line.cells[place].meaning, score(line.cells[place].value or 0.0, line.better)))
+    comparable = [place for place in good if place == best or not pairs.objection(line, best, place)]
+    top = score(line.cells[best].value or 0.0, line.better)
+    shares = {
+        place: score(line.cells[place].value or 0.0, line.better) / top for place in comparable if top and len(comparable) > 1
+    }
+    cells = tuple(replace(cell, of_best=shares.get(place)) for place, cell in enumerate(line.cells))
+    line = replace(line, cells=cells)
     decided = {place: pairs.decide(line, best, place) for place in good if place != best}
     if not any(one is not None and one.verdict == "slower" for one in decided.values()):
         return line

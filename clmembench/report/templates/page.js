@@ -183,6 +183,48 @@ if (points) {
   });
 }
 
+// Groups of rows of the devices compared fold; of the cells that tell more one is a tab stop, and arrows lead to the others.
+const devices = document.querySelector(".devices table");
+if (devices) {
+  for (const body of devices.tBodies) {
+    const heading = body.querySelector(".group th"), button = document.createElement("button");
+    const fold = (folded) => {
+      body.classList.toggle("folded", folded);
+      button.setAttribute("aria-expanded", String(!folded));
+      button.title = folded ? `${body.rows.length - 1} rows` : "";
+    };
+    button.append(...heading.childNodes);
+    button.addEventListener("click", () => fold(!body.classList.contains("folded")));
+    heading.append(button);
+    fold("folded" in body.dataset);
+  }
+  const cells = [...devices.querySelectorAll("[popovertarget]")];
+  let stop = cells[0];
+  for (const cell of cells) cell.tabIndex = cell === stop ? 0 : -1;
+  const seen = (cell) => cell.checkVisibility();
+  devices.addEventListener("focusin", ({ target }) => {
+    if (!cells.includes(target)) return;
+    stop.tabIndex = -1;
+    stop = target;
+    stop.tabIndex = 0;
+  });
+  devices.addEventListener("keydown", (event) => {
+    const by = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (!by || event.target !== stop) return;
+    event.preventDefault();
+    const here = stop.getBoundingClientRect();
+    const ahead = cells.filter(seen).map((cell) => ({ cell, box: cell.getBoundingClientRect() }))
+      .map(({ cell, box }) => ({ cell, x: box.right - here.right, y: box.top - here.top }))
+      .filter(({ x, y }) => (by[0] ? Math.abs(y) < here.height / 2 && x * by[0] > 1 : y * by[1] > 1 && Math.abs(x) < here.width / 2));
+    ahead.sort((a, b) => Math.abs(a.x) + Math.abs(a.y) - Math.abs(b.x) - Math.abs(b.y));
+    ahead[0]?.cell.focus();
+  });
+  devices.addEventListener("pointerover", ({ target }) => {
+    const cell = target.closest("[popovertarget]");
+    if (cell) cell.title = cell.nextElementSibling.textContent;
+  });
+}
+
 const contents = document.querySelector("#contents > details");
 const wide = matchMedia("(min-width: 1100px)");
 const show = () => { contents.open = wide.matches; };
