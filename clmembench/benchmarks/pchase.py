@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -98,8 +99,16 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
     The physical pages of a process decide which lines fit in a physically indexed cache. Therefore lines are chased in several
     processes at one size per octave, in its middle, since most caches end at a power of two.
     """
-    steps = round(4 * np.log2(array_bytes / (4 * KIB)))
-    return MIN_PROCESSES_FOR_INTERVAL if spacing_bytes == "line" and steps % 4 == 2 else 1
+    return MIN_PROCESSES_FOR_INTERVAL if spacing_bytes == "line" and _quarter_octave(array_bytes) == 2 else 1
+
+
+def _in_default_subset(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> bool:
+    """Points of the default subset: of the second spacing, which shows lines and sectors, two sizes per octave."""
+    return spacing_bytes == "line" or _quarter_octave(array_bytes) % 2 == 0
+
+
+def _quarter_octave(array_bytes: int) -> int:
+    return round(4 * math.log2(array_bytes / (4 * KIB))) % 4
 
 
 @benchmark(
@@ -124,6 +133,7 @@ def _processes(info: DeviceInfo, array_bytes: int, spacing_bytes: int | str) -> 
     quantities=[Quantity(NEAREST_LATENCY, "latency", {"spacing_bytes": ("line",)})],
     figure_axis="array_bytes",
     processes=_processes,
+    default_subset=_in_default_subset,
     array_bytes=growing(4 * KIB, headline_bytes, per_octave=4),
     spacing_bytes=axis_of(lambda info: ("line", 256)),
 )

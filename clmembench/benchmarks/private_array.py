@@ -15,9 +15,9 @@ PATTERN_CODES = {"add": 0, "matmul": 1, "sort": 2}
 GPU_GROUP_SIZE = 32  # the only work-group on a GPU is small, so that each work-item can have many registers
 MAX_EXACT_ROUNDS = (1 << 24) - 1024  # exact additions of 1 to a float below 1024
 # 4-byte words of one array, dense near the limit of devices with 256 registers per work-item
-ARRAY_WORDS = (2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 232, 240, 248, 252, 256, 320, 512)
-MATRIX_WORDS = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121, 144, 256)
-DYNAMIC_WORDS = (2, 4, 16, 36, 64, 256, 512)  # with dynamic indexing the size hardly matters
+ARRAY_WORDS = (2, 4, 8, 16, 32, 64, 96, 128, 192, 224, 240, 248, 252, 256, 320)
+MATRIX_WORDS = (4, 9, 16, 25, 36, 49, 64, 81, 100, 121)  # three of them in registers: compiling larger ones takes seconds
+DYNAMIC_WORDS = (2, 4, 16, 36, 64, 256)  # with dynamic indexing the size hardly matters
 CPU_WORDS = (4, 16, 64, 256)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,12 +64,17 @@ def job_line(job: Job) -> str:
     return json.dumps({**raw, "device": claims}, default=sorted)
 
 
+def placement_of(raw: Mapping[str, Any]) -> Placement:
+    """The placement of its fields, as JSON has them."""
+    return Placement(raw["compute_units"], tuple(raw["cpus"]), raw["placement"], raw["cores"])
+
+
 def parse_job(raw: dict[str, Any]) -> Job:
     """The job of such a line, which is taken apart. Raises KeyError and TypeError for what is none."""
     claims, place = raw.pop("device"), raw.pop("place")
     return Job(
         device=DeviceInfo(**{**claims, "features": frozenset(claims["features"])}),
-        place=Placement(place["compute_units"], tuple(place["cpus"]), place["placement"], place["cores"]),
+        place=placement_of(place),
         budget=Budget(**raw.pop("budget")),
         trial=Budget(**raw.pop("trial")),
         features=frozenset(raw.pop("features")),

@@ -217,8 +217,8 @@ def _in_measuring_order(points: Sequence[Point], count: int, seed: int) -> Itera
 
 
 class _Attempts:
-    """Measures points in a worker process; each Place and process index gets a new one, and so does the next point after a
-    death."""
+    """Measures points in a worker process; each process index gets a new one, on CPUs each Place too, and so does the next
+    point after a death."""
 
     def __init__(
         self,
@@ -292,12 +292,15 @@ class _Attempts:
         return min(self._selection.timeout_s, self._own_deadline.left_s())
 
     def _started(self, place: Placement, process: int) -> Worker:
+        units = self._job.device.compute_units
+        share = 1.0 if place.compute_units is None else place.compute_units / max(1, units)
+        budget = self._selection.budget_in(self._benchmark, process, share)
         if self._child is not None and (self._child.job.place, self._child.job.process) != (place, process):
-            self._end()
+            if self._job.device.kind != "cpu" and self._child.job.process == process:
+                self._child.move(place, budget)  # a number of work-groups is a property of launches
+            else:
+                self._end()
         if self._child is None:
-            units = self._job.device.compute_units
-            share = 1.0 if place.compute_units is None else place.compute_units / max(1, units)
-            budget = self._selection.budget_in(self._benchmark, process, share)
             job = replace(self._job, place=place, process=process, budget=budget)
             self._child = WorkerProcess(job) if self._selection.isolated else InProcessWorker(job)
         return self._child

@@ -27,7 +27,7 @@ from clmembench.host.point_sensors import PointSensors, open_sensors
 from clmembench.host.processes import detach, end_if_forked, end_with_parent, open_pipes, pin_threads, thread_ids
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import CoreClock, clock_step_ns
-from clmembench.measure.job import Job, parse_job
+from clmembench.measure.job import Job, parse_job, placement_of
 from clmembench.model import (
     Benchmark,
     BuildError,
@@ -39,6 +39,7 @@ from clmembench.model import (
     DeviceError,
     Metric,
     Overlap,
+    Placement,
     Prepared,
     Record,
     Reported,
@@ -47,6 +48,7 @@ from clmembench.model import (
     Work,
     declared,
 )
+from clmembench.plan.budget import Budget
 from clmembench.results import limits
 from clmembench.results.record_lines import encode_record
 from clmembench.runtimes import runtime
@@ -68,8 +70,8 @@ class Session:
         self._own_process = own_process
         self._loads = [cpu_load.read()]  # before the device is opened, then at the start of each point
         # probed features replace those that the driver claims
-        claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
-        info = job.place.seen(claimed)
+        self._claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
+        info = job.place.seen(self._claimed)
         before = thread_ids()
         self._job, self._pid = job, os.getpid()
         self.device = runtime(job.runtime).open(info)
@@ -80,6 +82,11 @@ class Session:
         self._clock = CoreClock(launches, probe.OPS_PER_STEP, job.cycles_per_op, job.origin)
         self._points = self._again = 0
         self._sensors = PointSensors(open_sensors(info))
+
+    def move(self, place: Placement, budget: Budget) -> None:
+        """Measure the next points at another placement that is no property of the process: a number of work-groups."""
+        self._job = dataclasses.replace(self._job, place=place, budget=budget)
+        self.device.info = place.seen(self._claimed)
 
     def settle(self) -> None:
         """Keep the device busy until its clock has left the idle state."""
@@ -272,6 +279,8 @@ def serve() -> None:
     gc.freeze()  # objects that exist now stay, and need not be scanned after each point
     for line in questions:
         point = json.loads(line)
+        if "place" in point:
+            session.move(placement_of(point["place"]), Budget(**point["budget"]))
         number = f"{point['number']} " if "number" in point else ""  # a parent of an older version has none
         record = session.record(point["params"], point["role"], point.get("give_up_ns", 0.0))
         if record.status == "failed" and session.lost():

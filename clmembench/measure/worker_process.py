@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import selectors
@@ -20,6 +21,7 @@ from clmembench.host.failures import describe_end, last_words, not_started
 from clmembench.measure.job import Job, ProbeResult, job_line
 from clmembench.measure.worker import Session, probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Placement, Point, Record
+from clmembench.plan.budget import Budget
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
 from clmembench.runtimes import runtime
@@ -70,6 +72,7 @@ class Worker(Protocol):
 
     @property
     def job(self) -> Job: ...
+    def move(self, place: Placement, budget: Budget) -> None: ...
     def measure(self, point: Point, timeout_s: float) -> Record: ...
     def end(self) -> None: ...
 
@@ -87,6 +90,7 @@ class WorkerProcess:
         self._buffer = b""
         self._ready = False
         self._asked = 0  # points so far
+        self._moved = False  # since the last point
         self._send(job_line(job))
 
     def _start(self, job: Job) -> None:
@@ -120,6 +124,10 @@ class WorkerProcess:
         except (KeyError, TypeError) as error:
             raise self._no_answer(repr(answer)) from error
 
+    def move(self, place: Placement, budget: Budget) -> None:
+        """Measure the next points on another number of work-groups: a placement that is no property of the process."""
+        self.job, self._moved = dataclasses.replace(self.job, place=place, budget=budget), True
+
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point, whose time begins when the process is ready; a process that is stopped while it starts has
         the same limit. Raises WorkerError when there will be no record; the process has then ended."""
@@ -130,8 +138,11 @@ class WorkerProcess:
                 raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
             self._ready = True
         self._asked += 1
-        limit = {"give_up_ns": point.give_up_ns} if point.give_up_ns else {}  # a worker of an older version knows none
-        self._send(json.dumps({"params": dict(point.params), "role": point.role, "number": self._asked, **limit}))
+        more: dict[str, object] = {"give_up_ns": point.give_up_ns} if point.give_up_ns else {}  # an older worker knows none
+        if self._moved:
+            more |= {"place": dataclasses.asdict(self.job.place), "budget": dataclasses.asdict(self.job.budget)}
+            self._moved = False
+        self._send(json.dumps({"params": dict(point.params), "role": point.role, "number": self._asked, **more}))
         line = self._matched(self._answer(timeout_s))
         if line.startswith(DEVICE_LOST_ANSWER):
             log = self._log()
@@ -310,6 +321,11 @@ class InProcessWorker:
             reason = f"the device cannot be opened: {error}"
             raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
         self._session.settle()
+
+    def move(self, place: Placement, budget: Budget) -> None:
+        """Measure the next points on another number of work-groups."""
+        self.job = dataclasses.replace(self.job, place=place, budget=budget)
+        self._session.move(place, budget)
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point; there is no time limit."""

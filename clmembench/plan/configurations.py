@@ -84,11 +84,11 @@ class BenchmarkContext:
         tuned = self.tuning_values()
         every = [dict(zip(tuned, values, strict=True)) for values in itertools.product(*tuned.values())]
         possible = [c for c in every if self.exists({**base, **c})]
-        worthwhile = [c for c in possible if self._is_worthwhile({**base, **c})]
+        worthwhile = [c for c in possible if self.is_worthwhile({**base, **c})]
         usable = [c for c in worthwhile if not missing_features(self.benchmark, {**base, **c}, self.info.features)]
         return Configurations(possible, worthwhile, usable)
 
-    def _is_worthwhile(self, params: Mapping[str, Value]) -> bool:
+    def is_worthwhile(self, params: Mapping[str, Value]) -> bool:
         """Whether a point is measured by default; where the user named values, every point is."""
         thin = self.benchmark.default_subset
         return thin is None or bool(set(self.selection.axes) & set(self.benchmark.axes)) or thin(self.info, **params)

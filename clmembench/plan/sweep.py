@@ -205,7 +205,7 @@ def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place:
     sizes = octaves(first, last, axis.per_octave)
     for start in range(0, len(sizes), axis.per_octave):
         params = [{**base, name: size} for size in sizes[start : start + axis.per_octave]]
-        points = [context.point(p, place) for p in params if context.exists(p)]
+        points = [context.point(p, place) for p in params if context.exists(p) and context.is_worthwhile(p)]
         seen += yield [replace(point, processes=1) for point in points]
         measured += points
         if plateaus.has_settled(plateaus.curve_points(seen, context.benchmark.metrics[0], name), floor_bytes):

@@ -267,7 +267,8 @@ def test_a_child_runs_on_the_cpus_of_its_place_and_sees_as_many_compute_units(mo
     assert Placement().seen(FAKE_DEVICE_INFO) is FAKE_DEVICE_INFO
 
 
-def test_each_place_has_a_process_of_its_own(monkeypatch):
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_each_placement_on_a_cpu_has_a_process_and_numbers_of_work_groups_share_one(monkeypatch, kind):
     started, start = [], WorkerProcess.__init__
 
     def noted(self, job):
@@ -275,14 +276,10 @@ def test_each_place_has_a_process_of_its_own(monkeypatch):
         start(self, job)
 
     monkeypatch.setattr(WorkerProcess, "__init__", noted)
-    axes = {"compute_units": (1, 2), "op": ("copy",), "array_bytes": (4096,)}
-    selection = Selection(suite="all", globs=("stream",), axes=axes, processes=1)
-    records = list(
-        run_selection(
-            "fake", FAKE_DEVICE_INFO, FOUND, replace(selection, axes={**selection.axes, "width": (1,), "order": ("item",)})
-        )
-    )
-    assert started == [Placement(1), Placement(2)]
+    info = replace(FAKE_DEVICE_INFO, kind=kind)
+    axes = {"compute_units": (1, 2), "op": ("copy",), "array_bytes": (4096,), "width": (1,), "order": ("item",)}
+    records = list(run_selection("fake", info, FOUND, Selection(suite="all", globs=("stream",), axes=axes, processes=1)))
+    assert started == [Placement(1), Placement(2)][: None if kind == "cpu" else 1]
     assert {r.place for r in records} == {Placement(1), Placement(2)}
 
 
