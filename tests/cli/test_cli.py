@@ -151,7 +151,7 @@ def test_a_run_ends_in_a_summary_and_a_file(stored):
 
 def measured(record) -> bool:
     """Whether a point was measured, found right, and is `ok`; or suspect by the gate `drift`, exactly where its own readings of
-    the core clock are further apart than that gate allows, or by the gate `stamps` while others use the CPUs: the host's doing."""
+    the core clock are further apart than that gate allows, or by the gate `stamps` on a busy host: the host's doing."""
     drifted = record.core_clock is not None and record.core_clock.moved > POINT.max_drift
     late = (record.status, record.gate) == ("suspect", "stamps") and (record.cpu_others or 0) > 0.5
     return record.checked and (late or (record.status, record.gate) == (("suspect", "drift") if drifted else ("ok", "")))
