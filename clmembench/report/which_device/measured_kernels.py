@@ -13,12 +13,12 @@ from clmembench.analysis.device_rates import is_usable
 from clmembench.analysis.kernel_time import COMPUTE, LATENCY, MEMORY, DeviceRates, Prediction, Workload
 from clmembench.model import Run
 from clmembench.report.frame import LabelledRun
-from clmembench.report.table import Cell, Table, columns, noted
+from clmembench.report.table import Cell, Column, Table, columns, noted
 from clmembench.units import count, format_bytes, format_in
 
 PART_NAMES = {"launch": "launch", "link": "host link", "compute": "compute", "memory": "memory", "latency": "latency"}
 IS_INPUT = "the prediction was made from this point"
-CHECK_HEADER = ("kernel", "measured", "predicted", "predicted / measured", "bound")
+CHECK_HEADER = ("kernel", "measured", "predicted", "predicted / measured", Column("bound by"))
 MAX_WORK = 1e18  # bytes, FLOP or ns of a pass: more is an error, or a file that means harm
 MIN_COPY_BYTES = 1 << 20  # of many copies in a row: smaller ones are about their starts
 
