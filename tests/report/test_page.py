@@ -12,7 +12,7 @@ from clmembench.report import render
 from clmembench.report.many_runs import digests, fleet
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.page.packing import packed
-from clmembench.report.page.page import anchors, render_html
+from clmembench.report.page.page import SUITES, anchors, contents, render_html
 from clmembench.report.table import Column, Table, reasons_as_notes
 from clmembench.results import jsonl
 from clmembench.results.imported import published_run
@@ -37,8 +37,9 @@ def source():
     return render_html(runs, [published_run(SpecSheet("Old", "gpu", Match(), {}, (published,)))], found)
 
 
-def test_sections_come_in_the_order_answers_comparison_aspects_devices_points(source):
-    assert re.findall(r'<section id="([^"]*)"', source) == ["devices-compared", "aspects", "devices", "points", "published"]
+def test_sections_come_in_the_order_comparison_suites_studies_devices_points(source):
+    found = ["devices-compared", "memory", "other", "studies", "devices", "points", "published"]
+    assert re.findall(r'<section id="([^"]*)"', source) == found
 
 
 def test_every_entry_of_the_contents_leads_somewhere_and_every_section_is_in_them(source):
@@ -47,10 +48,15 @@ def test_every_entry_of_the_contents_leads_somewhere_and_every_section_is_in_the
     assert sorted({one for one in ids if ids.count(one) > 1}) == []
     assert sorted(set(links) - set(ids)) == []
     assert all(re.fullmatch(r"[a-z][\w.-]*", one) for one in links), links
-    contents = source[source.index("<nav") : source.index("</nav>")]
-    missing = [one for one in ids if re.search(rf'<(h3|h4|section)[^>]* id="{one}"', source) and f'"#{one}"' not in contents]
-    assert [one for one in missing if not one.endswith("-hierarchy") and one != "data-sheets"] == []
-    assert {"devices-compared", "hierarchy", "stream", "device-1", "device-3", "points", "published"} <= set(links)
+    contents = Page(source[source.index("<nav") : source.index("</nav>")]).links()
+    assert contents == [f"#{one}" for one in re.findall(r'<section id="([^"]*)"', source)]
+    assert {"hierarchy", "stream", "device-1", "device-3"} <= set(ids)
+
+
+def test_all_suites_and_sections_together_are_fifteen_entries_of_the_contents():
+    suites = [{"id": suite} for suite in SUITES]
+    everything = dict.fromkeys(("roofline", "studies", "points", "published", "peers", "compared", "which"), True)
+    assert len(contents({**everything, "suites": suites})) <= 15
 
 
 def test_a_benchmark_called_like_a_section_has_another_anchor():
@@ -199,7 +205,7 @@ def test_the_comparison_of_forty_devices_has_all_of_them_and_names_the_best(fort
     groups = fleet.grouped(digests.digests(forty, False, 1))
     page = render_html([jsonl.read(path) for path in fleet.representative_runs(groups)], groups=groups)
     assert_harmless(page)
-    verdict = page[page.index('<section id="devices-compared"') : page.index('<section id="aspects"')]
+    verdict = page[page.index('<section id="devices-compared"') : page.index('<section id="memory"')]
     assert len(re.findall(r'<th scope="col" class="number"(?: title="[^"]*")?>Device', verdict)) == 40
     for summary in (
         "1,760 GB/s</span><small>Device 39, Device 38 and 1 more",

@@ -502,7 +502,7 @@ def test_benchmarks_of_a_page_come_in_order_of_first_appearance():
         return run([bandwidth({"op": "copy"}, benchmark=n) for n in names], header(cards=dict.fromkeys(names, STREAM)))
 
     source = render_html([of("one", "two"), of("two", "three")])
-    assert re.findall(r'<h4 id="(\w+)"', source) == ["one", "two", "three"]
+    assert re.findall(r'<details class="part" id="(\w+)"', source) == ["one", "two", "three"]
 
 
 def test_no_point_of_a_page_is_lost():
@@ -598,8 +598,8 @@ def test_published_results_are_shown_as_such_and_escaped(ordinary_page):
     assert "Not measured here" in words and words.count("224 GB/s a device") == len(names)
     assert {len(set(t)) for t in Page(source).tables} == {1}
     # beside the benchmark that it is of, with the data sheets among the devices, and once more in the whole list
-    inside = source[source.index('<h4 id="pchase">') : source.index('<section id="devices"')]
-    assert "Other devices, as published" in inside and "82 cycles" not in source[: source.index('<section id="aspects"')]
+    inside = source[source.index('id="pchase">') : source.index('<section id="devices"')]
+    assert "Other devices, as published" in inside and "82 cycles" not in source[: source.index('<section id="memory"')]
     assert inside.count("82 cycles") == source.count("82 cycles") - inside.count("82 cycles") == len(names)
     assert "from their data sheets" in source[source.index('<section id="devices"') :]
     for evil in names:

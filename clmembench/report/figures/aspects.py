@@ -34,9 +34,11 @@ class AspectFigure:
 
 @dataclass(frozen=True, slots=True)
 class Aspect:
-    """What devices are compared in, its figures, and a line for each figure that is not drawn, with the reason."""
+    """What devices are compared in, its first benchmark, its figures, and a line for each figure that is not drawn, with the
+    reason."""
 
     name: str
+    benchmark: str
     figures: tuple[AspectFigure, ...]
     not_drawn: tuple[str, ...]
 
@@ -58,9 +60,10 @@ def aspects(parts: Sequence[LabelledRun], published: Iterable[PublishedPoint] = 
     measured, beside = {row.value.benchmark for part in parts for row in part.rows}, list(published)
     found = []
     for name, catalogue in CATALOGUE.items():
-        if any(figure.benchmark in measured for figure in catalogue):
+        benchmarks = [figure.benchmark for figure in catalogue if figure.benchmark in measured]
+        if benchmarks:
             figures, not_drawn = _aspect(catalogue, parts, beside)
-            found.append(Aspect(name, figures, not_drawn))
+            found.append(Aspect(name, benchmarks[0], figures, not_drawn))
     return found
 
 

@@ -36,41 +36,29 @@ from clmembench.units import count
 
 MAX_TITLE_DEVICES = 3  # devices that a title names; of more it says how many
 MAX_OPEN_ROWS = 40  # rows of the tables of a benchmark without a figure that are not folded
+OTHER_SUITES = "other"  # the section of benchmarks of suites that others made
 IN_TABLES = "all values are in its tables"
 
-# anchors of what is no benchmark; one called like these gets a number instead
+# sections in the page's order, by their anchors; a benchmark called like one, or like another anchor, gets a number instead
+SUITES = {
+    "memory": "Memory",
+    "sync": "Synchronisation",
+    "link": "Host link",
+    "compute": "Compute",
+    "access": "Access patterns",
+    OTHER_SUITES: "Other benchmarks",
+}
 SECTIONS = {
     "devices-compared": "Devices compared",
     "which-device": "Which device for my code?",
-    "aspects": "Aspects",
+    "roofline": "Roofline",
+    **SUITES,
+    "studies": "Guidelines, patterns, peers",
     "devices": "Devices",
     "points": "All points",
     "published": "Published and imported results",
 }
-ASPECTS = {
-    "plots": "Devices in one plot",
-    "roofline": "Roofline",
-    "peers": "Peers of the host",
-}
-SUITES = {
-    "memory": "Memory",
-    "link": "Host link",
-    "sync": "Synchronisation",
-    "compute": "Compute",
-    "access": "Access patterns",
-}
-RESERVED = {
-    *SECTIONS,
-    *ASPECTS,
-    *(study.name for study in studies()),
-    "main",
-    "contents",
-    "fleet",
-    "outliers",
-    "facts",
-    "filter",
-    "intervals",
-}
+RESERVED = {*SECTIONS, *(study.name for study in studies()), "main", "contents", "fleet", "outliers", "facts", "peers", "rows"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 
 PANELS_ALT = "Headline quantities of all devices, in the order of medians; all values are in the table above"
@@ -105,12 +93,10 @@ def render_html(
         "further": further_details(compared, all_parts, others),
         "compared": compared_values(compared) if several else None,
         "which": which,
-        "which-device": which is not None,
-        "plots": _plots(all_parts, others),
         "studies": _studies(all_parts),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
         "roofline": _roofline(all_parts),
-        "suites": _by_suite(benchmarks),
+        "suites": _by_suite(benchmarks, _plots(all_parts, others)),
         "facts": views.facts_table(all_parts),
         "devices": [_device(number, part) for number, part in enumerate(all_parts, 1)],
         "points": [benchmark for benchmark in benchmarks if benchmark["points"].rows],
@@ -123,7 +109,6 @@ def render_html(
         "which_script": render.asset("which_device.js"),
         "which_script_hash": render.asset_hash("which_device.js"),
     }
-    values["aspects"] = any(values[name] for name in (*ASPECTS, "studies", "suites"))
     return packed(render.html("report.html.j2", {**values, "contents": contents(values)}))
 
 
@@ -153,6 +138,7 @@ def _plots(all_parts: Sequence[LabelledRun], others: Sequence[ImportedRun]) -> l
     return [
         {
             "name": aspect.name,
+            "benchmark": aspect.benchmark,
             "not_drawn": aspect.not_drawn,
             "figures": [
                 {"svg": embedded(one.svg, one.alt)[0], "caption": one.caption, "left_out": one.left_out}
@@ -212,12 +198,19 @@ def _device(number: int, part: LabelledRun) -> dict[str, Any]:
     return values
 
 
-def _by_suite(benchmarks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Benchmarks by their suite, in order of first appearance."""
-    suites: dict[str, list[dict[str, Any]]] = {}
-    for benchmark in benchmarks:
-        suites.setdefault(benchmark["suite"], []).append(benchmark)
-    return [{"title": SUITES.get(name, name), "parts": of} for name, of in suites.items()]
+def _by_suite(benchmarks: Sequence[dict[str, Any]], plots: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Benchmarks by their suite, and the figures of all devices in one plot with the benchmark that they are of."""
+    suites = {one["name"]: one["suite"] if one["suite"] in SUITES else OTHER_SUITES for one in benchmarks}
+    found = [
+        {
+            "id": suite,
+            "title": title,
+            "plots": [one for one in plots if suites.get(one["benchmark"], OTHER_SUITES) == suite],
+            "parts": [one for one in benchmarks if suites[one["name"]] == suite],
+        }
+        for suite, title in SUITES.items()
+    ]
+    return [one for one in found if one["plots"] or one["parts"]]
 
 
 def _benchmarks(
@@ -299,23 +292,14 @@ def anchors(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def contents(page: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The sections that a page with these values has, in order; each with its anchor, title, and groups of entries."""
-    aspects = [(name, title) for name, title in ASPECTS.items() if page[name]]
-    aspects += [(study["id"], study["title"]) for study in page["studies"]]
-    groups = [_group("", aspects), *(_group(s["title"], [(p["id"], p["name"]) for p in s["parts"]]) for s in page["suites"])]
-    devices = [_group("", [(device["id"], device["label"]) for device in page["devices"]])]
-    entries: dict[str, Sequence[dict[str, Any]]] = {"devices-compared": [], "aspects": groups, "devices": devices, "points": []}
-    values = {**page, "devices-compared": page["compared"], "devices": True}
-    having = {name: title for name, title in SECTIONS.items() if values[name]}
-    return [
-        {"id": name, "title": title, "groups": [group for group in entries.get(name, []) if group["entries"]]}
-        for name, title in having.items()
-    ]
-
-
-def _group(title: str, entries: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    return {"title": title, "entries": [{"id": anchor, "title": text} for anchor, text in entries]}
+def contents(page: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The anchor and title of each section that a page with these values has, in order."""
+    having = {suite["id"] for suite in page["suites"]} | {"devices"}
+    having |= {name for name in ("roofline", "studies", "points", "published") if page[name]}
+    having |= {"studies"} if page["peers"] else set()
+    having |= {"devices-compared"} if page["compared"] else set()
+    having |= {"which-device"} if page["which"] else set()
+    return [(name, title) for name, title in SECTIONS.items() if name in having]
 
 
 def compared_values(found: Scorecard) -> dict[str, Any]:
