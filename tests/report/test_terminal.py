@@ -97,9 +97,12 @@ def test_a_comparison_opens_with_what_both_runs_measured_under_names_that_differ
 
 
 def test_a_report_on_a_terminal_shows_as_many_devices_as_fit():
-    found = scorecard(*[replace(GPU, path=f"{n}.jsonl") for n in range(9)])
-    table = key_tables.devices_table(found, short_names(found.labels), 100)
+    found = scorecard(*[replace(run, path=f"{n}.jsonl") for n, run in enumerate([GPU] * 11 + [CPU])])
+    names = short_names(found.labels)
+    table = key_tables.devices_table(found, names, 100)
     lines = render.text(one_table(table), width=100).splitlines()
     assert max(map(len, lines)) <= 100 and len(table.rows) == 8
-    assert f"note: {9 - (len(table.columns) - 1)} more devices in the whole report" in "\n".join(lines)
-    assert len(key_tables.devices_table(found, short_names(found.labels), 40).columns) == 2
+    assert [str(cell) for cell in table.rows[1][:3]] == ["DGEMM", "GFLOP/s", "57,971"]
+    assert f"note: {12 - (len(table.columns) - 2)} more devices in the whole report" in "\n".join(lines)
+    assert len(key_tables.devices_table(found, names, 40).columns) == 3
+    assert "≤ 41.6" in render.text(one_table(key_tables.devices_table(found, names, 300)))

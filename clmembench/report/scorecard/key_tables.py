@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -46,11 +47,6 @@ def _value(cell: ScorecardCell, remark: str = "") -> Cell:
     """The value of a cell with this remark as a note; its status or its bound, with the reason, where it has none."""
     text = cell.text.replace("at most ", "≤ ").replace("at least ", "≥ ") if cell.status == BOUND else cell.text
     return Cell(text, reason=remark if cell.status in PLAIN else cell.detail)
-
-
-def _ranked(cell: ScorecardCell) -> Cell:
-    """The value of a cell among those of other devices, with its mark and its ratio to that of a baseline."""
-    return replace(_value(cell, _remark(cell)), mark=cell.mark, more=(f"({cell.ratio})",) if cell.ratio else ())
 
 
 def _remark(cell: ScorecardCell) -> str:
@@ -121,18 +117,38 @@ def _ratio(line: Line, gain: Ratio) -> Ratio:
 def devices_table(found: Scorecard, names: Sequence[str], width: int | None = None) -> Table:
     """A row for each key quantity, a column for each device under its short name: as many of them as a terminal of `width`
     letters shows, and a note on the others."""
-    lines = key_lines(found)
-    rows: list[tuple[Entry, ...]] = [(quantity.title, *(_ranked(cell) for cell in line.cells)) for quantity, line in lines]
-    whole = noted(Table("", (Column(""), *(Column(name, is_number=True) for name in names)), tuple(rows)))
+    rows: list[tuple[Entry, ...]] = []
+    for quantity, line in key_lines(found):
+        unit = Counter(_unit(cell) for cell in line.cells if cell.value is not None).most_common(1)[0][0]
+        rows.append((quantity.title, unit, *(_ranked(cell, unit) for cell in line.cells)))
+    columns = (Column(""), Column("unit"), *(Column(name, is_number=True) for name in names))
+    whole = noted(Table("", columns, tuple(rows)))
     used, shown = 0, 0
     for heading, *cells in zip(whole.header, *whole.rows, strict=True):
-        used += len(folding.GAP) + max(len(heading), *map(len, map(str, cells)))
+        used += len(folding.GAP) + max(map(len, [*heading.split(), *map(str, cells)]), default=0)  # a heading may fold
         shown += used <= (width or DEFAULT_COLUMNS)
-    shown = max(shown, 2)  # of one device at least
-    cut = tuple(row[:shown] for row in rows)
-    full = [
-        f"{name} is {label}" for name, label in zip(names[: shown - 1], found.labels, strict=False) if not label.endswith(name)
-    ]
-    notes = [*scorecard_keys(found), *(["; ".join(full)] if full else [])]
-    notes += [f"{count(len(names) + 1 - shown, 'more device')} in the whole report"] if shown <= len(names) else []
-    return noted(Table("", whole.columns[:shown], cut, tuple(notes)))
+    shown = max(shown - 2, 1)  # devices
+    both = zip(names[:shown], found.labels, strict=False)
+    full = [f"{name} is {label}" for name, label in both if not label.endswith(name)]
+    notes = [*scorecard_keys(found)]
+    if any(cell.status == BOUND for _, line in key_lines(found) for cell in line.cells[:shown]):
+        notes.append("≤ ≥ bounds: a cache may have served a part, or the largest arrays were too small")
+    notes += ["; ".join(full)] if full else []
+    notes += [f"{count(len(names) - shown, 'more device')} in the whole report"] if shown < len(names) else []
+    return noted(Table("", columns[: shown + 2], tuple(row[: shown + 2] for row in rows), tuple(notes)))
+
+
+def _unit(cell: ScorecardCell) -> str:
+    return cell.text.rpartition(" ")[2]
+
+
+def _ranked(cell: ScorecardCell, unit: str) -> Cell:
+    """The value of a cell among those of other devices, without that unit, with its mark and its ratio to a baseline; a dash
+    where it has neither a value nor a bound, with the reason as a note."""
+    value = _value(cell, _remark(cell))
+    if cell.status == BOUND:
+        value = replace(value, reason="")
+    elif cell.status not in PLAIN:
+        return Cell("–", reason=f"{cell.status}: {cell.detail}")
+    text = value.text.removesuffix(f" {unit}") + cell.mark
+    return replace(value, text=text, more=(f"({cell.ratio})",) if cell.ratio else ())
