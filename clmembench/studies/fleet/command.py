@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clmembench.cli import exit_codes
+from clmembench.cli import exit_codes, options, outputs
+from clmembench.sanitize import line
 from clmembench.studies.fleet import run_command
 from clmembench.units import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duckdb import DuckDBPyConnection
 
 HELP = "Keep the runs of many devices in one store, and find the devices that stand apart."
 EXTRA = "fleet"
@@ -29,8 +37,8 @@ def import_files(
 
     A run that the store has is left as it is; one that was resumed replaces its beginning.
     """
-    exit_codes.require("pyarrow", EXTRA, "a store")
-    exit_codes.require("duckdb", EXTRA, "a store")
+    for module in ("pyarrow", "duckdb"):
+        exit_codes.require(module, EXTRA, "a store")
     from clmembench.results import run_files
     from clmembench.results.jsonl import ResultsError
     from clmembench.specs.sheets import SpecError
@@ -56,3 +64,90 @@ def import_files(
     print(", ".join([f"{store}: {count(added, 'run')} added", *rest]))
     if refused:
         raise typer.Exit(exit_codes.FAILED)
+
+
+@fleet.command("show")
+def show(
+    store: Store,
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="CONDITION", help='List the points for which this SQL condition holds: "median < 100".'),
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(metavar="QUERY", help="Answer a query of the tables points, samples, runs and devices, by DuckDB."),
+    ] = None,
+    as_json: options.Json = False,
+    as_csv: options.Csv = False,
+    as_md: options.Markdown = False,
+    wide: options.Wide = False,
+) -> None:
+    """Show which devices of a store stand apart, or the answer to a query.
+
+    Without an option it lists models, devices that are slow and what they have in common, populations, drift and failures.
+    A query reads the store alone, and changes nothing.
+    """
+    from clmembench.report.table import one_table
+    from clmembench.studies.fleet import tables
+
+    form = options.output_format(json=as_json, csv=as_csv, md=as_md)
+    if where is not None and sql is not None:
+        exit_codes.stop("choose one of --where and --sql: a query has its own WHERE", exit_codes.USAGE)
+    with _opened(store) as database:
+        if where is None and sql is None:
+            from clmembench.studies.fleet.findings import Fleet
+
+            found = Fleet(database).findings()
+            outputs.print_as(form, lambda: tables.document(found), lambda: found, lambda: tables.fields(found), wide)
+            return
+        from clmembench.studies.fleet import query
+
+        try:
+            names, rows = query.answer(database, sql if sql is not None else query.points_where(where or ""))
+        except query.QueryError as error:
+            exit_codes.stop(str(error), exit_codes.USAGE)
+    outputs.print_as(
+        form,
+        lambda: one_table(tables.rows_table(names, rows)),
+        lambda: [dict(zip(names, map(query.plain, row), strict=True)) for row in rows],
+        lambda: tables.plain_table(names, rows),
+        wide,
+    )
+
+
+@fleet.command("report")
+def report(
+    store: Store,
+    output: Annotated[Path, options.output_option("Page to write: one HTML file that loads nothing.")],
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Write a page on a store: distributions, devices that stand apart and why."""
+    from clmembench.studies.fleet.findings import Fleet
+    from clmembench.studies.fleet.page import render_page
+
+    output = outputs.in_folder(output, "fleet.html")
+    outputs.check(output, overwrite, name="fleet.html")
+    outputs.check_writable(output)
+    with _opened(store) as database:
+        of_store = Fleet(database)
+        page = render_page(of_store, of_store.findings(), store.resolve().name)
+    outputs.write(output, page, overwrite)
+    print(line(f"wrote {output}"), file=sys.stderr)
+
+
+@contextmanager
+def _opened(store: Path) -> Iterator[DuckDBPyConnection]:
+    """The store's tables. Ends the command where there are none."""
+    for module in ("pyarrow", "duckdb"):
+        exit_codes.require(module, EXTRA, "a store")
+    from clmembench.studies.fleet import query
+    from clmembench.studies.fleet.store import StoreError, parts
+
+    try:
+        found = parts(store)
+    except StoreError as error:
+        exit_codes.stop(str(error), exit_codes.USAGE)
+    if not found:
+        exit_codes.stop(f"{store} has no runs: add some with clmembench fleet import {store} FILES", exit_codes.USAGE)
+    with query.opened(store, found) as database:
+        yield database

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +13,12 @@ from clmembench.studies.fleet.store import TABLES, Part
 if TYPE_CHECKING:
     import duckdb
 
-MEMORY_LIMIT = "1200MiB"
+
+class QueryError(ValueError):
+    """A query cannot be answered; the message is DuckDB's, or says what is not allowed."""
+
+
+MEMORY_LIMIT = "800MiB"
 DEVICES = """
 CREATE VIEW devices AS SELECT device, any_value(model) AS model, arg_max(name, started) AS name, arg_max(host, started) AS host,
 arg_max(driver, started) AS driver, arg_max(platform, started) AS platform, arg_max(tags, started) AS tags,
@@ -56,3 +62,35 @@ def _files(table: str, of: Sequence[Part]) -> str:
 def quoted(text: str) -> str:
     """A text as SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def points_where(condition: str) -> str:
+    """The query of `--where`."""
+    shown = "device, host, model, date, benchmark, point, metric, status, median, ci_low, ci_high, unit, reason"
+    every = "SELECT p.*, host, driver, tags, sensors FROM points p JOIN runs USING (run_id)"
+    return f"SELECT {shown} FROM ({every}) WHERE {condition}"  # noqa: S608 - `answer` takes no more than a SELECT
+
+
+def answer(database: duckdb.DuckDBPyConnection, query: str) -> tuple[list[str], list[tuple[object, ...]]]:
+    """The columns and rows of one SELECT. Raises QueryError for anything else."""
+    import duckdb
+
+    try:
+        statements = database.extract_statements(query)
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise QueryError("a query is one SELECT: a store is read, and changed by import alone")
+        found = database.execute(statements[0])
+        return [column[0] for column in found.description or ()], found.fetchall()
+    except duckdb.Error as error:
+        raise QueryError(f"DuckDB: {str(error).splitlines()[0]}") from error
+
+
+def plain(cell: object) -> object:
+    """A value as JSON has it."""
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    if isinstance(cell, list | tuple):
+        return [plain(one) for one in cell]
+    if isinstance(cell, dict):
+        return {str(key): plain(value) for key, value in cell.items()}
+    return cell if isinstance(cell, str | int | float | bool | None) else str(cell)

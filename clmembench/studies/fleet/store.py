@@ -28,7 +28,9 @@ from clmembench.sanitize import printable, sync
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from clmembench.report.frame import Row
+    from clmembench.model import Benchmark, Headline
+    from clmembench.report.frame import LabelledRun, Row
+    from clmembench.report.scorecard_cells import ScorecardCell
 
 SCHEMA = 1
 EXTRA = "fleet"
@@ -74,8 +76,8 @@ def schema(table: str) -> pa.Schema:
             "benchmark": name, "version": pa.int32(), "point": name, "params": name, "tuning": name, "metric": name,
             "headline": name, "unit": name, "better": name, "status": name, "gate": name, "cause": name, "reason": name,
             "median": real, "ci_low": real, "ci_high": real, "q1": real, "q3": real, "min": real, "n": pa.int32(),
-            "processes": pa.int32(), "process_medians": pa.list_(real), "peak": real, "core_clock_ghz": real,
-            "cpu_others": real, "duration": name,
+            "processes": pa.int32(), "peak": real, "core_clock_ghz": real, "repeat_sd": real, "repeat_freedom": real,
+            "slack": real,
         },
         "samples": {
             "record": number, "benchmark": name, "version": pa.int32(), "params": name, "process": pa.int32(), "role": name,
@@ -190,7 +192,7 @@ def tables_of(run: Run) -> dict[str, pa.Table]:
 
 def _run_row(run: Run, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     header, info = run.header, run.header.device
-    clocks = sorted(clock for point in points if (clock := point["core_clock_ghz"]))
+    clocks = sorted(clock for point in points if (clock := point.get("core_clock_ghz")))
     host = header.host.get("name")
     numbers = {name: float(value) for name, value in header.sensors.items() if isinstance(value, int | float)}
     return {
@@ -204,56 +206,63 @@ def _run_row(run: Run, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _points(part: Any) -> Iterator[dict[str, Any]]:
+def _points(part: LabelledRun) -> Iterator[dict[str, Any]]:
     """A row for each point and metric, sorted as compaction sorts them; with `headline`, the name of the quantity of the device
     that it is, and rows of headlines that are inferred from several points."""
-    from clmembench.analysis.noise import duration_of
-    from clmembench.benchmarks import discovered
-    from clmembench.report.scorecard.headline_cells import headline_cell
+    from clmembench.analysis import decision, noise
     from clmembench.report.views import point_labels
 
-    inferred, names = [], {}
-    for benchmark in discovered().values():
-        if benchmark.name not in part.run.header.benchmarks:
+    header, table = part.run.header, noise.calibrated()
+    side = decision.side_of([row.value for row in part.rows], header.device, header.host)
+    factor = noise.host_factor(table, side.kind, side.values)
+
+    def repeated(noisy: decision.NoisyValue | None) -> dict[str, float | None]:
+        sd, freedom = (None, None) if noisy is None else decision.spread_of(noisy, side, table, factor or 1.0)
+        return {"repeat_sd": sd, "repeat_freedom": freedom, "slack": None if noisy is None else noisy.slack}
+
+    names: dict[int, str] = {}
+    found = []
+    for benchmark, headline, cell in _headline_cells(part):
+        metric = next(metric for metric in benchmark.metrics if metric.name == headline.metric)
+        at = next((n for n, row in enumerate(part.rows) if _is_of(row, benchmark.name, metric.name, cell.value)), None)
+        if at is not None:
+            names[at] = headline.name
             continue
-        version = part.run.header.benchmarks[benchmark.name].version
-        for headline in benchmark.headlines:
+        row = {
+            "benchmark": benchmark.name, "version": header.benchmarks[benchmark.name].version, "point": headline.name,
+            "params": "{}", "tuning": "{}", "metric": metric.name, "headline": headline.name, "unit": metric.unit,
+            "better": metric.better, "status": "ok", "gate": "", "cause": "", "reason": "", "median": cell.value,
+            "ci_low": cell.low, "ci_high": cell.high,
+        }  # fmt: skip
+        found.append(row | repeated(cell.noisy))
+    for number, (row_of, label) in enumerate(zip(part.rows, point_labels(part.rows), strict=True)):
+        value = row_of.value
+        row = {
+            "benchmark": value.benchmark, "version": header.benchmarks[value.benchmark].version, "point": label,
+            "params": _json(value.params), "tuning": _json(value.tuning), "metric": value.metric,
+            "headline": names.get(number, ""), "unit": value.unit, "better": value.better, "status": value.status,
+            "gate": value.gate, "cause": str(value.cause), "reason": value.reason, "median": value.median,
+            "ci_low": value.ci_low, "ci_high": value.ci_high, "q1": value.q1, "q3": value.q3, "min": value.least,
+            "n": value.n, "processes": value.processes, "peak": row_of.peak.value if row_of.peak else None,
+            "core_clock_ghz": value.ghz,
+        }  # fmt: skip
+        found.append(row | repeated(side.noisy(value, table)))
+    yield from sorted(found, key=lambda point: [str(point[name]) for name in ORDER])
+
+
+def _headline_cells(part: LabelledRun) -> Iterator[tuple[Benchmark, Headline, ScorecardCell]]:
+    """The headlines of the device that have a value."""
+    from clmembench.benchmarks import discovered
+    from clmembench.report.scorecard.headline_cells import headline_cell
+
+    for benchmark in discovered().values():
+        for headline in benchmark.headlines if benchmark.name in part.run.header.benchmarks else ():
             cell = headline_cell(part, benchmark.name, headline)
-            metric = next(metric for metric in benchmark.metrics if metric.name == headline.metric)
-            if cell.value is None:
-                continue
-            at = next((n for n, row in enumerate(part.rows) if _is_of(row, benchmark.name, headline.metric, cell.value)), None)
-            if at is not None:
-                names[at] = headline.name
-                continue
-            inferred.append(
-                {
-                    "benchmark": benchmark.name, "version": version, "point": headline.name, "params": "{}", "tuning": "{}",
-                    "metric": metric.name, "headline": headline.name, "unit": metric.unit, "better": metric.better,
-                    "status": "ok", "gate": "", "cause": "", "reason": "", "median": cell.value, "ci_low": cell.low,
-                    "ci_high": cell.high, "process_medians": [cell.value], "processes": 1, "duration": "slope",
-                    "cpu_others": 0.0,
-                }
-            )  # fmt: skip
-    measured = []
-    for number, (row, label) in enumerate(zip(part.rows, point_labels(part.rows), strict=True)):
-        value = row.value
-        measured.append(
-            {
-                "benchmark": value.benchmark, "version": part.run.header.benchmarks[value.benchmark].version, "point": label,
-                "params": _json(value.params), "tuning": _json(value.tuning), "metric": value.metric,
-                "headline": names.get(number, ""), "unit": value.unit, "better": value.better, "status": value.status,
-                "gate": value.gate, "cause": str(value.cause), "reason": value.reason, "median": value.median,
-                "ci_low": value.ci_low, "ci_high": value.ci_high, "q1": value.q1, "q3": value.q3, "min": value.least,
-                "n": value.n, "processes": value.processes, "process_medians": list(value.medians),
-                "peak": row.peak.value if row.peak else None, "core_clock_ghz": value.ghz, "cpu_others": value.others,
-                "duration": duration_of(value),
-            }
-        )  # fmt: skip
-    yield from sorted((*measured, *inferred), key=lambda point: [point[name] for name in ORDER])
+            if cell.value is not None:
+                yield benchmark, headline, cell
 
 
-def _is_of(row: Row, benchmark: str, metric: str, value: float) -> bool:
+def _is_of(row: Row, benchmark: str, metric: str, value: float | None) -> bool:
     return (row.value.benchmark, row.value.metric, row.value.median, row.status) == (benchmark, metric, value, "ok")
 
 

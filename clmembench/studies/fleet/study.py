@@ -1,6 +1,6 @@
 """The study `fleet`: which devices of a fleet stand apart, by how much and since when."""
 
-from clmembench.studies import Study
+from clmembench.studies import JsonOutput, Study
 
 STUDY = Study(
     name="fleet",
@@ -8,4 +8,5 @@ STUDY = Study(
     package=__package__,
     group="Measure",
     commands={"fleet": "command:fleet"},
+    json={"fleet": JsonOutput(("fleet show",), "findings:FleetFindings")},
 )
