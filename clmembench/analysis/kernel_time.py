@@ -107,7 +107,7 @@ class Prediction:
     """Parts of a time in ns, each with its interval, and the largest of them.
 
     `by` is what bounds the kernel itself: the level of memory that its bytes or loads come from, or what measured the rate of
-    arithmetic. `gflop_s` is what its arithmetic reaches while it runs, `remark` a key of REMARKS or "". With `missing`, keys
+    arithmetic. `gflop_s` and `gb_s` are what it attains while it runs, `remark` is a key of REMARKS or "". With `missing`, keys
     of HINTS, there is no prediction.
     """
 
@@ -115,6 +115,7 @@ class Prediction:
     bound: str = ""
     by: str = ""
     gflop_s: float = 0.0
+    gb_s: float = 0.0
     missing: tuple[str, ...] = ()
     remark: str = ""
 
@@ -143,12 +144,12 @@ def predict(rates: DeviceRates, work: Workload) -> Prediction:
             parts[LINK] = _sum(rates.link_ns, rates.link_gb_s.inverse(), work.link_bytes)
     kernel = _kernel_parts(rates, work, missing)
     longest = max(kernel, key=lambda name: kernel[name][0].value, default="")
-    gflop_s, by = 0.0, ""
+    gb_s, by = 0.0, ""
     if longest:
         parts[longest], by = kernel[longest]
-        gflop_s = work.flop_per_byte * work.nbytes / parts[longest].value
+        gb_s = work.nbytes / parts[longest].value
     bound = max(parts, key=lambda name: parts[name].value, default="")
-    return Prediction(parts, bound, by, gflop_s, tuple(missing), _remark(rates, work, longest))
+    return Prediction(parts, bound, by, work.flop_per_byte * gb_s, gb_s, tuple(missing), _remark(rates, work, longest))
 
 
 def _remark(rates: DeviceRates, work: Workload, longest: str) -> str:

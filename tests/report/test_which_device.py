@@ -38,7 +38,7 @@ const made = new Function("document", script + "; return { predict, timeText, sp
   { getElementById: () => null });
 console.log(JSON.stringify(cases.map(([device, work]) => {
   const found = made.predict(data[device], work);
-  return [found.ns, found.bound, found.by, found.rate, found.missing, found.remark, found.ns && made.timeText(found.ns[0]),
+  return [found.ns, found.bound, found.by, found.gflop_s, found.missing, found.remark, found.ns && made.timeText(found.ns[0]),
     found.ns && made.spanText(found.ns), made.boundText(found, { launch: "launch", link: "host link", compute: "compute",
     latency: "latency" }) ?? "", made.bytesText(work.set_bytes), made.number(work.flop_per_byte)];
 })));

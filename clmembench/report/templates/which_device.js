@@ -70,13 +70,13 @@ function predict(device, work) {
   let by = "", rate = 0;
   if (longest) {
     [parts[longest], by] = kernel[longest];
-    rate = flops / parts[longest][0];
+    rate = work.nbytes / parts[longest][0];
   }
   const last = longest === "latency" ? device.latencies.at(-1) : null;
   let remark = longest === "memory" && device.bandwidths.length === 1 ? "no_cache" : "";
   if (last && last[0] === "largest set" && work.set_bytes > last[2]) remark = "beyond";
   const all = Object.values(parts), ns = missing.length || !all.length ? null : all.reduce(plus);
-  return { parts, ns, bound: largest(parts, (name) => parts[name][0]), by, rate, missing, remark };
+  return { parts, ns, bound: largest(parts, (name) => parts[name][0]), by, gflop_s: work.flop_per_byte * rate, gb_s: rate, missing, remark };
 }
 
 const digits = (value, most = 3) => Math.max(0, most - 1 - Math.floor(Math.log10(value)));
@@ -122,7 +122,8 @@ function detailText(found, data, shortest) {
   const parts = Object.entries(found.parts);
   const each = parts.map(([name, ns]) => `${data.names[name]} ${timeText(ns[0])}`).join(", ");
   const details = [spanText(found.ns), ...(parts.length > 1 ? [each] : [])];
-  const rate = found.rate ? [`${number(found.rate)} GFLOP/s`] : [];
+  const reached = [[found.gflop_s, "GFLOP/s"], [found.gb_s, "GB/s"]].filter(([rate]) => rate);
+  const rate = reached.length ? [reached.map(([value, unit]) => `${number(value)} ${unit}`).join(", ")] : [];
   const remark = found.remark ? [data.remarks[found.remark]] : [];
   const ratio = found.ns[0] > shortest ? [`${number(found.ns[0] / shortest)} times the shortest`] : [];
   return [...ratio, `bound by ${boundText(found, data.names)}`, ...details, ...rate, ...remark].join("; ");

@@ -32,7 +32,8 @@ from clmembench.units import format_bytes, format_in, format_interval, format_va
 
 N = 1 << 24  # doubles of the vectors of typical kernels
 MATRIX, GRID = 2048, 256  # rows of the matrices of a product; cells along an edge of a grid
-SPMV_BYTES, SPMV_FLOPS = 115_800_004, 15_560_000  # of the matrix reservoir, as benchmark spmv counts them
+ROWS, NONZEROS = 1_122_000, 7_780_000  # of the matrix reservoir
+SPMV_BYTES = 12 * NONZEROS + 4 * (ROWS + 1) + 8 * ROWS + 8 * ROWS  # CSR, x and y, as benchmark spmv counts them
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ KERNELS = (
     TypicalKernel("triad of 16.8 M doubles, resident", _streaming(2 * N, 24 * N)),
     TypicalKernel("sum of 16.8 M doubles, with their copy to the device", _streaming(N, 8 * N, link_bytes=8 * N)),
     TypicalKernel("DGEMM, n = 2048", _streaming(2 * MATRIX**3, 24 * MATRIX**2, product=True)),
-    TypicalKernel("SpMV, matrix reservoir", _streaming(SPMV_FLOPS, SPMV_BYTES)),
+    TypicalKernel("SpMV, matrix reservoir", _streaming(2 * NONZEROS, SPMV_BYTES)),
     TypicalKernel("7-point stencil, 256³ doubles", _streaming(8 * GRID**3, 16 * GRID**3)),
     TypicalKernel("walk of 10⁶ dependent loads in 1 GiB", Workload(set_bytes=1 << 30, loads=1e6)),
 )
@@ -184,14 +185,15 @@ def _result(
     each = ", ".join(f"{PART_NAMES[name]} {format_in(one.value, 'ns')}" for name, one in parts)
     details = [format_interval(ns.low, ns.high, "ns"), *([each] if len(parts) > 1 else [])]
     remark = [REMARKS[found.remark]] if found.remark else []
-    rate = [f"{format_value(found.gflop_s)} GFLOP/s"] if found.gflop_s else []
+    rates = ((found.gflop_s, "GFLOP/s"), (found.gb_s, "GB/s"))
+    reached = [", ".join(f"{format_value(rate)} {unit}" for rate, unit in rates if rate)] if found.gb_s else []
     shortest, longest = extremes
     ratio = [f"{format_value(ns.value / shortest)} times the shortest"] if ns.value > shortest else []
     return {
         "name": device.short,
         "number": number,
         "time": format_in(ns.value, "ns"),
-        "detail": "; ".join((*ratio, f"bound by {bound_text(found)}", *details, *rate, *remark)),
+        "detail": "; ".join((*ratio, f"bound by {bound_text(found)}", *details, *reached, *remark)),
         "bar": [(name, f"{100 * one.value / longest:.3f}") for name, one in parts],
     }
 
