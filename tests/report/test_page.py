@@ -56,7 +56,7 @@ def test_every_entry_of_the_contents_leads_somewhere_and_every_section_is_in_the
 def test_all_suites_and_sections_together_are_fifteen_entries_of_the_contents():
     suites = [{"id": suite} for suite in SUITES]
     everything = dict.fromkeys(("roofline", "studies", "points", "published", "peers", "compared", "which"), True)
-    assert len(contents({**everything, "suites": suites})) <= 15
+    assert len(contents({**everything, "compared": {"title": "Devices"}, "suites": suites})) <= 15
 
 
 def test_a_benchmark_called_like_a_section_has_another_anchor():

@@ -80,7 +80,6 @@ def render_html(
     all_parts = parts(runs, labels, findings)
     compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, baseline, others)
     names = [group.label for group in groups] or [part.label for part in all_parts]
-    several = len(compared.labels) > 1 and bool(compared.lines)
     benchmarks = _benchmarks(all_parts, benchmark_tables(others), groups)
     which = panel(all_parts)
     values: dict[str, Any] = {
@@ -91,7 +90,7 @@ def render_html(
         "dates": _days([run.started for group in groups for run in group.runs] or [run.header.started for run in runs]),
         "answers": answers(compared, all_parts, others),
         "further": further_details(compared, all_parts, others),
-        "compared": compared_values(compared) if several else None,
+        "compared": compared_values(compared) if compared.lines else None,
         "which": which,
         "studies": _studies(all_parts),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
@@ -299,13 +298,15 @@ def contents(page: Mapping[str, Any]) -> list[tuple[str, str]]:
     having |= {"studies"} if page["peers"] else set()
     having |= {"devices-compared"} if page["compared"] else set()
     having |= {"which-device"} if page["which"] else set()
-    return [(name, title) for name, title in SECTIONS.items() if name in having]
+    titles = {**SECTIONS, "devices-compared": page["compared"]["title"]} if page["compared"] else SECTIONS
+    return [(name, title) for name, title in titles.items() if name in having]
 
 
 def compared_values(found: Scorecard) -> dict[str, Any]:
     """Values for the page's template: the table of devices side by side, and what stands around it."""
     is_wide = views.is_wide(found)
     return {
+        "title": SECTIONS["devices-compared"] if len(found.labels) > 1 else "Headline quantities",
         "panels": [svg for one in panel_figures(found) for svg in embedded(one, PANELS_ALT)] if is_wide else [],
         "table": views.device_table(found),
     }
