@@ -8,7 +8,7 @@ import random
 import re
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html import unescape
 
 import pytest
@@ -20,8 +20,8 @@ from clmembench.report import render
 from clmembench.report.frame import parts
 from clmembench.report.page.page import render_html
 from clmembench.report.which_device import panel as which
-from clmembench.report.which_device.measured_kernels import ComparedKernel, bound_text, check_summary
-from clmembench.units import format_bytes, format_in, format_interval, format_value
+from clmembench.report.which_device.measured_kernels import ComparedKernel, check_summary
+from clmembench.units import format_bytes, format_in, format_value
 from tests.builders import BANDWIDTH, device, header, record, run, series
 from tests.pages import Page, assert_harmless
 
@@ -33,14 +33,14 @@ CARDS = {
     "arithmetic": BenchmarkInfo(1, "compute", "Arithmetic.", "", (FLOP_RATE,)),
 }
 HARNESS = """
-const script = require("fs").readFileSync(0, "utf8"), [data, cases] = JSON.parse(process.argv[1]);
-const made = new Function("document", script + "; return { predict, timeText, spanText, bytesText, number, boundText };")(
+const script = process.argv[1], [data, cases] = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const made = new Function("document", script + "; return { predict, timeText, detailText, bytesText, number, roofs };")(
   { getElementById: () => null });
 console.log(JSON.stringify(cases.map(([device, work]) => {
-  const found = made.predict(data[device], work);
-  return [found.ns, found.bound, found.by, found.gflop_s, found.missing, found.remark, found.ns && made.timeText(found.ns[0]),
-    found.ns && made.spanText(found.ns), made.boundText(found, { launch: "launch", link: "host link", compute: "compute",
-    latency: "latency" }) ?? "", made.bytesText(work.set_bytes), made.number(work.flop_per_byte)];
+  const found = made.predict(data.devices[device], work);
+  return [found.ns, found.bound, found.missing, found.gflop_s, made.roofs(data, work).lines[device],
+    found.ns && made.timeText(found.ns[0]), made.detailText(found, data, 1e6), made.bytesText(work.set_bytes),
+    made.number(work.flop_per_byte)];
 })));
 """
 
@@ -118,24 +118,24 @@ def random_work(rng):
 @pytest.mark.skipif(shutil.which("node") is None, reason="node, which runs the page's script, is not installed")
 def test_the_script_predicts_and_writes_what_python_does():
     rng = random.Random(1)
-    devices, cases = [random_rates(rng) for _ in range(40)], []
+    devices = [random_rates(rng) for _ in range(40)]
     cases = [(rng.randrange(40), random_work(rng)) for _ in range(600)]
-    fields = [[number, {name: getattr(work, name) for name in work.__dataclass_fields__}] for number, work in cases]
-    sent = json.dumps([[which.rates_data(one) for one in devices], fields])
+    data = which.script_data(devices, list(map(str, range(40))))
+    sent = json.dumps([data, [[number, asdict(work)] for number, work in cases]])
     script = str(render.asset("which_device.js"))
-    done = subprocess.run(["node", "-e", HARNESS, sent], input=script, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["node", "-e", HARNESS, script], input=sent, capture_output=True, text=True, timeout=60, check=True)
     predicted = 0
-    for (number, work), (ns, bound, by, rate, missing, remark, *texts) in zip(cases, json.loads(done.stdout), strict=True):
+    for (number, work), (ns, bound, missing, rate, roof, *texts) in zip(cases, json.loads(done.stdout), strict=True):
         found = predict(devices[number], work)
-        assert (bound, by, tuple(missing), remark) == (found.bound, found.by, found.missing, found.remark), work
-        assert texts[3:] == [format_bytes(work.set_bytes, 1), format_value(work.flop_per_byte)]
-        assert (ns is None) == (found.ns is None)
-        if found.ns is None:
-            continue
-        predicted += 1
-        assert ns == pytest.approx([found.ns.value, found.ns.low, found.ns.high], rel=1e-9), work
+        assert (bound, tuple(missing), (ns is None)) == (found.bound, found.missing, (found.ns is None)), work
+        time = format_in(found.ns.value, "ns") if found.ns is not None else None
+        assert texts == [time, which.detail_text(found, 1e6), format_bytes(work.set_bytes, 1), format_value(work.flop_per_byte)]
         assert rate == pytest.approx(found.gflop_s, rel=1e-9)
-        assert texts[:3] == [format_in(ns[0], "ns"), format_interval(*ns[1:], "ns"), bound_text(found)]
+        line = which.roof_line(devices[number], work, data["box"])
+        assert (roof["points"] if roof else []) == [pytest.approx(point, abs=0.051) for point in line]
+        if found.ns is not None:
+            predicted += 1
+            assert ns == pytest.approx([found.ns.value, found.ns.low, found.ns.high], rel=1e-9), work
     assert predicted > 300
 
 

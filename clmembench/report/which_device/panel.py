@@ -99,18 +99,18 @@ def panel(parts: Sequence[LabelledRun]) -> dict[str, Any] | None:
         return None
     first = KERNELS[0]
     checks = [(one.short, compared_kernels(one)) for one in devices]
-    chart = chart_values([one.rates for one in devices], [one.short for one in devices], first.work)
+    rates, names = [one.rates for one in devices], [one.short for one in devices]
     return {
         "kernels": [one.title for one in KERNELS],
         "first": first.title,
         "table": kernel_table(devices),
-        "chart": chart,
+        "chart": chart_values(rates, names, first.work),
         "results": results(devices, first.work),
         "controls": [_control(one, getattr(first.work, one.field)) for one in CONTROLS],
         "product": first.work.product,
         "checks": [check_table(name, found) for name, found in checks if found],
         "summary": check_summary(checks),
-        "data": json.dumps(_data(devices, chart), separators=(",", ":"), allow_nan=False),
+        "data": json.dumps(script_data(rates, names), separators=(",", ":"), allow_nan=False),
     }
 
 
@@ -179,34 +179,37 @@ def results(devices: Sequence[PredictedDevice], work: Workload) -> list[dict[str
 def _result(
     device: PredictedDevice, number: int, found: Prediction, ns: Estimate | None, extremes: tuple[float, float]
 ) -> dict[str, Any]:
-    if ns is None:
-        return {"name": device.short, "number": number, "time": "", "detail": missing_text(found), "bar": []}
-    parts = [(name, one) for name, one in found.parts.items()]
-    each = ", ".join(f"{PART_NAMES[name]} {format_in(one.value, 'ns')}" for name, one in parts)
-    details = [format_interval(ns.low, ns.high, "ns"), *([each] if len(parts) > 1 else [])]
-    remark = [REMARKS[found.remark]] if found.remark else []
-    rates = ((found.gflop_s, "GFLOP/s"), (found.gb_s, "GB/s"))
-    reached = [", ".join(f"{format_value(rate)} {unit}" for rate, unit in rates if rate)] if found.gb_s else []
     shortest, longest = extremes
-    ratio = [f"{format_value(ns.value / shortest)} times the shortest"] if ns.value > shortest else []
     return {
         "name": device.short,
         "number": number,
-        "time": format_in(ns.value, "ns"),
-        "detail": "; ".join((*ratio, f"bound by {bound_text(found)}", *details, *reached, *remark)),
-        "bar": [(name, f"{100 * one.value / longest:.3f}") for name, one in parts],
+        "time": format_in(ns.value, "ns") if ns is not None else "",
+        "detail": detail_text(found, shortest),
+        "bar": [(name, f"{100 * one.value / longest:.3f}") for name, one in found.parts.items()] if ns is not None else [],
     }
+
+
+def detail_text(found: Prediction, shortest: float) -> str:
+    """What stands below a device's time: how many times the shortest it is, what bounds it, its interval and parts, and what
+    the kernel attains; or what was not measured."""
+    ns = found.ns
+    if ns is None:
+        return missing_text(found)
+    ratio = f"{format_value(ns.value / shortest)} times the shortest" if ns.value > shortest else ""
+    parts = ", ".join(f"{PART_NAMES[name]} {format_in(one.value, 'ns')}" for name, one in found.parts.items())
+    rates = ((found.gflop_s, "GFLOP/s"), (found.gb_s, "GB/s"))
+    attained = ", ".join(f"{format_value(rate)} {unit}" for rate, unit in rates if rate)
+    interval = format_interval(ns.low, ns.high, "ns")
+    every = (ratio, f"bound by {bound_text(found)}", interval, parts if len(found.parts) > 1 else "", attained)
+    return "; ".join(filter(None, (*every, REMARKS.get(found.remark))))
 
 
 def chart_values(rates: Sequence[DeviceRates], names: Sequence[str], work: Workload) -> dict[str, Any]:
     """The roofs of all devices at a working set, as points of a picture: the box and its decades, ticks, and for each device
     its line, the height of its label, and the mark at the workload's intensity; a device without a roof has no points."""
-    tops = [top for one in rates for top in (one.vector_gflop_s, one.product_gflop_s) if top is not None]
-    floors = [10 ** INTENSITIES[0] * one.bandwidths[-1].gb_s.value for one in rates if one.bandwidths]
-    low = math.floor(math.log10(min(floors, default=1.0)))
-    high = max(low + 1, math.ceil(math.log10(max((top.value for top in tops), default=1.0))))
-    box = {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM, "x": INTENSITIES, "y": (low, high)}
-    lines = [_roof_line(one, work, box) for one in rates]
+    box = picture_box(rates)
+    low, high = box["y"]
+    lines = [roof_line(one, work, box) for one in rates]
     ends = spread_labels([line[-1][1] if line else None for line in lines], len(lines) <= MAX_LABELLED_ROOFS)
     at = work.flop_per_byte
     return {
@@ -230,6 +233,15 @@ def chart_values(rates: Sequence[DeviceRates], names: Sequence[str], work: Workl
     }
 
 
+def picture_box(rates: Sequence[DeviceRates]) -> dict[str, Any]:
+    """The box of the picture in its units, and the decades of intensity and of GFLOP/s from the lowest roof to the highest."""
+    tops = [top for one in rates for top in (one.vector_gflop_s, one.product_gflop_s) if top is not None]
+    floors = [10 ** INTENSITIES[0] * one.bandwidths[-1].gb_s.value for one in rates if one.bandwidths]
+    low = math.floor(math.log10(min(floors, default=1.0)))
+    high = max(low + 1, math.ceil(math.log10(max((top.value for top in tops), default=1.0))))
+    return {"left": LEFT, "right": RIGHT, "top": TOP, "bottom": BOTTOM, "x": INTENSITIES, "y": (low, high)}
+
+
 def attainable(rates: DeviceRates, work: Workload, intensity: float) -> float | None:
     """GFLOP/s under a device's roofs at an intensity, of data of the workload's size; None where one roof was not measured."""
     top = rates.product_gflop_s if work.product else rates.vector_gflop_s
@@ -237,7 +249,7 @@ def attainable(rates: DeviceRates, work: Workload, intensity: float) -> float | 
     return None if top is None or isinstance(found, str) else min(top.value, intensity * found[0].value)
 
 
-def _roof_line(rates: DeviceRates, work: Workload, box: Mapping[str, Any]) -> list[tuple[float, float]]:
+def roof_line(rates: DeviceRates, work: Workload, box: Mapping[str, Any]) -> list[tuple[float, float]]:
     """The corners of a device's roof in the picture."""
     ends = [10.0**power for power in INTENSITIES]
     top = attainable(rates, work, math.inf)
@@ -276,22 +288,22 @@ def _control(control: Control, value: float) -> dict[str, Any]:
     return {"control": control, "lowest": lowest, "place": place, "text": control.text(value)}
 
 
-def _data(devices: Sequence[PredictedDevice], chart: Mapping[str, Any]) -> dict[str, Any]:
+def script_data(rates: Sequence[DeviceRates], names: Sequence[str]) -> dict[str, Any]:
     """What which_device.js predicts from: the rates of each device, and the typical kernels."""
     return {
-        "devices": [{"name": one.short, **rates_data(one.rates)} for one in devices],
+        "devices": [{"name": name, **_rates_data(one)} for name, one in zip(names, rates, strict=True)],
         "kernels": [asdict(one.work) for one in KERNELS],
         "controls": {one.field: [one.low, one.high, one.has_zero] for one in CONTROLS},
         "names": PART_NAMES,
         "hints": HINTS,
         "remarks": REMARKS,
-        "box": chart["box"],
+        "box": picture_box(rates),
         "label_gap": LABEL_GAP,
-        "are_labelled": len(devices) <= MAX_LABELLED_ROOFS,
+        "are_labelled": len(rates) <= MAX_LABELLED_ROOFS,
     }
 
 
-def rates_data(rates: DeviceRates) -> dict[str, Any]:
+def _rates_data(rates: DeviceRates) -> dict[str, Any]:
     """The rates of a device as JSON has them: each with its interval; memory's size is null."""
     return {
         "round_trip": _ends(rates.round_trip_ns),
