@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import typer
 
 from clmembench.cli import app, devices
 from clmembench.cli.running import session
+from clmembench.measure.job import ProbeResult
 from clmembench.results import jsonl
 from tests.builders import device, header, record, series, write_run
 
@@ -116,3 +118,29 @@ def test_a_label_is_kept_in_every_file(measuring, capsys, tmp_path):
 def test_a_dry_run_lists_every_device(measuring, capsys):
     code, out, _ = run(capsys, "-d", "all", "--dry-run")
     assert code == 0 and out.count("points: ") == 3 and not measuring.asked
+
+
+def test_together_measures_the_same_points_at_once_and_compares_them(measuring, capsys, monkeypatch, tmp_path):
+    begun = threading.Barrier(2, timeout=10)  # passed only where both devices measure
+
+    def at_once(plan, benchmark, runtime, info, found, selection, **more):
+        for point in next(plan):
+            begun.wait()
+            yield record(point.benchmark, point.params, series([3000] * 40, nbytes=1 << 20))
+
+    monkeypatch.setattr("clmembench.measure.runner.run_plan", at_once)
+    monkeypatch.setattr(
+        "clmembench.measure.worker_process.probed", lambda *_: ProbeResult(frozenset(), None, "", quantum_ns=1.0)
+    )
+    measuring.endings = {"2": "failed"}  # a bad point of one device keeps none from being measured
+    code, out, _ = run(capsys, "-d", "gpu", "-o", "mine", "--together")
+    assert code == 4 and out.count("1 slower") == 2 and out.count("0.333") >= 2
+    files = sorted((tmp_path / "mine").glob("*-together.jsonl"))
+    assert [jsonl.read(file).header.tags for file in files] == [{"together": "2 devices"}] * 2
+    assert len({jsonl.read(file).header.run_id for file in (tmp_path / "mine").iterdir()}) == 3  # one for the pair of stubs
+
+
+@pytest.mark.parametrize("args", [("-d", "0", "-o", "mine"), ("-d", "gpu"), ("-d", "gpu", "-o", "mine", "--dry-run")])
+def test_together_needs_devices_and_a_folder(measuring, capsys, args):
+    code, _, err = run(capsys, *args, "--together")
+    assert code == 2 and "--together measures devices at once" in err and not measuring.asked

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from clmembench.cli import devices, exit_codes, measure_or_read, options, outputs, waiting
-from clmembench.cli.running import interrupted_run, run_header, run_preview, run_request, session, several_devices
+from clmembench.cli.running import at_once, interrupted_run, run_header, run_preview, run_request, session, several_devices
 from clmembench.cli.running.several_devices import Target
 from clmembench.sanitize import line
 
@@ -63,6 +63,10 @@ Tag = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="KEY=VALUE", help="Fact to keep in the file, such as cooling=water; repeatable."),
 ]
+Together = Annotated[
+    bool,
+    typer.Option("--together", help="Then measure all devices of -d at once too, and compare: what they share. Needs -o."),
+]
 DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="List the points that would be measured, with time, memory and disk; measure nothing."),
@@ -111,6 +115,7 @@ def run(
     dry_run: DryRun = False,
     path: options.OwnBenchmarks = None,
     energy: options.Energy = False,
+    together: Together = False,
 ) -> None:
     """Measure a device, write every record, and print a summary.
 
@@ -131,6 +136,9 @@ def run(
     else:
         planned = several_devices.plan(asked, several_devices.select(devices.listed(device), device or "0"))
         wanted = several_devices.targets(planned, output, overwrite)
+    if together and (len(wanted) < 2 or output is None or dry_run):
+        why = "--dry-run measures nothing" if dry_run else "it needs several devices (-d all or gpu) and a folder (-o)"
+        exit_codes.stop(f"--together measures devices at once: {why}", exit_codes.USAGE)
     with run_request.usage_errors():
         settings = Settings(overwrite, run_header.parse(label, tag), waiting.parse(wait, wait_quiet), as_json, wide, strict)
     if dry_run:
@@ -141,7 +149,11 @@ def run(
     elif as_json:
         exit_codes.stop(f"--json is of one run, and these are {len(wanted)} devices: use show --json", exit_codes.USAGE)
     else:
-        several_devices.run_each(wanted, partial(_run_one, settings=settings))
+        one_by_one = partial(several_devices.run_each, wanted, partial(_run_one, settings=settings))
+        if together:
+            at_once.measure(wanted, one_by_one, overwrite)
+        else:
+            one_by_one()
 
 
 def _resumed(asked: run_request.Request, path: Path) -> Target:
