@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -68,12 +69,14 @@ def _is_loopback(host: str) -> bool:
 
 @contextmanager
 def connected(workers: Workers, folder: Path) -> Iterator[Client]:
-    """A client of the workers, which start in the meantime; workers that were started for it end with it. Slurm's jobs write
-    their output into the folder. Raises WorkersError."""
+    """A client of the workers, which start in the meantime; workers that were started for it end with it. Slurm's jobs find
+    their certificates in the folder, and write their output there. Raises WorkersError."""
     import dask
     from distributed import Client
 
     workers.check()
+    if workers.address.startswith("tls://") and not dask.config.get("distributed.comm.tls.ca-file"):
+        raise WorkersError(f"{workers.address} needs certificates: set Dask's distributed.comm.tls, see docs/running.md")
     for name in ("distributed", "dask_jobqueue", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
@@ -82,7 +85,7 @@ def connected(workers: Workers, folder: Path) -> Iterator[Client]:
             source = workers.address if workers.kind == "scheduler" else stack.enter_context(_cluster(workers, folder))
             yield stack.enter_context(Client(source, deserializers=PLAIN, set_as_default=False))
         except OSError as error:
-            if error.filename is not None:
+            if error.filename is not None or workers.kind != "scheduler":
                 raise
             remedy = "start it with `dask scheduler`, and workers with `dask worker`"
             raise WorkersError(f"no scheduler answers at {workers.address} ({error}): {remedy}") from error
@@ -98,14 +101,19 @@ def _cluster(workers: Workers, folder: Path) -> Any:
                 n_workers=workers.count, threads_per_worker=1, memory_limit=0, host="127.0.0.1", dashboard_address=None,
                 silence_logs=logging.CRITICAL,
             )  # fmt: skip
+    if not shutil.which("sbatch"):
+        raise WorkersError("sbatch is not found: run it where jobs of Slurm are submitted, or name other workers")
     from dask_jobqueue import SLURMCluster
     from distributed.security import Security
 
+    folder = folder.absolute()
+    folder.mkdir(mode=0o700, exist_ok=True)
     cluster = SLURMCluster(
         cores=1, processes=1, memory="4GiB", job_directives_skip=["--mem=", "--cpus-per-task"],
         job_extra_directives=["--exclusive", "--mem=0", *workers.options], python=sys.executable, protocol="tls://",
         security=Security.temporary(), shared_temp_directory=str(folder), log_directory=str(folder),
-        scheduler_options={"dashboard_address": None}, silence_logs="error",
+        scheduler_options={"dashboard_address": None}, silence_logs="error", worker_extra_args=["--no-dashboard"],
+        job_script_prologue=["export DASK_LOGGING__DISTRIBUTED=warning"],
     )  # fmt: skip
     cluster.scale(jobs=workers.count)
     return cluster

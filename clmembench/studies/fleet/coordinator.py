@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from clmembench import __version__
 from clmembench.cli import exit_codes
 from clmembench.cli.running.outlook import ProgressEstimate, Snapshot
 from clmembench.cli.running.session import slug
@@ -117,6 +118,7 @@ class Coordinator:
     targets: dict[str, Target] = field(default_factory=dict)
     _copies: dict[str, Copy] = field(default_factory=dict)
     _hosts: dict[str, str] = field(default_factory=dict)  # of workers, by their addresses
+    _silent: set[str] = field(default_factory=set)  # addresses of workers that were no use when they were asked first
     _seen: int = 0
     _begun: float = 0.0
     _client: Client = field(init=False)
@@ -183,12 +185,17 @@ class Coordinator:
         here = self._client.scheduler_info(n_workers=-1).get("workers", {})
         for address in self._hosts.keys() - here.keys():
             exit_codes.say(f"a worker of {self._hosts.pop(address)} has ended")
-        answers = self._ask(worker.prepare, [address for address in here if address not in self._hosts], self.plan.selector)
+        new = [address for address in here if address not in self._hosts]
+        answers = self._ask(worker.prepare, new, self.plan.selector)
+        for address in set(new) - answers.keys() - self._silent:
+            self._silent.add(address)
+            exit_codes.say(f"warning: the worker {address} cannot be used: install clmembench {__version__} there")
         for address, answer in answers.items():
             found: worker.HostDevices = json.loads(answer)
             host = found["host"]
             if host not in self._hosts.values():
-                for text in found["left_out"]:
+                other = [f"{host} has clmembench {found['version']}"] if found["version"] != __version__ else []
+                for text in (*other, *found["left_out"]):
                     exit_codes.say(f"warning: {text}")
             self._hosts[address] = host
             self._seen += 1

@@ -37,7 +37,7 @@ RUN_OPTIONS = (
 )  # fmt: skip
 RESUMING_OPTIONS = ("wait_quiet", "energy", "path")
 
-Store = Annotated[Path, typer.Option("-o", "--output", metavar="STORE", help="Store to write, a folder; see fleet show.")]
+Store = Annotated[Path | None, options.output_option("Store to write, a folder, which is made where there is none.", "STORE")]
 StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="Store whose fleet was interrupted.", show_default=False)]
 Scheduler = Annotated[
     str | None, typer.Option("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers measure: tls://HOST:PORT.")
@@ -56,7 +56,7 @@ Insecure = Annotated[bool, typer.Option("--insecure", help="Allow a scheduler on
 
 def fleet_run(
     context: typer.Context,
-    output: Store,
+    output: Store = None,
     scheduler: Scheduler = None,
     slurm: Slurm = False,
     nodes: Nodes = 1,
@@ -92,6 +92,8 @@ def fleet_run(
     from clmembench.studies.fleet.journal import Plan
 
     workers = _workers(scheduler, slurm, nodes, slurm_option, local, insecure)
+    if output is None:
+        exit_codes.stop("name the store: -o STORE", exit_codes.USAGE)
     if workers is None:
         exit_codes.stop("name the workers: --scheduler ADDRESS, --slurm or --local N", exit_codes.USAGE)
     wait = ("--wait", LOCK_WAIT)
@@ -224,7 +226,7 @@ def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = N
         for name in state.unfinished:
             fleet.add(name, state.devices[name], state.attempts.get(name, 0) + 1)
     try:
-        with clusters.connected(workers, output / journal.FOLDER) as client, _progress(fleet) as show:
+        with clusters.connected(workers, output / "slurm") as client, _progress(fleet) as show:
             fleet.measure(client, show)
     except KeyboardInterrupt:
         interrupted = True
@@ -232,16 +234,19 @@ def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = N
         problem = str(error)
     targets = fleet.targets.values()
     complete = [target for target in targets if target.status == "complete"]
-    if targets and len(complete) == len(targets) and not problem and not interrupted:
+    if len(complete) == len(targets) and not problem and not interrupted:
         book.end()
     book.close()
+    if not targets:
+        book.path.unlink()  # there is nothing to resume
+        if interrupted:
+            exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
+        exit_codes.stop(problem or f"no worker has a device {plan.selector}", exit_codes.NO_DEVICE)
     name = line(str(output))
     print(f"{len(complete)} of {count(len(targets), 'device')} complete\nMore: clmembench fleet show {name}")
     remedy = f"{name} has every record up to here; continue with clmembench fleet resume {name}"
     if interrupted:
         exit_codes.stop(f"interrupted: {remedy}", exit_codes.INTERRUPTED)
-    if not targets:
-        exit_codes.stop(problem or f"no worker has a device {plan.selector}", exit_codes.NO_DEVICE)
     if problem or len(complete) < len(targets):
         exit_codes.stop(f"{problem or 'some devices are not complete'}: {remedy}", exit_codes.FAILED)
     if any(target.has_bad for target in complete):

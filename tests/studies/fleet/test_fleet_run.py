@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from clmembench import __version__
 from clmembench.cli.running.outlook import ProgressEstimate
 from clmembench.results import jsonl
 from clmembench.studies.fleet import coordinator, journal, query, store, worker
@@ -37,7 +38,9 @@ class Tasks:
         if function is not worker.prepare:
             return function(*args)
         devices = {name: asdict(device(name)) for name in self._devices}
-        found = worker.HostDevices(host=host, version="", devices=devices, selectors=dict.fromkeys(devices, "0"), left_out=[])
+        found = worker.HostDevices(
+            host=host, version=__version__, devices=devices, selectors=dict.fromkeys(devices, "0"), left_out=[]
+        )
         return json.dumps(found, default=sorted)
 
     def submit(self, function, job, key, resources):
