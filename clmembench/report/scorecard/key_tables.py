@@ -14,7 +14,7 @@ from clmembench.report.comparison import ratio_text
 from clmembench.report.device_runs import device_label, short_names
 from clmembench.report.frame import parts
 from clmembench.report.scorecard.answers import answers
-from clmembench.report.scorecard.key_quantities import key_lines
+from clmembench.report.scorecard.key_quantities import KeyQuantity, key_lines
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard_cells import BOUND, NOT_GOOD, OLDER, Line, Scorecard, ScorecardCell
 from clmembench.report.table import DEFAULT_COLUMNS, Cell, Column, Entry, Table, noted
@@ -30,7 +30,9 @@ OTHER_KERNELS = "by other kernels of the same version"
 def run_table(found: Scorecard, width: int | None = None, title: str = "") -> Table:
     """A row for each key quantity of one run: its value, its interval, and the fraction of its peak as a bar, no wider than a
     terminal of `width` letters; the column of peaks only where a sheet gives any."""
-    cells = [(quantity.title, line.cells[0], _interval(line.cells[0], line.unit)) for quantity, line in key_lines(found)]
+    cells = [
+        (_title(quantity, line), line.cells[0], _interval(line.cells[0], line.unit)) for quantity, line in key_lines(found)
+    ]
     columns = [Column(""), Column("median", is_number=True), Column("95% interval", is_number=True)]
     rows: list[tuple[Entry, ...]] = [(name, _value(cell, _remark(cell)), interval) for name, cell, interval in cells]
     if any(cell.fraction is not None for _, cell, _ in cells):
@@ -41,6 +43,12 @@ def run_table(found: Scorecard, width: int | None = None, title: str = "") -> Ta
         columns.append(Column("of peak"))
         rows = [(*row, _bar(cell, bar)) for row, (_, cell, _) in zip(rows, cells, strict=True)]
     return noted(Table(title, tuple(columns), tuple(rows)))
+
+
+def _title(quantity: KeyQuantity, line: Line) -> str:
+    """The title of a key quantity, with what its line is of where that is one of several, such as the matrix of SpMV."""
+    of_one = line.name.partition(", ")[0]
+    return of_one if of_one.startswith(f"{quantity.title} ") else quantity.title
 
 
 def _value(cell: ScorecardCell, remark: str = "") -> Cell:
@@ -105,7 +113,7 @@ def pair_table(found: Scorecard, names: Sequence[str]) -> Table:
             ending: tuple[Entry, Entry] = ratio_text(_ratio(line, decided.gain)), Cell(decided.verdict, reason=remark)
         else:
             ending = "", Cell("–", reason="" if why == NOT_GOOD else f"not compared: {why}")
-        rows.append((quantity.title, _value(first), _value(second), *ending))
+        rows.append((_title(quantity, line), _value(first), _value(second), *ending))
     return noted(Table("", tuple(columns), tuple(rows)))
 
 
@@ -120,7 +128,7 @@ def devices_table(found: Scorecard, names: Sequence[str], width: int | None = No
     rows: list[tuple[Entry, ...]] = []
     for quantity, line in key_lines(found):
         unit = Counter(_unit(cell) for cell in line.cells if cell.value is not None).most_common(1)[0][0]
-        rows.append((quantity.title, unit, *(_ranked(cell, unit) for cell in line.cells)))
+        rows.append((_title(quantity, line), unit, *(_ranked(cell, unit) for cell in line.cells)))
     columns = (Column(""), Column("unit"), *(Column(name, is_number=True) for name in names))
     whole = noted(Table("", columns, tuple(rows)))
     used, shown = 0, 0
