@@ -88,7 +88,7 @@ def compared_kernels(device: PredictedDevice) -> list[ComparedKernel]:
 
 def _compared(device: PredictedDevice) -> Iterator[ComparedKernel]:
     rates = device.rates
-    for v in device.values:
+    for v in sorted(device.values, key=lambda v: (v.benchmark, max(v.nbytes, v.flops))):
         is_plain = is_usable(v) and v.pass_ns > 0 and max(v.nbytes, v.flops, v.pass_ns) < MAX_WORK
         name, work = _measured_work(v) if is_plain else ("", None)
         found = kernel_time.predict(rates, work) if work is not None else None
