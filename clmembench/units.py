@@ -73,7 +73,7 @@ def format_value(value: float | None, digits: int = 3) -> str:
 def format_in(value: float | None, unit: str, digits: int = 3) -> str:
     """A value with its unit; ns and us from 1,000 on in a larger one, so that every time has one to three digits before its
     point."""
-    factor, larger = _scaled(value, unit)
+    factor, larger = scaled(value, unit)
     return f"{format_value(value if value is None else value / factor, digits)} {larger}"
 
 
@@ -81,8 +81,17 @@ def format_interval(low: float | None, high: float | None, unit: str, digits: in
     """An interval with its unit once; a dash where either end is not known."""
     if low is None or high is None:
         return "–"
-    factor, larger = _scaled(high, unit)
+    factor, larger = scaled(high, unit)
     return f"{format_value(low / factor, digits)} to {format_value(high / factor, digits)} {larger}"
+
+
+def scaled(value: float | None, unit: str) -> tuple[float, str]:
+    """The divisor of a value in this unit and the unit after division, as `format_in` has it."""
+    ns = {"ns": 1.0, "us": 1e3}.get(unit)
+    if value is None or ns is None or abs(value) < THOUSAND:
+        return 1.0, unit
+    larger = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
+    return next((factor / ns, name) for factor, name in larger if abs(value) * ns >= THOUSAND / 1000 * factor)
 
 
 def count(number: int, noun: str, nouns: str = "") -> str:
@@ -103,15 +112,6 @@ def format_param(name: str, value: object) -> str:
 def format_params(params: Mapping[str, object]) -> str:
     """Parameters on one line, sizes with units: "op=triad array_bytes=256 MiB"."""
     return " ".join(f"{name}={format_param(name, value)}" for name, value in params.items())
-
-
-def _scaled(value: float | None, unit: str) -> tuple[float, str]:
-    """The divisor of a value, and the unit after division."""
-    ns = {"ns": 1.0, "us": 1e3}.get(unit)
-    if value is None or ns is None or abs(value) < THOUSAND:
-        return 1.0, unit
-    larger = ((1e9, "s"), (1e6, "ms"), (1e3, "us"))
-    return next((factor / ns, name) for factor, name in larger if abs(value) * ns >= THOUSAND / 1000 * factor)
 
 
 def _plain(value: float, digits: int) -> str:

@@ -26,8 +26,8 @@ class UnknownDevice(ValueError):
 @dataclass(frozen=True, slots=True)
 class ScorecardCell:
     """One quantity of one device: the text of its value, or why there is none; `extra` stands below it (cycles, the
-    fraction of the peak), `detail` has the interval and the point that it was read at. Only an ok cell has a value; of a bound
-    `limit` is the number."""
+    fraction of the peak), `detail` has the interval and the point that it was read at. Only an ok cell has a value; of a bound,
+    and of a value by an older version, `limit` is the number."""
 
     text: str
     extra: str = ""

@@ -38,7 +38,7 @@ def source():
 
 
 def test_sections_come_in_the_order_comparison_suites_studies_devices_points(source):
-    found = ["devices-compared", "memory", "other", "studies", "devices", "points", "published"]
+    found = ["quantities", "devices-compared", "memory", "other", "studies", "devices", "points", "published"]
     assert re.findall(r'<section id="([^"]*)"', source) == found
 
 
@@ -55,7 +55,7 @@ def test_every_entry_of_the_contents_leads_somewhere_and_every_section_is_in_the
 
 def test_all_suites_and_sections_together_are_fifteen_entries_of_the_contents():
     suites = [{"id": suite} for suite in SUITES]
-    everything = dict.fromkeys(("roofline", "studies", "points", "published", "peers", "compared", "which"), True)
+    everything = dict.fromkeys(("quantities", "roofline", "studies", "points", "published", "peers", "which"), True)
     assert len(contents({**everything, "compared": {"title": "Devices"}, "suites": suites})) <= 15
 
 

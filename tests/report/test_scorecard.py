@@ -13,13 +13,13 @@ from clmembench.report.device_runs import device_label, merged_runs, short_names
 from clmembench.report.frame import parts
 from clmembench.report.imported.imported_values import FIGURES, imported_cells, joined_values
 from clmembench.report.imported.joins import FOUND, LOADS, why_not_joined
-from clmembench.report.page.page import compared_values, render_html
+from clmembench.report.page.page import render_html
 from clmembench.report.render import markdown
 from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES, key_lines
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.scorecard_cells import UnknownDevice
 from clmembench.report.table import one_table
-from clmembench.report.views import MAX_COLUMNS, device_table, scorecard_keys, scorecard_table
+from clmembench.report.views import device_table, scorecard_keys, scorecard_table
 from clmembench.results.imported import published_run
 from clmembench.specs.sheets import published_sheets
 from tests import found_hierarchies
@@ -516,17 +516,6 @@ def test_sizes_stand_in_the_cells_where_they_differ():
     row = row_of(device_table(compared(adds("A", 256), adds("B", 512))), "adds to one")
     assert [cell.more for cell in row] == [("items=256",), ("items=512",)]
     assert [cell.more for cell in row_of(device_table(compared(adds("A", 256), adds("B", 256))), "adds to one")] == [(), ()]
-
-
-def test_many_devices_have_a_panel_a_quantity_and_few_have_none():
-    def of_devices(count):
-        runs = [run([triad(100.0 + n, 1 << 30)], header(device(f"<GPU {n}> & $x$"), CARDS)) for n in range(count)]
-        return compared_values(compared(*runs))["panels"]
-
-    assert of_devices(MAX_COLUMNS) == []
-    (figure,) = of_devices(42)
-    assert "the best 40 of 42" in figure and "141 GB/s" in figure and "100 GB/s" not in figure
-    assert "<GPU" not in figure and "&lt;GPU 41&gt; &amp; $x$" in figure
 
 
 def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_says_so():

@@ -84,14 +84,18 @@ def value_text(value: ImportedValue) -> str:
     return format_in(value.value, value.unit)
 
 
-def imported_cells(run: ImportedRun) -> dict[str, ScorecardCell]:
-    """The values of a run by headline: of several that of the largest arrays, as with ours, or else the first by the joins.
-    They have a text and no value."""
-    found: dict[str, ScorecardCell] = {}
+def headline_values(run: ImportedRun) -> dict[str, JoinedValue]:
+    """The values of a run by headline: of several that of the largest arrays, as with ours, or else the first by the joins."""
+    found: dict[str, JoinedValue] = {}
     for one in sorted(joined_values(run), key=lambda one: -_array_bytes(one.value)):
         for headline in one.join.headlines:
-            found.setdefault(headline, _cell(run, one))
+            found.setdefault(headline, one)
     return found
+
+
+def imported_cells(run: ImportedRun) -> dict[str, ScorecardCell]:
+    """The cells of a run by headline, which have a text and no value."""
+    return {headline: _cell(run, one) for headline, one in headline_values(run).items()}
 
 
 def _array_bytes(value: ImportedValue) -> float:

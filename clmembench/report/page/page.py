@@ -13,8 +13,8 @@ from clmembench.report.device_runs import Findings
 from clmembench.report.figures import curves, roofline_chart
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.device_rows import metric_label
-from clmembench.report.figures.headline_panels import panel_figures
 from clmembench.report.figures.history_chart import conditions_chart
+from clmembench.report.figures.quantity_panels import quantity_panels
 from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import benchmark_tables, import_table, published_points, sheet_table
 from clmembench.report.many_runs import fleet
@@ -49,6 +49,7 @@ SUITES = {
     OTHER_SUITES: "Other benchmarks",
 }
 SECTIONS = {
+    "quantities": "Key quantities",
     "devices-compared": "Devices compared",
     "which-device": "Which device for my code?",
     "roofline": "Roofline",
@@ -60,8 +61,6 @@ SECTIONS = {
 }
 RESERVED = {*SECTIONS, *(study.name for study in studies()), "main", "contents", "fleet", "outliers", "facts", "peers", "rows"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
-
-PANELS_ALT = "Headline quantities of all devices, in the order of medians; all values are in the table above"
 
 
 def render_html(
@@ -82,6 +81,7 @@ def render_html(
     names = [group.label for group in groups] or [part.label for part in all_parts]
     benchmarks = _benchmarks(all_parts, benchmark_tables(others), groups)
     which = panel(all_parts)
+    quantities = quantity_panels(compared, others)
     values: dict[str, Any] = {
         "version": __version__,
         "title": ", ".join(names) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device"),
@@ -90,6 +90,7 @@ def render_html(
         "dates": _days([run.started for group in groups for run in group.runs] or [run.header.started for run in runs]),
         "answers": answers(compared, all_parts, others),
         "further": further_details(compared, all_parts, others),
+        "quantities": quantities if quantities.panels else None,
         "compared": compared_values(compared) if compared.lines else None,
         "which": which,
         "studies": _studies(all_parts),
@@ -294,7 +295,7 @@ def anchors(names: Iterable[str]) -> dict[str, str]:
 def contents(page: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The anchor and title of each section that a page with these values has, in order."""
     having = {suite["id"] for suite in page["suites"]} | {"devices"}
-    having |= {name for name in ("roofline", "studies", "points", "published") if page[name]}
+    having |= {name for name in ("quantities", "roofline", "studies", "points", "published") if page[name]}
     having |= {"studies"} if page["peers"] else set()
     having |= {"devices-compared"} if page["compared"] else set()
     having |= {"which-device"} if page["which"] else set()
@@ -303,10 +304,6 @@ def contents(page: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def compared_values(found: Scorecard) -> dict[str, Any]:
-    """Values for the page's template: the table of devices side by side, and what stands around it."""
-    is_wide = views.is_wide(found)
-    return {
-        "title": SECTIONS["devices-compared"] if len(found.labels) > 1 else "Headline quantities",
-        "panels": [svg for one in panel_figures(found) for svg in embedded(one, PANELS_ALT)] if is_wide else [],
-        "table": views.device_table(found),
-    }
+    """Values for the page's template: the table of devices side by side under its title."""
+    title = SECTIONS["devices-compared"] if len(found.labels) > 1 else "Headline quantities"
+    return {"title": title, "table": views.device_table(found)}

@@ -22,7 +22,8 @@ from clmembench.report.scorecard.rankings import (
     shortened,
 )
 from clmembench.report.scorecard.sum_crossover import sum_sentences
-from clmembench.report.scorecard_cells import BOUND, OLDER, Line, Scorecard, ScorecardCell
+from clmembench.report.scorecard.unusable_values import unusable_values
+from clmembench.report.scorecard_cells import BOUND, Line, Scorecard, ScorecardCell
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.units import count, format_value
@@ -49,10 +50,6 @@ QUESTIONS = {  # in the order of the answers
 }
 PUBLISHED = {"memory triad, double": "memory bandwidth", "DGEMM": "DGEMM"}  # quantities of the answer on published devices
 ACCELERATORS = ("accelerator", "gpu")  # kinds that CPUs are compared with: GPUs where a paper has no accelerator
-UNUSABLE = {
-    OLDER: f"by {OLDER}s", BOUND: "only bounded", "undetermined": "undetermined", "failed": "failed", "wrong": "wrong",
-    "timeout": "timed out",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,9 @@ def answers(found: Scorecard, parts: Sequence[LabelledRun], others: Sequence[Imp
     lines = {quantity.title: line for quantity, line in key_lines(found)}
     asked = [(question, lines[title]) for title, question in QUESTIONS.items() if title in lines]
     answered = [one for question, line in asked if (one := _answer(question, line, found, columns)) is not None]
-    last = [*_published(found, others)[:1], *_unusable(found)]
+    sentences, reasons = unusable_values(found, parts)
+    unusable = [Answer(_short_enough(sentences), tuple(reasons))] if sentences else []
+    last = [*_published(found, others)[:1], *unusable]
     room = MAX_ANSWERS - len(last)
     return [*answered[:room], *last]
 
@@ -234,36 +233,6 @@ def _stated(quantity: str, having: Sequence[tuple[ImportedRun, JoinedValue]], na
         text = f"{value_text(point.value)}{f' ({more})' if more else ''}"
         devices.setdefault(text, []).append(names.get(scorecard_label(run), run.device))
     return (f"{quantity}, {listed(of)}: {text}." for text, of in devices.items())
-
-
-# ---- values that are none -----------------------------------------------------------------------------------------------
-
-
-def _unusable(found: Scorecard) -> Iterator[Answer]:
-    """What is suspect, and how many values are undetermined, failed, bounds or by older versions; no answer where all are
-    good."""
-    names = short_names(found.labels)
-    cells = [one for one in found.cells() if one.device < len(found.devices)]
-    suspect: dict[str, list[str]] = {}
-    for one in cells:
-        if one.cell.status == "suspect":
-            suspect.setdefault(one.line.name.partition(",")[0], []).append(names[one.device])
-    counts = {text: sum(one.cell.status == status for one in cells) for status, text in UNUSABLE.items()}
-    left = [f"{number} {text}" for text, number in counts.items() if number]
-    if not suspect and not left:
-        return
-    rest = f"; not compared: {listed(left)}" if left else ""
-    several = f"{count(sum(map(len, suspect.values())), 'value')}"
-    named = ["; ".join(f"{quantity} on {shortened(of, 2)}" for quantity, of in suspect.items()), several]
-    forms = [f"Suspect: {text}{rest}." for text in named] if suspect else [f"Nothing is suspect{rest}."]
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for one in sorted(cells, key=lambda one: one.cell.status != "suspect"):
-        status = one.cell.status
-        if status in UNUSABLE or status == "suspect":
-            why = f"{status}, not comparable with newer values" if status == OLDER else f"{status}: {one.cell.detail}"
-            bound = f" ({one.cell.text})" if status == BOUND else ""
-            reasons.setdefault((names[one.device], why), []).append(f"{one.line.name}{bound}")
-    yield Answer(_short_enough(forms), tuple(f"{name}, {'; '.join(of)}: {why}." for (name, why), of in reasons.items()))
 
 
 def _cautions(parts: Sequence[LabelledRun]) -> list[str]:

@@ -146,9 +146,10 @@ def _of_latest_version(cells: Sequence[ScorecardCell], measured: Sequence[int], 
     versions = [version if cell.status == "ok" else 0 for cell, version in zip(cells, measured, strict=True)]
     latest = max(versions, default=0)
     why = "measured by version {} of {}, not comparable with version {}: measure it again; {}"
+    details = [why.format(version, benchmark, latest, cell.detail) for cell, version in zip(cells, versions, strict=True)]
     return [
-        replace(c, status=OLDER, value=None, detail=why.format(v, benchmark, latest, c.detail)) if 0 < v < latest else c
-        for c, v in zip(cells, versions, strict=True)
+        replace(cell, status=OLDER, value=None, limit=cell.value, detail=detail) if 0 < version < latest else cell
+        for cell, version, detail in zip(cells, versions, details, strict=True)
     ]
 
 
