@@ -8,12 +8,13 @@ import pytest
 
 from clmembench.report import frame, render, summary
 from clmembench.report.device_runs import short_names
+from clmembench.report.page import text_pages
 from clmembench.report.scorecard import key_tables
 from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES
 from clmembench.report.scorecard.scorecard import verdict
 from clmembench.report.table import one_table
 from clmembench.results import jsonl
-from tests.builders import header, record, run, series
+from tests.builders import device, header, record, run, series
 from tests.commands import ROOT
 
 GPU, CPU = (jsonl.read(ROOT / "reports" / f"{name}-quick.jsonl.gz") for name in ("h200-sxm", "xeon-2-cores-pocl"))
@@ -106,3 +107,12 @@ def test_a_report_on_a_terminal_shows_as_many_devices_as_fit():
     assert f"note: {12 - (len(table.columns) - 2)} more devices in the whole report" in "\n".join(lines)
     assert len(key_tables.devices_table(found, names, 40).columns) == 3
     assert "≤ 41.6" in render.text(one_table(key_tables.devices_table(found, names, 300)))
+
+
+def test_a_report_as_text_has_answers_and_a_table_or_says_that_there_is_none():
+    text = text_pages.render_text([GPU], width=100)
+    assert "Memory-bound code: H200 reaches 4,380 GB/s" in text and "87% matrix" in text
+    odd = run([record("stream", {"op": "copy"}, series([100] * 8, nbytes=1000))], header(device("a\x1b[31m\nb")))
+    text = text_pages.render_text([odd, GPU], width=100)
+    assert "\x1b" not in text and "2 devices" not in text and "H200" in text
+    assert text_pages.render_text([odd]).endswith("No key quantity was measured.")

@@ -66,7 +66,8 @@ def render_text(
     told = render.wrapped((answer.text for answer in answers(compared, all_parts, others)), width)
     table = devices_table(compared, names, width) if len(names) > 1 else run_table(compared, width)
     opening = render.text(Document((), heading), colour, width)
-    return "\n".join([opening, *told, "", *render.aligned_with_notes(table, width, colour)])
+    shown = ["", *render.aligned_with_notes(table, width, colour)] if table.rows else ["No key quantity was measured."]
+    return "\n".join([opening, *told, *shown])
 
 
 def _answers(found: Scorecard, all_parts: Sequence[LabelledRun], others: Sequence[ImportedRun]) -> str:
