@@ -29,8 +29,8 @@ def device_rates(values: Iterable[Derived], curve: Sequence[CurvePoint], info: D
     empty_ns = empty.median if empty is not None else None
     trip, more = _pick(good, "launch", "round_trip", groups=1), _pick(good, "launch_dispatch", "dispatch", groups=1)
     pinned = [v for v in good if v.params.get("direction") == "to_device" and v.params.get("memory") == "pinned"]
-    copy = max((v for v in pinned if v.metric == "link_bandwidth"), key=lambda v: (_size(v), _median(v)), default=None)
-    start = min((v for v in pinned if v.metric == "transfer_latency"), key=_size, default=None)
+    copy = max((v for v in pinned if v.benchmark == "transfer"), key=lambda v: (_size(v), _median(v)), default=None)
+    start = min((v for v in pinned if v.benchmark == "transfer_latency"), key=_size, default=None)
     products = [v for v in good if v.benchmark == "dgemm" and v.params.get("dtype") == "double"]
     portable = [v for v in products if v.params.get("variant") in (None, "portable")]
     vector = _pick(good, "arithmetic", "flop_rate", dtype="double") or max(portable, key=_median, default=None)

@@ -110,6 +110,11 @@ def test_rates_are_read_from_the_largest_arrays_and_from_the_largest_set_that_a_
         cached(MIB, 30_000, "own"),
         value("dgemm", "performance", 700, "GFLOP/s", dtype="double", variant="portable", n=512),
         value("dgemm", "performance", 1500, "GFLOP/s", dtype="double", variant="ptx", n=512),
+        # a peer library's copies are not this program's
+        *(
+            value(name, "link_bandwidth", gb_s, "GB/s", direction="to_device", memory="pinned", array_bytes=largest)
+            for name, gb_s in (("transfer", 50), ("other_copies", 60))
+        ),
         value("launch", "round_trip", 12_000, "ns", groups=1),
         value("launch", "round_trip", 9_000, "ns", groups=1024),
     ]
@@ -118,7 +123,12 @@ def test_rates_are_read_from_the_largest_arrays_and_from_the_largest_set_that_a_
     assert (cache.name, cache.nbytes, cache.gb_s.value) == ("L2", 16 * MIB, 4000)
     assert (memory.gb_s.value, memory.gb_s.low, memory.gb_s.high) == (1000, 810, pytest.approx(1210))
     assert (found.vector_gflop_s.value, found.product_gflop_s.value) == (700, 1500)
-    assert found.round_trip_ns.value == 12_000 and found.dispatch_ns is None and found.latencies == ()
+    assert (
+        found.round_trip_ns.value == 12_000
+        and found.link_gb_s.value == 50
+        and found.dispatch_ns is None
+        and found.latencies == ()
+    )
     inputs = [one.key for one in values if one.key in found.inputs]
     assert values[1].key in inputs and values[3].key not in inputs and values[4].key not in inputs
 

@@ -116,9 +116,9 @@ def _measured_work(v: Derived) -> tuple[str, Workload | None]:
     if v.benchmark == "dgemm" and params.get("dtype") == "double" and isinstance(n, int) and 0 < n < MAX_WORK**0.5:
         return f"DGEMM, n = {n}", Workload(v.flops / (24 * n * n), 24 * n * n, 24 * n * n, 0, product=True)
     if (params.get("direction"), params.get("memory")) == ("to_device", "pinned") and isinstance(size, int):
-        if v.metric == "transfer_latency":
+        if v.benchmark == "transfer_latency":
             return f"copy of {format_bytes(size)} to the device", Workload(launches=0, link_bytes=size)
-        if v.metric == "link_bandwidth" and size >= MIN_COPY_BYTES:
+        if v.benchmark == "transfer" and size >= MIN_COPY_BYTES:
             name = f"{count(v.nbytes // size, 'copy', 'copies')} of {format_bytes(size)} to the device"
             return name, Workload(launches=0, link_bytes=v.nbytes)
     return "", None
