@@ -278,6 +278,23 @@ def test_a_size_that_a_spent_budget_left_out_leaves_the_headline_to_the_largest_
     assert (cell.text, cell.point) == ("4,000 GB/s", "array_bytes=512 MiB")
 
 
+def test_of_a_point_that_was_searched_and_not_measured_the_best_candidate_is_a_bound():
+    known = discovered()["spmv"]
+    rate = next(m for m in known.metrics if m.name == "flop_rate")
+    card = BenchmarkInfo(known.version, known.suite, "", "", (rate,), tuning=("work_group",))
+
+    def point(gflop_s, **changes):
+        params = {"matrix": "reservoir", "format": "ell", "work_group": 64}
+        return record("spmv", params, series([10**6] * 6, flops=round(gflop_s * 10**6)), version=known.version, **changes)
+
+    skipped = replace(point(1.0), status="skipped", reason="the run's --budget was spent", series=())
+    searched = [point(388.0, role="tune"), point(350.0, role="tune"), point(900.0, role="tune", status="suspect"), skipped]
+    runs = [run(points, header(device(name), {"spmv": card})) for name, points in (("A", searched), ("B", [point(533.0)]))]
+    cell = line(compared(*runs), "SpMV reservoir, best format").cells[0]
+    assert (cell.text, cell.status, cell.value) == ("at least 388 GFLOP/s", "bound", None)
+    assert cell.detail == "the best of 2 candidates of the search, 6 samples: the run's --budget was spent"
+
+
 def test_a_nearest_cache_that_the_sweep_does_not_tell_is_that_of_the_hierarchy():
     late = latencies("A", [1 << k for k in range(20, 32)], lambda size: 20.0 if size <= 1 << 24 else 300.0)
     both = [late, replace(late, header=replace(late.header, device=device("B")))]

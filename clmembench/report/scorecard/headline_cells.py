@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clmembench.analysis import decision, noise, plateaus
+from clmembench.analysis import decision, derive, noise, plateaus
 from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, discovered, headline_bytes
 from clmembench.gates.cpu_share import possible_gain
 from clmembench.gates.point import NO_CYCLE_GATE
 from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.model import Headline, Value
-from clmembench.model.metrics import score
+from clmembench.model.metrics import more_is_better, score
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard_cells import BOUND, Line, ScorecardCell
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
@@ -50,6 +50,8 @@ def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Scor
     if not good:
         first = next((row for row in here if row.status != "skipped"), here[0])
         meaning = headline.meaning(part.run.header.device.has_cpu_cores, part.run.header.device.shares_host_memory)
+        if first.status == "skipped" and (bound := _search_bound(part, first, headline)) is not None:
+            return bound
         if meaning and first.value.gate == NO_CYCLE_GATE:
             return ScorecardCell("under 1 cycle", detail=printable(first.reason), status=BOUND, meaning=meaning)
         return ScorecardCell(first.status, detail=printable(first.reason), status=first.status)
@@ -98,6 +100,28 @@ def common_size(line: Line, first: LabelledRun, second: LabelledRun) -> tuple[Sc
 
 def _score(row: Row) -> float:
     return score(row.value.median or 0.0, row.value.better)
+
+
+def _search_bound(part: LabelledRun, skipped: Row, headline: Headline) -> ScorecardCell | None:
+    """The best configuration that the search tried at a headline's points, none of which was measured after it: the device is
+    at least as good. None where there was no search, and of sizes that caches may hold."""
+    benchmark, params = skipped.value.benchmark, skipped.value.params
+    wanted = {**headline.params, **{axis: params[axis] for axis in headline.extremes if axis in params}}
+    metric = next(m for m in part.run.header.benchmarks[benchmark].metrics if m.name == headline.metric)
+    tried = [
+        found
+        for record in part.run.records
+        if (record.benchmark, record.role, record.status) == (benchmark, "tune", "ok")
+        and metric.applies(record.params)
+        and all(record.params.get(name) == value for name, value in wanted.items())
+        and (found := derive.summarise([record], metric)) is not None
+    ]
+    if not tried or headline.beyond_caches:
+        return None
+    best = max(tried, key=lambda found: score(found.median, metric.better))
+    why = f"the best of {count(len(tried), 'candidate')} of the search, {count(best.n, 'sample')}: {skipped.reason}"
+    text = f"at {'least' if more_is_better(metric.better) else 'most'} {format_in(best.median, metric.unit)}"
+    return ScorecardCell(text, detail=printable(why), status=BOUND, limit=best.median)
 
 
 def _why_in_a_cache(part: LabelledRun, row: Row, axis: str) -> str:
