@@ -135,6 +135,36 @@ def report(
     print(line(f"wrote {output}"), file=sys.stderr)
 
 
+@fleet.command("export")
+def export(
+    store: Store,
+    prometheus: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Gauges to write, in Prometheus's text format, for a textfile collector."),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="JUnit XML to write: a test case for each device, which fails if it is slow."),
+    ] = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Write what a store says of its devices for other programs: monitoring and acceptance tests."""
+    from clmembench.studies.fleet import export as formats
+    from clmembench.studies.fleet.findings import Fleet
+
+    wanted = [(prometheus, "--prometheus", formats.prometheus_text), (junit, "--junit", formats.junit_text)]
+    named = [(path, option, text) for path, option, text in wanted if path is not None]
+    if not named:
+        exit_codes.stop("name a file: --prometheus FILE or --junit FILE", exit_codes.USAGE)
+    for path, option, _ in named:
+        outputs.check(path, overwrite, option, path.name, pipe=True)
+    with _opened(store) as database:
+        of_store = Fleet(database)
+        found = of_store.findings()
+        for path, option, text in named:
+            outputs.write(path, text(of_store, found), overwrite, option)
+
+
 @contextmanager
 def _opened(store: Path) -> Iterator[DuckDBPyConnection]:
     """The store's tables. Ends the command where there are none."""

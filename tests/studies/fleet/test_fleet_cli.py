@@ -4,10 +4,12 @@ import csv
 import io
 import json
 from dataclasses import replace
+from xml.etree import ElementTree as Xml
 
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from prometheus_client.parser import text_string_to_metric_families
 
 from clmembench.report.schemas import schemas
 from clmembench.studies.fleet.store import import_run
@@ -105,3 +107,25 @@ def test_a_run_of_one_device_is_no_fleet_but_is_shown(tmp_path):
     import_run(tmp_path / "s", write_run(tmp_path / "x.jsonl", [record("stream", None, series([9] * 8, nbytes=9))]))
     done = cli("fleet", "show", str(tmp_path / "s"))
     assert done.returncode == 0 and "1 of models with too few devices" in done.stdout
+
+
+def test_monitoring_and_acceptance_get_each_device(fleet, tmp_path):
+    gauges, junit = tmp_path / "fleet.prom", tmp_path / "fleet.xml"
+    assert cli("fleet", "export", fleet, "--prometheus", str(gauges), "--junit", str(junit)).returncode == 0
+    families = {one.name: one.samples for one in text_string_to_metric_families(gauges.read_text(encoding="utf-8"))}
+    assert {name: len(samples) for name, samples in families.items()} == {
+        "clmembench_value": 0, "clmembench_slow_values": 24, "clmembench_bad_points": 72,
+        "clmembench_last_run_timestamp_seconds": 24,
+    }  # fmt: skip
+    assert {one.labels["host"] for one in families["clmembench_slow_values"] if one.value} == {"n2"}
+    assert [one.labels["status"] for one in families["clmembench_bad_points"] if one.value] == ["wrong"]
+    suite = Xml.fromstring(junit.read_text(encoding="utf-8"))[0]
+    assert {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "24", "failures": "4", "errors": "1", "skipped": "0",
+    }  # fmt: skip
+    (error,) = suite.iter("error")
+    assert "element 3 is 7" in error.get("message", "") and all(
+        "host n2" in f.get("message", "") for f in suite.iter("failure")
+    )
+    again = cli("fleet", "export", fleet, "--junit", str(junit))
+    assert again.returncode == 2 and "exists" in again.stderr and cli("fleet", "export", fleet).returncode == 2
