@@ -75,7 +75,7 @@ def test_a_value_by_an_older_version_is_not_compared():
     newer = {**CARDS, "stream": replace(CARDS["stream"], version=2)}
     new = run([triad(160.0, 1 << 29, version=2)], header(device("New", kind="cpu"), newer))
     known = answered(of("gpu", triad(4000.0, 1 << 30)), new)
-    assert known["Memory-bound code"].text == f"{MEMORY}only New has a value that can be compared, 160 GB/s."
+    assert known["Memory-bound code"].text == f"{MEMORY}New has 160 GB/s; not compared: Fast GPU (by an older version)."
     assert known["Nothing is suspect"].text == "Nothing is suspect; not compared: 1 value by an older version."
     sums = [total(n, 1e4) for n in (1024, 4096)]
     old = run([replace(r, version=1) for r in sums], header(device("Old"), {"reduction": replace(SUMS, version=1)}))
@@ -259,7 +259,10 @@ def test_a_share_of_a_cpu_is_not_compared_with_the_whole():
     host = {"cpu": "Xeon", "logical_cpus": 2, "virtual": True}
     infos = [device("Xeon", kind="cpu", compute_units=units) for units in (2, 1)]
     runs = [run([triad(gb_s, 1 << 30)], header(info, CARDS, host=host)) for info, gb_s in zip(infos, (400.0, 4.0), strict=True)]
-    assert "only Xeon #1" in answered(*runs)["Memory-bound code"].text
+    assert (
+        "Xeon #1 has 400 GB/s; not compared: Xeon #2 (another share of the same CPU)"
+        in answered(*runs)["Memory-bound code"].text
+    )
     row = line(compared(*runs, of("gpu", triad(4000.0, 1 << 30))), TRIAD)
     assert row.cells[2].mark == "*"
     assert [cell.mark for cell in line(compared(*runs), TRIAD).cells] == ["", ""]
@@ -324,7 +327,7 @@ def test_values_at_different_sizes_are_not_compared():
     runs = product("A", (8192, 60_000.0)), product("B", (512, 300.0))
     assert not any(cell.is_best for cell in line(compared(*runs), "DGEMM").cells)
     code = "Compute-bound code (double)"
-    assert answered(*runs)[code].text == f"{code}: only A has a value that can be compared, 60,000 GFLOP/s."
+    assert answered(*runs)[code].text == f"{code}: A has 60,000 GFLOP/s; not compared: B (at another size, n=512)."
     answer = answered(*runs, product("C", (8192, 300.0)))[code]
     assert answer.text == f"{code}: A is 200 times as fast as C."
     assert answer.details[0] == "DGEMM (compute): A has 60,000 GFLOP/s (n=8192)."

@@ -89,7 +89,8 @@ def quantity_panels(found: Scorecard, others: Sequence[ImportedRun] = ()) -> Qua
     marks |= {"○" for row in rows if row.kind == "hollow"}
     keys = tuple((mark, meaning) for mark, meaning in KEYS.items() if mark in marks)
     shown = {row.name for panel in panels for row in (*panel.rows, *panel.published, *panel.folded)}
-    legend = tuple((name, label) for label, name in short.items() if name in shown and not label.endswith(name))
+    full = ((name, label.removesuffix(", published")) for label, name in short.items() if name in shown)
+    legend = tuple((name, label) for name, label in full if not label.endswith(name))
     devices = tuple(names[place] for place in order) if 1 < len(order) <= MAX_ROWS else ()
     return QuantityPanels(panels, devices, keys, tuple(notes.texts), legend)
 

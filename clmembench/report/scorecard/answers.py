@@ -121,7 +121,9 @@ def _of_several(one: Ranking, found: Scorecard, room: int) -> str:
     best, better, equal, undecided = names[one.best], one.of("faster"), one.of("same"), one.of("undecided", "slower")
     value = _value(one.line.cells[one.best])
     if not one.rivals:
-        return f"only {best} has a value that can be compared, {value}."
+        others = [f"{names[place]} ({why})" for place, why in one.objections]
+        forms = [f"{best} has {value}; not compared: {shortened(others, most)}." for most in (3, 2, 1)]
+        return _short_enough(forms, room) if others else f"only {best} has a value, {value}."
     if not better and not equal:
         return f"no difference is decided; {best} has the best median, {value}."
     ratios = [_ratio(rival, names) for rival in _two(better, one.best, found)]

@@ -66,9 +66,9 @@ def ranking(line: Line, found: Scorecard, columns: Sequence[LabelledRun] = ()) -
             rivals.append(Rival(place, decision, smaller[1], smaller[1].size))
         else:
             objections.append((place, ", ".join(filter(None, (why, cells[place].size)))))
-    for place, cell in enumerate(cells):
-        if cell.status in (OLDER, BOUND):
-            objections.append((place, f"measured by an {OLDER}" if cell.status == OLDER else cell.text))
+    others = [place for place, cell in enumerate(cells) if cell.status in (OLDER, BOUND)]
+    for place in sorted(others, key=lambda place: -score(cells[place].limit or 0.0, line.better)):
+        objections.append((place, f"by an {OLDER}" if cells[place].status == OLDER else cells[place].text))
     return Ranking(line, best, tuple(rivals), tuple(objections))
 
 
@@ -128,7 +128,7 @@ def shortened(names: Sequence[str], most: int = MAX_NAMED_RIVALS) -> str:
     """Names as a list in a sentence, of many the first few and the number of the others."""
     if len(names) <= most:
         return listed(names)
-    return listed([*names[: most - 1], f"{len(names) - most + 1} others"])
+    return listed([*names[: most - 1], count(len(names) - most + 1, "other" if most > 1 else "device")])
 
 
 def runtime_details(found: Scorecard) -> list[str]:

@@ -40,8 +40,9 @@ def unusable_values(found: Scorecard, parts: Sequence[LabelledRun]) -> tuple[lis
     rest = f"; not compared: {listed(left)}" if left else ""
     more = f" and {count(others, 'other value')}" if others else ""
     if headlines:
-        named = "; ".join(f"{quantity} on {shortened(of, 2)}" for quantity, of in suspect.items())
-        forms = [f"Suspect: {text}{more}{rest}." for text in (named, count(headlines, "headline"))]
+        named = [f"{quantity} on {shortened(of, 2)}" for quantity, of in suspect.items()]
+        texts = [listed(named), shortened(named, 2), count(headlines, "headline")]
+        forms = [f"Suspect: {text}{more}{rest}." for text in texts]
     elif others:
         most = max(points, key=lambda name: len(points[name]))
         where = "" if len(parts) == 1 else f", {len(points[most])} on {most}" if len(points) > 1 else f", on {most}"
