@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -120,11 +120,13 @@ def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False
     return stats.pool(values) if any(values) else None
 
 
-def derive(run: Run) -> list[Derived]:
-    """Every metric of every measured point, in file order; tuning trials are left out (their winners were measured again)."""
+def derive(run: Run, benchmarks: Collection[str] = frozenset()) -> list[Derived]:
+    """Every metric of every measured point, in file order, or of these benchmarks alone; tuning trials are left out (their
+    winners were measured again)."""
+    wanted = run.header.benchmarks.keys() & (benchmarks or run.header.benchmarks.keys())
     groups: dict[tuple[object, ...], dict[int, Record]] = defaultdict(dict)
     for record in run.records:
-        if record.role == "measure" and record.benchmark in run.header.benchmarks:
+        if record.role == "measure" and record.benchmark in wanted:
             # a run that went on after its budget was spent has a later record for what was skipped
             groups[key_of(record)][record.process] = record
     derived: list[Derived] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from clmembench.report.device_runs import DeviceRun, Findings
     from clmembench.report.many_runs import digests, fleet
     from clmembench.results.imported import ImportedRun
+
+
+MAX_UNCOLLECTED = 500_000  # objects: looking for garbage more often takes a fifth of a report's time, and finds little
 
 
 def report(
@@ -74,6 +78,7 @@ def report(
     paths, foreign = _without_imports(paths, names)
     if device is not None:
         paths = stored_runs.of_device(paths, device, (stored_runs.load(path, strict) for path in paths))
+    gc.set_threshold(MAX_UNCOLLECTED)
     made = _made(paths, foreign, names, wanted, chosen, baseline, beside or [], strict)
     if output is None:
         print(_in_any_encoding(made) if chosen == "html" else made)

@@ -100,8 +100,7 @@ def best(values: Sequence[BestValue], title: str, y_label: str) -> str:
 def _plot(inside: float, below: float, left: float = LEFT, right: float = RIGHT, above: float = TOP) -> tuple[Figure, Axes]:
     """A plot of fixed margins, in inches: to find out what labels need takes as long as to draw them. `inside` is the height
     within the axes, `below` that of the legend, `above` that of the title."""
-    figure, (axis,) = subplots(1, 1.0)
-    figure.set_layout_engine("none")
+    figure, (axis,) = subplots(1, 1.0, layout=None)
     height = above + inside + BOTTOM + below
     figure.set_size_inches(WIDTH, height)
     axis.set_position((left / WIDTH, (BOTTOM + below) / height, 1 - (left + right) / WIDTH, inside / height))

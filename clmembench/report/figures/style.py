@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from clmembench.sanitize import printable
 from clmembench.units import format_bytes
@@ -53,15 +53,17 @@ def bytes_axis(axis: Axes, label: str) -> None:
     axis.set_xlabel(label)
 
 
-def subplots(count: int, height: float, most_columns: int = 2) -> tuple[Figure, list[Axes]]:
-    """Up to so many plots a row; figures are not pyplot's, so nothing lives on after them."""
+def subplots(
+    count: int, height: float, most_columns: int = 2, layout: Literal["constrained"] | None = "constrained"
+) -> tuple[Figure, list[Axes]]:
+    """Up to so many plots a row; figures are not pyplot's, so nothing lives on after them. A layout costs a drawing."""
     from matplotlib import style
     from matplotlib.figure import Figure as MatplotlibFigure
 
     style.use(["default", STYLE, CHANGES])  # not what a file matplotlibrc says, which is looked for in the current folder first
     columns = min(most_columns, count)
     lines = -(-count // columns)
-    figure = MatplotlibFigure(figsize=(10, height * lines), layout="constrained")
+    figure = MatplotlibFigure(figsize=(10, height * lines), layout=layout)
     grid: Any = figure.subplots(lines, columns, squeeze=False)
     axes = [axis for line in grid for axis in line]
     for spare in axes[count:]:

@@ -11,7 +11,7 @@ from clmembench.model import Run
 from clmembench.report.frame import Row
 from clmembench.report.table import Table, columns
 from clmembench.report.views import interval, percent
-from clmembench.studies.access.banks import MAX_SUB_GROUP_WORK_ITEMS, bank_accesses, study_banks
+from clmembench.studies.access.banks import BANKS_BENCHMARK, MAX_SUB_GROUP_WORK_ITEMS, bank_accesses, study_banks
 from clmembench.units import format_bytes, format_in, format_value
 
 BYTES_PER_COPIED_WORD = 8  # B that a copied word moves: 4 read, 4 written
@@ -56,9 +56,10 @@ def unit_of(run: Run, rows: Sequence[Row]) -> Unit:
     """Theoretical throughput of a compute unit's local memory: from the spec sheet, else from the inferred banks and the
     measured clock. On CPUs work-items run one after another, so the latency of a work-group does not give that of a
     work-item."""
-    info, values = run.header.device, derive(run)
+    info = run.header.device
     if info.has_cpu_cores:
         return Unit(None, "a CPU's local memory is ordinary memory", None)
+    values = derive(run, {BANKS_BENCHMARK})
     free = next(
         (
             a

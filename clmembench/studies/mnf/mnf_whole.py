@@ -10,13 +10,8 @@ from clmembench.analysis.derive import Derived, derive
 from clmembench.model import Run
 from clmembench.studies.mnf.versions import is_usable, speed_up_ratio
 
-FILTER_BENCHMARK, COVARIANCE_BENCHMARK, TRANSFORM_BENCHMARK, WHOLE_BENCHMARK, HOST_BENCHMARK = (
-    "mnf_filter",
-    "mnf_covariance",
-    "mnf_transform",
-    "mnf",
-    "mnf_host",
-)
+BENCHMARKS = "mnf_filter", "mnf_covariance", "mnf_transform", "mnf", "mnf_host"
+FILTER_BENCHMARK, COVARIANCE_BENCHMARK, TRANSFORM_BENCHMARK, WHOLE_BENCHMARK, HOST_BENCHMARK = BENCHMARKS
 PAPER_PIXELS = 614 * 1087  # image 1 of the paper
 HOST_PROGRAM_STEPS: Mapping[str, tuple[str, ...]] = {  # of each program on the host, in order
     "blas": ("filter", "convert", "covariance", "eigen", "transform"),
@@ -52,7 +47,7 @@ class Hotspot:
 def rotation_variants(run: Run, prior: float) -> list[RotationVariant]:
     """Every implementation of the whole, NumPy's last: against the kernels' V0 with the cube in the same memory, and against
     NumPy. `prior` is that of stats.ratio for times by the host's clock."""
-    values = derive(run)
+    values = derive(run, BENCHMARKS)
     numpy = next(
         (v for v in values if v.benchmark == HOST_BENCHMARK and _has_parameters(v, library="blas", step="whole")), None
     )
@@ -90,7 +85,7 @@ def _kernels_ms(values: Sequence[Derived], kernels: Mapping[str, str]) -> float 
 def host_hotspots(run: Run) -> list[Hotspot]:
     """Each step of each program on the host, and the whole of it last. For scaling, all steps but the eigenproblems take a
     constant time per pixel."""
-    values = [v for v in derive(run) if v.benchmark == HOST_BENCHMARK]
+    values = derive(run, {HOST_BENCHMARK})
     hotspots = []
     for library, steps in HOST_PROGRAM_STEPS.items():
         mine = {str(v.params["step"]): v for v in values if v.params["library"] == library}

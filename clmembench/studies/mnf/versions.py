@@ -88,7 +88,7 @@ def version_gains(run: Run, prior: float, margin: float) -> list[VersionGain]:
 
     `prior` is the usual standard deviation of log values between processes on such devices (stats.ratio), `margin` that of
     `gain_verdict`. The variation between processes of ratios within a process is estimated from the run itself."""
-    values = [value for value in derive(run) if value.benchmark in VERSION_CHANGES]
+    values = derive(run, VERSION_CHANGES)
     pairs = log_ratio_deviation(_version_pairs(values), prior)
     gains = []
     for benchmark, changes in VERSION_CHANGES.items():
