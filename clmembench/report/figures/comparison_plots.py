@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from clmembench.report.figures.comparison_data import BestValue, DrawnSeries, named_series, value_ends
 from clmembench.report.figures.device_rows import short_number
-from clmembench.report.figures.style import LINE_STYLES, MIN_LOG_RATIO, log_labels, log_y, look, plain, spread, subplots, svg
+from clmembench.report.figures.style import (
+    LINE_STYLES,
+    MIN_LOG_RATIO,
+    NO_NAME,
+    log_labels,
+    log_y,
+    look,
+    plain,
+    spread,
+    subplots,
+    svg,
+)
 from clmembench.units import format_bytes, format_in, is_byte_size
 
 if TYPE_CHECKING:
@@ -35,15 +46,17 @@ def curves(
 ) -> str:
     """Inline SVG of lines, intervals as bands, published values as hollow marks without a line. `axes` are the parameter of the
     horizontal axis and the labels of both; of `unit` are the values, and `y_ends` the lowest and highest that the vertical axis
-    has room for."""
+    has room for. Of several devices that all have their looks, the page's legend has the names."""
     named = named_series(series)
-    figure, axis = _plot(INSIDE, LEGEND_LINE * _legend_lines([_name(one) for one in named]))
+    measured = [one for one in series if not one.is_published]
+    on_page = [] if len(measured) == 1 or any(one not in named for one in measured) else measured
+    figure, axis = _plot(INSIDE, LEGEND_LINE * _legend_lines([_name(one) for one in named if one not in on_page]))
     for one in series:
         if one not in named:
             mark = "." if len(one.points) == 1 or one.is_published else ""
             axis.plot(one.xs, one.ys, color=GREY, linewidth=0 if one.is_published else 0.9, marker=mark, zorder=1)
     for one in named:
-        _line(axis, one, look(one.number).colour, look(one.number).line, _name(one))
+        _line(axis, one, look(one.number).colour, look(one.number).line, NO_NAME if one in on_page else _name(one))
     _scales(axis, axes, unit, [x for one in series for x in one.xs], y_ends)
     axis.set_title(plain(title), fontsize=10, loc="left")
     _legend(figure, axis)
@@ -172,6 +185,8 @@ def _decimal_ticks(axis: Axes) -> None:
 
 def _legend(figure: Figure, axis: Axes) -> None:
     handles, names = axis.get_legend_handles_labels()
+    if not names:
+        return
     columns = _legend_columns(names)
     figure.legend(
         handles,

@@ -30,6 +30,7 @@ from clmembench.report.figures.style import (
     LINE_STYLES,
     MARKERS,
     MIN_LOG_RATIO,
+    NO_NAME,
     Look,
     bytes_axis,
     colour,
@@ -148,19 +149,23 @@ def _curves(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> Figure:
 
 def _together(axis: Axes, card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> None:
     """A line for each device, in its look, and its other parameters, by line style; those of a chase over the bytes of the
-    lines that it touches."""
+    lines that it touches. Of several devices the page's legend has the names."""
     by_label = {device.label: device for device in devices}
     lines = lines_of(card, devices)
     others = list(dict.fromkeys(params for _, params, _ in lines))
+    on_page = len(devices) > 1
+    for number, params in enumerate(others if on_page and len(others) > 1 else []):
+        axis.plot([], [], color="#333333", linestyle=LINE_STYLES[number % len(LINE_STYLES)], label=params or "–")
     for label, params, rows in lines:
-        name, device = f"{label}, {params}" if params else label, by_label[label]
+        device = by_label[label]
+        name = NO_NAME if on_page else f"{label}, {params}" if params else label
         mine = look(device.number)
         if len(others) > 1:
             mine = replace(mine, line=LINE_STYLES[others.index(params) % len(LINE_STYLES)])
         stretch = extent_per_line_byte(rows[0].value.params, device.run.header.device.line_bytes) if card.growing else 1.0
         if stretch is None:
-            name += " (its line is not known: over the array's extent)"
-        elif stretch > 1:
+            name = f"{label} (its line is not known: over the array's extent)"
+        elif stretch > 1 and not on_page:
             name += f" (in an array {stretch:g} times as long)"
         _line(axis, card, rows, name, mine, stretch or 1.0)
     _labels(axis, card, "")

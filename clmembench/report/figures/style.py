@@ -22,7 +22,9 @@ STEPS = ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8), tuple(n / 10 for n in range(10, 
 MIN_LOG_RATIO = 8.0  # of values; less is drawn on a linear scale from 0
 LABEL_COUNT_RANGE = (3, 12)  # of a logarithmic axis: fewer tell nothing of a scale, more have no room
 MAX_HALF_LEGEND_LETTERS = 62  # letters of a name that half a figure's width has room for, in a legend
+SAMPLE_INCHES = 0.5, 0.17
 MAX_NAME_LETTERS = 60  # of a name that a plot has room for
+NO_NAME = "_"  # of a line that a figure's legend leaves out
 MARKERS = "osD^vPX*<>hp"
 STYLE = "seaborn-v0_8-whitegrid"
 CHANGES: dict[str, Any] = {
@@ -145,6 +147,19 @@ class Look:
     colour: Any
     marker: str
     line: Any
+
+
+def sample(number: int) -> str:
+    """Inline SVG of a piece of that device's line, for the page's legend."""
+    figure, (axis,) = subplots(1, 1.0, layout=None)
+    figure.set_size_inches(SAMPLE_INCHES)
+    axis.set_position((0, 0, 1, 1))
+    axis.set_axis_off()
+    mine = look(number)
+    axis.plot([0, 1, 2], [0, 0, 0], color=mine.colour, linestyle=mine.line, linewidth=1.6)
+    axis.plot([1], [0], color=mine.colour, marker=mine.marker, markersize=6)
+    axis.set_xlim(0, 2)
+    return svg(figure)
 
 
 def look(number: int) -> Look:

@@ -64,7 +64,8 @@ class _Figure:
 
 def embedded(plots: str, label: str) -> list[Markup]:
     """The SVG elements of `plots`, inline SVG by matplotlib: each is an image of that name to a screen reader, numbered
-    where there are several. Greys become the page's variables --g0 (black) to --gf (white), which a dark page inverts."""
+    where there are several; without a name it is decoration beside a text. Greys become the page's variables --g0 (black) to
+    --gf (white), which a dark page inverts."""
     found = FIGURE.findall(plots)
     names = [f"{label} ({number} of {len(found)})" if len(found) > 1 else label for number in range(1, len(found) + 1)]
     return [_image(svg, printable(name)) for svg, name in zip(found, names, strict=True)]
@@ -75,7 +76,8 @@ def _image(svg: str, name: str) -> Markup:
     figure = _Figure()
     _collect(root, figure)
     elements = _merged(_with_markers(list(_drawn(root, "", figure)), figure))
-    made = ElementTree.Element("svg", {"role": "img", "aria-label": name, "viewBox": root.get("viewBox", "")})
+    said = {"role": "img", "aria-label": name} if name else {"aria-hidden": "true"}
+    made = ElementTree.Element("svg", {**said, "viewBox": root.get("viewBox", "")})
     body = list(_grouped(elements))
     used = set(_URL.findall("".join(ElementTree.tostring(one, "unicode") for one in body)))
     definitions = ElementTree.Element("defs")

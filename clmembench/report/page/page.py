@@ -9,12 +9,13 @@ from typing import Any
 from clmembench import __version__
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
 from clmembench.report import render, views
-from clmembench.report.device_runs import Findings
+from clmembench.report.device_runs import Findings, short_names
 from clmembench.report.figures import curves, roofline_chart
 from clmembench.report.figures.aspects import aspects
 from clmembench.report.figures.device_rows import metric_label
 from clmembench.report.figures.history_chart import conditions_chart
 from clmembench.report.figures.quantity_panels import quantity_panels
+from clmembench.report.figures.style import sample
 from clmembench.report.frame import LabelledRun, parts
 from clmembench.report.imported.imported_values import benchmark_tables, import_table, published_points, sheet_table
 from clmembench.report.many_runs import fleet
@@ -93,6 +94,7 @@ def render_html(
         "quantities": quantities if quantities.panels else None,
         "compared": compared_values(compared) if compared.lines else None,
         "which": which,
+        "legend": _legend(all_parts),
         "studies": _studies(all_parts),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
         "roofline": _roofline(all_parts),
@@ -153,6 +155,13 @@ def _studies(all_parts: Sequence[LabelledRun]) -> list[dict[str, str]]:
     """What the studies say of all devices together: the anchor, title and HTML of each that says anything."""
     made = [(study, study.call(study.page, all_parts)) for study in studies() if study.page]
     return [{"id": study.name, "title": study.page_title, "html": html} for study, html in made if html]
+
+
+def _legend(all_parts: Sequence[LabelledRun]) -> list[dict[str, Any]]:
+    """The look of each of several devices in all figures."""
+    names = short_names([part.label for part in all_parts])
+    shown = zip(all_parts, names, strict=True) if len(all_parts) > 1 else ()
+    return [{"svg": embedded(sample(part.number), "")[0], "name": name, "label": part.label} for part, name in shown]
 
 
 def _peers(part: LabelledRun) -> dict[str, Any] | None:

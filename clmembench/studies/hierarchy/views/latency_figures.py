@@ -12,7 +12,7 @@ import numpy as np
 from clmembench.model import Answer, Finding
 from clmembench.model.work import Array
 from clmembench.report.figures.device_rows import with_interval
-from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, look, plain, spread, subplots, svg
+from clmembench.report.figures.style import MARKERS, NO_NAME, bytes_axis, colour, legend, look, plain, spread, subplots, svg
 from clmembench.report.finding_tables import property_label, value_text
 from clmembench.studies.hierarchy.classic.methods import ClassicReadings
 from clmembench.studies.hierarchy.views.layout import PATTERNS
@@ -84,7 +84,8 @@ def _bars(axis: Axes, names: Sequence[str], group: Sequence[_Device], short: boo
         at = [names.index(name) + offset for name in known]
         ends = [with_interval(float(f.value), f.low, f.high) for f in known.values()]  # type: ignore[arg-type]
         shade, values = look(number).colour, [value for value, _, _ in ends]
-        axis.barh(at, values, 0.9 * height, xerr=spread(ends), color=shade, ecolor="#333333", label=plain(device))
+        label = NO_NAME if len(group) > 1 else plain(device)  # of several devices the page's legend has the names
+        axis.barh(at, values, 0.9 * height, xerr=spread(ends), color=shade, ecolor="#333333", label=label)
         top = max([top, *(high for *_, high in ends)])
         for place, (value, _, high) in zip(at, ends, strict=True):
             _beside(axis, high, place, format_value(value), "#111111")
