@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from clmembench.benchmarks import discovered
 from clmembench.cli import app
+from clmembench.cli.commands.run import _next_step
 from clmembench.cli.running.run_request import MIN_ARRAY_BYTES, _with_array_size, parse_array_bytes
 from clmembench.gates import point
 from clmembench.model import Cause
@@ -119,3 +120,18 @@ def test_a_run_in_one_process_is_not_told_to_use_several_alone():
         for r in (isolated, own)
     ]
     assert "--no-isolate" not in texts[0] and "leave out --no-isolate" in texts[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_whole", "says"),
+    [
+        ({"status": "skipped", "cause": Cause.BUDGET}, False, "run --resume r.jsonl,"),
+        ({"status": "failed", "reason": "x"}, False, "show r.jsonl --status failed,"),
+        ({"status": "failed", "reason": "x"}, True, "report r.jsonl -o report.html,"),
+        ({}, False, "run -d 0:0 --suite all,"),
+    ],
+)
+def test_a_run_ends_with_the_command_that_helps_most(change, is_whole, says):
+    odd = record("stream", {"op": "dot"}, series(list(range(10_000, 10_040)), nbytes=1 << 20), **change)
+    found = run([odd], replace(header(replace(device(), selector="0:0")), suite="quick"))
+    assert _next_step(found, "r.jsonl", frame.judged_rows(found, None)[1], is_whole).startswith(f"clmembench {says}")
