@@ -1,4 +1,4 @@
-"""Reports over many runs: groups of one device, spreads over runs, runs that stand apart, and those that are drawn."""
+"""Reports over many runs: groups of one device, spreads over runs, and those that are drawn."""
 
 from __future__ import annotations
 
@@ -54,17 +54,6 @@ def test_runs_are_grouped_by_device_and_their_spread_is_told(many):
     assert "least: run RUN00000000000000000000007" in ours.detail
 
 
-def test_a_slow_run_stands_apart_and_others_do_not(many):
-    found = fleet.outlier_runs(fleet.grouped(digests.digests(many, False, 1)))
-    assert [row[0] for row in found.table.rows] == [f"RUN{7:023d}"] and found.more == 0
-    assert "usual 999" in found.table.rows[0][4] and found.table.rows[0][3] == "1 of 1"
-
-
-def test_few_runs_say_nothing_of_what_is_usual(tmp_path):
-    paths = [stored(tmp_path, n, ns=9000 if n == 0 else 1000) for n in range(fleet.MIN_RUNS_FOR_OUTLIERS - 1)]
-    assert fleet.outlier_runs(fleet.grouped(digests.digests(paths, False, 1))).table.rows == ()
-
-
 def test_a_digest_is_what_the_run_s_rows_say(tmp_path):
     one = digests.digest(stored(tmp_path, 1))
     ((key, unit, status, median),) = one.values
@@ -94,11 +83,11 @@ def test_the_page_has_a_column_a_device_and_escapes_what_files_say(many, tmp_pat
     groups = fleet.grouped(digests.digests([*many, odd], False, 1))
     runs = [jsonl.read(path) for path in fleet.representative_runs(groups)]
     page = render_html(runs, groups=groups)
-    assert "35 runs of 3 devices" in page and "Outlier runs" in page and f"RUN{7:023d}" in page
+    assert "35 runs of 3 devices" in page and "clmembench fleet import" in page
     assert "<script" not in without_own_script(page) and "&lt;script&gt;" in page
     assert 'id="fleet"' not in render_html(runs)
     text = render_fleet_markdown(groups)
-    assert "| Synthetic GPU | 30 |" in text and "### Outlier runs" in text and "### stream" in text
+    assert "| Synthetic GPU | 30 |" in text and "### stream" in text
 
 
 def test_the_command_reports_many_by_several_processes_as_by_one(many, tmp_path):

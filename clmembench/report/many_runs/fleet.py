@@ -1,8 +1,7 @@
-"""Many runs in one report: the runs of each device, how their values are spread, and which runs stand apart."""
+"""Many runs in one report: the runs of each device, and how their values are spread."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,15 +21,6 @@ MAX_RUNS_WITH_COLUMNS = 12  # runs: so many still have a column each, and plots 
 MAX_REPEATED_RUNS = 5  # runs of one benchmark on one device, from which on their spread says more than the latest
 MAX_SHOWN_RUNS = 9  # runs that speak for all in figures and summaries
 MIN_RUNS_FOR_PERCENTILES = 20  # runs from which on the ends of a spread are its 5th and 95th percentile
-MIN_RUNS_FOR_OUTLIERS, MIN_OUTLIER_DISTANCE, MIN_OUTLIER_DEVIATIONS = (
-    5,
-    0.10,
-    5.0,
-)  # runs that tell what is usual; by how much, and how many deviations, one is off
-MAX_LISTED_OUTLIERS = 50  # runs that stand apart
-SIGMA_PER_MAD = 1.4826  # times the median absolute deviation, of normal numbers
-
-APART_COLUMNS = tuple(Column(name, is_number=name == "points") for name in ("run", "file", "device", "points", "the farthest"))
 
 
 @dataclass(slots=True)
@@ -70,14 +60,6 @@ class GroupPoint:
     group: DeviceGroup
     place: int
     key: Key
-
-
-@dataclass(frozen=True, slots=True)
-class OutlierRuns:
-    """The runs that stand apart, and how many more there are than the table has."""
-
-    table: Table
-    more: int
 
 
 def grouped(found: Iterable[Digest]) -> list[DeviceGroup]:
@@ -205,36 +187,3 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
     """Where most of these values lie, which are in order: their range, or the 5th and 95th percentile where they are many."""
     cut = round(0.05 * (len(values) - 1)) if len(values) >= MIN_RUNS_FOR_PERCENTILES else 0
     return values[cut], values[-1 - cut]
-
-
-def outlier_runs(groups: Sequence[DeviceGroup]) -> OutlierRuns:
-    """Runs with a value that is off what is usual for their device by over a tenth and five deviations, those with most such
-    points first, LISTED of them; and how many more there are."""
-    found = [line for group in groups for line in _apart_in(group)]
-    found.sort(key=lambda entry: entry[:2], reverse=True)
-    return OutlierRuns(
-        Table("", APART_COLUMNS, tuple(row for _, _, row in found[:MAX_LISTED_OUTLIERS])),
-        max(0, len(found) - MAX_LISTED_OUTLIERS),
-    )
-
-
-def _apart_in(group: DeviceGroup) -> list[tuple[int, float, tuple[str, ...]]]:
-    """For each run of a device that stands apart: its number of such points, the largest distance, and its row."""
-    off: dict[int, list[tuple[float, Key, float, float]]] = {}
-    for key, good in group.values.items():
-        logs = {number: math.log(value) for number, value in good if value > 0}
-        if len(logs) < MIN_RUNS_FOR_OUTLIERS:
-            continue
-        middle = statistics.median(logs.values())
-        spread = SIGMA_PER_MAD * statistics.median(abs(v - middle) for v in logs.values())
-        for number, value in logs.items():
-            if abs(value - middle) > max(MIN_OUTLIER_DEVIATIONS * spread, math.log1p(MIN_OUTLIER_DISTANCE)):
-                off.setdefault(number, []).append((abs(value - middle), key, math.exp(value), math.exp(middle)))
-    found = []
-    for number, points_off in off.items():
-        far, key, value, usual = max(points_off)
-        unit, run = group.units[key], group.runs[number]
-        farthest = f"{key[0]} {key[1]} {key[2]}: {format_in(value, unit)}, usual {format_in(usual, unit)}"
-        row = (run.run_id, run.path, group.label, f"{len(points_off)} of {run.count}", farthest)
-        found.append((len(points_off), far, tuple(map(printable, row))))
-    return found

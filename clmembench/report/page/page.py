@@ -60,7 +60,7 @@ SECTIONS = {
     "points": "All points",
     "published": "Published and imported results",
 }
-RESERVED = {*SECTIONS, *(study.name for study in studies()), "main", "contents", "fleet", "outliers", "facts", "peers", "rows"}
+RESERVED = {*SECTIONS, *(study.name for study in studies()), "main", "contents", "fleet", "facts", "peers", "rows"}
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
 
 
@@ -130,7 +130,6 @@ def _fleet_values(groups: Sequence[fleet.DeviceGroup]) -> dict[str, Any]:
     return {
         "runs": sum(len(group.runs) for group in groups),
         "devices": fleet.group_table(groups),
-        "apart": fleet.outlier_runs(groups),
         "shown": fleet.MAX_SHOWN_RUNS,
     }
 

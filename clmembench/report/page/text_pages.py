@@ -94,14 +94,9 @@ def _measured(part: LabelledRun) -> str:
 
 
 def render_fleet_markdown(groups: Sequence[fleet.DeviceGroup]) -> str:
-    """A report over many runs: their devices, the runs that stand apart, and of each device every point's spread over its
-    runs."""
+    """A report over many runs: their devices, and of each device every point's spread over its runs."""
     runs = sum(len(group.runs) for group in groups)
     lines = [f"## {count(runs, 'run')}", "", render.markdown(one_table(fleet.group_table(groups)))]
-    apart = fleet.outlier_runs(groups)
-    if apart.table.rows:
-        more = [f"And {apart.more} more.", ""] if apart.more else []
-        lines += ["", "### Outlier runs", "", render.markdown(one_table(apart.table)), "", *more]
     for name in fleet.versions(groups):
         lines += ["", f"### {markdown(name)}", "", render.markdown(one_table(fleet.points(groups, name)))]
     return "\n".join([*lines, ""])
