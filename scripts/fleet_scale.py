@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -130,18 +129,19 @@ def generate(at: Path, devices: int, values: int, seed: int) -> None:
             write_part(at, model, first, min(PART_DEVICES, (model + 1) * share - first, devices - first), values, rng)
 
 
-def measured(*words: str) -> tuple[float, float]:
-    """Seconds and MiB of a process."""
+def measured(*words: str) -> str:
+    """Seconds, those of CPU time, and largest memory of a process."""
     began = time.monotonic()
     child = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(child.pid, 0)
     if status:
         raise SystemExit(f"{' '.join(words)} failed")
-    return time.monotonic() - began, usage.ru_maxrss / 1024
+    seconds, cpu = time.monotonic() - began, usage.ru_utime + usage.ru_stime
+    return f"{seconds:.1f} s ({cpu:.1f} s CPU), {usage.ru_maxrss / 1024:,.0f} MiB"
 
 
 def main() -> None:
-    """Generate the store in a process of its own, then measure the commands."""
+    """Generate the store in a process of its own, where there is none, then measure the commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("devices", type=int)
     parser.add_argument("store", type=Path)
@@ -151,15 +151,13 @@ def main() -> None:
     given = parser.parse_args()
     if given.generate:
         generate(given.store, given.devices, given.values, given.seed)
-        print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB", file=sys.stderr)
         return
     at, own = str(given.store), [str(given.devices), str(given.store), "--values", str(given.values), "--seed", str(given.seed)]
-    costs = [measured(__file__, *own, "--generate")]
+    costs = ["–" if given.store.exists() else measured(__file__, *own, "--generate")]
     for words in (["show", at, "--sql", SQL, "--json"], ["report", at, "-o", f"{at}.html", "--overwrite"]):
         costs.append(measured("-m", "clmembench", "fleet", *words))
     size = sum(path.stat().st_size for path in given.store.rglob("*.parquet")) / 1e9
-    cells = [f"{seconds:.1f} s, {memory:,.0f} MiB" for seconds, memory in costs]
-    print(f"| {given.devices:,} | {given.devices * given.values:,} | {size:.2f} GB | {' | '.join(cells)} |")
+    print(f"| {given.devices:,} | {given.devices * given.values:,} | {size:.2f} GB | {' | '.join(costs)} |")
 
 
 if __name__ == "__main__":

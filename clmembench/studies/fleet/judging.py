@@ -112,8 +112,7 @@ class Judgement:
 @dataclass(frozen=True, slots=True)
 class _Far:
     """Values of a population that are far off if their distribution is normal: their effects, and distances in spreads as
-    estimated and in the least spread; `tails` is how far the middle 95% of the population reach on the narrower side, over what
-    normal values do."""
+    estimated and in the least spread; `tails` is how far the fastest 2.5% are off, over normal values."""
 
     of: Population
     tails: float
@@ -260,8 +259,8 @@ def _far(of: Population, values: Values, limits: Thresholds) -> _Far:
     own = np.maximum(0.0, values.sd**2 - float(np.median(values.sd)) ** 2)  # beyond the noise that the spread includes
     factor, tiny = 1 + MEDIAN_VARIANCE / n, np.finfo(np.float64).tiny
     estimated, least = (effect / np.sqrt(sd**2 * factor + own + tiny) for sd in (of.spread, limits.min_spread))
-    # slow devices widen one side, so that the other one tells what healthy ones do
-    tails = float(np.min(np.abs(np.quantile(estimated, (0.025, 0.975))))) / decision.NORMAL_95
+    # slow devices widen one side, so that the fast one tells what healthy ones do
+    tails = -float(np.quantile(estimated, 0.025)) / decision.NORMAL_95
     needed = -float(ndtri(limits.false_discovery_rate / 2))
     estimated, least = np.abs(estimated), np.abs(least)
     found = np.flatnonzero((np.minimum(estimated, least) > needed) & (np.abs(effect) > math.log1p(limits.min_effect)))

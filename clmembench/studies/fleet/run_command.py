@@ -210,7 +210,7 @@ def _estimate(request: run_request.Request) -> Callable[[DeviceInfo], ProgressEs
 def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = None) -> None:
     """Measure a fleet, or what is left of it, and say what the store has. Ends the command with INTERRUPTED after Ctrl-C, and
     with FAILED where a device is not complete, or a point is bad."""
-    from clmembench.studies.fleet import clusters, coordinator, journal, store
+    from clmembench.studies.fleet import clusters, compaction, coordinator, journal, store
 
     request, problem, interrupted = _request(plan.arguments), "", False
     try:
@@ -236,6 +236,7 @@ def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = N
     complete = [target for target in targets if target.status == "complete"]
     if len(complete) == len(targets) and not problem and not interrupted:
         book.end()
+        compaction.compact(output)
     book.close()
     if not targets:
         book.path.unlink()  # there is nothing to resume

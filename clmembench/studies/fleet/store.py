@@ -341,7 +341,7 @@ def _members(path: Path) -> dict[str, int]:
     if single is not None:
         return {single[1]: int(single[2])}
     try:
-        rows = pq.read_table(path / "runs.parquet", columns=["run_id", "records"]).to_pylist()
+        rows = pq.read_table(path / "runs.parquet", columns=["run_id", "records"], partitioning=None).to_pylist()
     except FileNotFoundError:
         return {}
     return {row["run_id"]: row["records"] for row in rows}

@@ -101,9 +101,9 @@ def tables(found: FleetFindings) -> dict[str, Table]:
         "failing": FAILING.table(found.failing[:MAX_ROWS], title="Wrong, failed and timed-out points of the latest runs"),
     }
     rest = {"apart": found.apart, "modes": found.modes, "drift": found.drifts}
-    more = {
-        name: (f"and {len(rows) - MAX_ROWS:,} more: --json has all",) for name, rows in rest.items() if len(rows) > MAX_ROWS
-    }
+    left = {name: len(rows) - MAX_ROWS for name, rows in rest.items()}
+    whole = "clmembench fleet show STORE --json has all"
+    more = {name: (f"and {number:,} more: {whole}",) for name, number in left.items() if number > 0}
     return {
         name: Table(table.title, table.columns, table.rows, (*table.notes, *more.get(name, ())))
         for name, table in every.items()
