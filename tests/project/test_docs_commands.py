@@ -41,6 +41,7 @@ TEXTS = {
 FEW_RUNS = {
     "report": ("h200-sxm-mnf", "xeon-2-cores-pocl-mnf"),
     "history": ("xeon-2-cores-pocl-quick", "xeon-2-cores-pocl-sync"),
+    "fleet": ("xeon-2-cores-pocl-quick", "xeon-2-cores-pocl-sync"),
 }
 
 # What this host lacks: the walk-through's own benchmark, which test_example adds and runs; more than one CPU
@@ -51,6 +52,7 @@ PARSED = {
     "advise": "measures suite access",
     "casestudy": "measures 15 versions of a program",
     "compare": "--live measures two sides",
+    "fleet": "measures the devices of many hosts, or reads their store",
     "peers": "measures this host's libraries",
     "topology": "measures the memory hierarchy",
     "tune": "searches configurations",
