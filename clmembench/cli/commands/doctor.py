@@ -42,7 +42,7 @@ def doctor(
         good = "" if result.complaints else "no issues found"
         print(line(f"{result.index}  {result.device}: {good}").rstrip())
         for complaint in result.complaints:
-            print(line(f"   - {complaint.what}: {complaint.remedy}"))
+            print(line(f"   - {complaint}"))
         print(line(f"   energy: {result.energy}"))
         for step in result.clock_locking:
             print(line(f"   clock: {step}"))
