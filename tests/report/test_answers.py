@@ -86,7 +86,7 @@ def test_what_is_suspect_is_named_with_its_reason():
     suspect = triad(9000.0, 1 << 30, status="suspect", gate="peak", reason="over the theoretical peak")
     answer = answered(of("gpu", suspect), of("cpu", triad(160.0, 1 << 29)))["Suspect"]
     assert answer.text == "Suspect: memory triad on Fast GPU."
-    assert answer.details == ("Fast GPU, memory triad, double: suspect: over the theoretical peak.",)
+    assert answer.details == ("Fast GPU, memory triad, double (suspect): over the theoretical peak.",)
     smaller = triad(9000.0, 1 << 20, status="suspect", gate="peak", reason="over the theoretical peak")
     known = answered(of("gpu", smaller, triad(400.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)))
     other = known["No headline is suspect, but 1 other value is, on Fast GPU."]

@@ -72,7 +72,7 @@ def _reasons(cells: Sequence[LineCell], names: Sequence[str]) -> Iterator[str]:
     for one in sorted(cells, key=lambda one: one.cell.status != "suspect"):
         status = one.cell.status
         if status in UNUSABLE or status == "suspect":
-            why = f"{status}, not comparable with newer values" if status == OLDER else f"{status}: {one.cell.detail}"
-            bound = f" ({one.cell.text})" if status == BOUND else ""
-            reasons.setdefault((names[one.device], why), []).append(f"{one.line.name}{bound}")
+            why = f"{status}, not comparable with newer values" if status == OLDER else one.cell.detail
+            text = "" if status == OLDER else f" ({one.cell.text if status == BOUND else status})"
+            reasons.setdefault((names[one.device], why), []).append(f"{one.line.name}{text}")
     return (f"{name}, {'; '.join(of)}: {why}." for (name, why), of in reasons.items())
