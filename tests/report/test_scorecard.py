@@ -293,6 +293,24 @@ def test_of_a_point_that_was_searched_and_not_measured_the_best_candidate_is_a_b
     cell = line(compared(*runs), "SpMV reservoir, best format").cells[0]
     assert (cell.text, cell.status, cell.value) == ("at least 388 GFLOP/s", "bound", None)
     assert cell.detail == "the best of 2 candidates of the search, 6 samples: the run's --budget was spent"
+    slow = run([point(100.0)], header(device("C"), {"spmv": card}))
+    marks = [cell.mark for cell in line(compared(*runs, slow), "SpMV reservoir, best format").cells]
+    assert marks == ["?", "*", ""]  # at least 388 may be more than 533
+
+
+def test_the_same_of_two_devices_are_marked_where_a_third_is_compared_with_neither():
+    """A third device has another size, and is not called worse."""
+    known = discovered()["dgemm"]
+    card = BenchmarkInfo(known.version, "compute", "", "", (known.metrics[0],), x="n")
+
+    def multiplied(name, n):
+        times = [10**7 + 10**4 * (at % 5 - 2) for at in range(20)]
+        params = {"dtype": "double", "variant": "portable", "n": n}
+        point = record("dgemm", params, series(times, flops=2 * n**3), version=known.version)
+        return run([point], header(device(name), {"dgemm": card}))
+
+    found = compared(multiplied("A", 4096), multiplied("B", 4096), multiplied("C", 512))
+    assert [cell.mark for cell in line(found, "DGEMM").cells] == ["*", "*", ""]
 
 
 def test_a_nearest_cache_that_the_sweep_does_not_tell_is_that_of_the_hierarchy():

@@ -11,13 +11,13 @@ from clmembench.analysis.decision import DEFAULT_MARGIN, spread_of
 from clmembench.analysis.noise import calibrated
 from clmembench.benchmarks import discovered
 from clmembench.model import HEADLINE_GROUPS, Benchmark, DeviceInfo, Headline
-from clmembench.model.metrics import score
+from clmembench.model.metrics import more_is_better, score
 from clmembench.report.device_runs import merged_runs, short_names
 from clmembench.report.frame import LabelledRun, Paths, parts, results_files
 from clmembench.report.imported.imported_values import imported_cells, known_lines, scorecard_label
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
-from clmembench.report.scorecard_cells import OLDER, Decision, DevicePairs, Line, Scorecard, ScorecardCell, UnknownDevice
+from clmembench.report.scorecard_cells import BOUND, OLDER, Decision, DevicePairs, Line, Scorecard, ScorecardCell, UnknownDevice
 from clmembench.results import jsonl
 from clmembench.results.imported import ImportedRun
 from clmembench.specs.sheets import SpecSheet
@@ -167,9 +167,9 @@ def _difference(labels: Sequence[str], cells: Sequence[ScorecardCell]) -> str:
 
 
 def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
-    """The line with each value as a share of the best one, marks on its best cell, on each that compare calls the same and on
-    each that is undecided, and a note on those that are not compared. No share where more is not better, and no mark where none
-    is called worse."""
+    """The line with each value as a share of the best one, marks on its best cell, on each that compare calls the same, on each
+    that is undecided and on bounds whose open side is the better one, and a note on those that are not compared. No share where
+    more is not better, and no mark where compare calls all the same, or decides nothing."""
     good = [place for place, cell in enumerate(line.cells) if cell.value is not None]
     if len(good) < 2 or not line.better:
         return line
@@ -183,14 +183,21 @@ def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
     cells = tuple(replace(cell, of_best=shares.get(place)) for place, cell in enumerate(line.cells))
     line = replace(line, cells=cells)
     decided = {place: pairs.decide(line, best, place) for place in good if place != best}
-    if not any(one is not None and one.verdict == "slower" for one in decided.values()):
-        return line
     verdicts = {best: "same"} | {place: one.verdict for place, one in decided.items() if one is not None}
+    all_are_compared = len(verdicts) == len(good)
+    if "slower" not in verdicts.values() and (all_are_compared or [*verdicts.values()].count("same") < 2):
+        return line
+    verdicts |= {place: "undecided" for place, cell in enumerate(line.cells) if _may_be_better(cell, line.better)}
     cells = tuple(
         replace(cell, is_best=verdicts.get(place) == "same", is_open=verdicts.get(place) == "undecided")
         for place, cell in enumerate(line.cells)
     )
     return replace(line, cells=cells, note="; ".join(filter(None, (line.note, _objections(line, pairs, labels, best)))))
+
+
+def _may_be_better(cell: ScorecardCell, better: str) -> bool:
+    """Whether a cell is a bound whose open side is the better one."""
+    return cell.status == BOUND and cell.text.startswith("at least" if more_is_better(better) else "at most")
 
 
 def _objections(line: Line, pairs: DevicePairs, labels: Sequence[str], best: int) -> str:
