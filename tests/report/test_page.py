@@ -214,6 +214,6 @@ def test_the_comparison_of_forty_devices_has_all_of_them_and_names_the_best(fort
     ):
         assert summary in verdict
     best = "Device 39, Device 38 and Device 37 are equal within 5%"
-    assert f"Memory-bound code: {best}, 1.07 times as fast as Device 35; undecided against Device 36." in page
+    assert f"<b>Memory-bound code:</b> {best}, 1.07 times as fast as Device 35; undecided against Device 36." in page
     assert "median of 3 runs" in verdict or "median of 2 runs" in verdict
     assert [t for t in Page(page).tables if len(set(t)) > 1] == []

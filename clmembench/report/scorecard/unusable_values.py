@@ -45,11 +45,11 @@ def unusable_values(found: Scorecard, parts: Sequence[LabelledRun]) -> tuple[lis
         forms = [f"Suspect: {text}{more}{rest}." for text in texts]
     elif others:
         most = max(points, key=lambda name: len(points[name]))
-        where = "" if len(parts) == 1 else f", {len(points[most])} on {most}" if len(points) > 1 else f", on {most}"
-        start = f"No headline is suspect, but {count(others, 'other value')} {'is' if others == 1 else 'are'}"
+        where = f" ({f'{len(points[most])} ' if len(points) > 1 else ''}on {most})" if len(parts) > 1 else ""
+        start = f"Suspect: no headline, but {count(others, 'other value')}"
         forms = [f"{start}{where}{rest}.", f"{start}{rest}."]
     else:
-        forms = [f"Nothing is suspect{rest}."]
+        forms = [f"Suspect: nothing{rest}."]
     return forms, [*_reasons(cells, names), *(_counts_of_points(points) if others else ())]
 
 
