@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import shutil
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -77,9 +78,9 @@ def connected(workers: Workers, folder: Path) -> Iterator[Client]:
     workers.check()
     if workers.address.startswith("tls://") and not dask.config.get("distributed.comm.tls.ca-file"):
         raise WorkersError(f"{workers.address} needs certificates: set Dask's distributed.comm.tls, see docs/running.md")
-    for name in ("distributed", "dask_jobqueue", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
     with ExitStack() as stack:
+        stack.callback(logging.disable, logging.NOTSET)
+        logging.disable(logging.ERROR)  # Dask logs the end of every connection
         stack.enter_context(dask.config.set(SETTINGS))
         try:
             source = workers.address if workers.kind == "scheduler" else stack.enter_context(_cluster(workers, folder))
@@ -98,13 +99,16 @@ def _cluster(workers: Workers, folder: Path) -> Any:
 
         with processes.inherited_environment():
             return LocalCluster(
-                n_workers=workers.count, threads_per_worker=1, memory_limit=0, host="127.0.0.1", dashboard_address=None,
-                silence_logs=logging.CRITICAL,
+                n_workers=workers.count, threads_per_worker=1, memory_limit=0, host="127.0.0.1",
+                dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, preload=["clmembench.studies.fleet.worker"],
             )  # fmt: skip
     if not shutil.which("sbatch"):
         raise WorkersError("sbatch is not found: run it where jobs of Slurm are submitted, or name other workers")
+    handler = signal.getsignal(signal.SIGINT)
     from dask_jobqueue import SLURMCluster
     from distributed.security import Security
+
+    signal.signal(signal.SIGINT, handler)  # which the import above replaces by the silent end of the process
 
     folder = folder.absolute()
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -112,7 +116,7 @@ def _cluster(workers: Workers, folder: Path) -> Any:
         cores=1, processes=1, memory="4GiB", job_directives_skip=["--mem=", "--cpus-per-task"],
         job_extra_directives=["--exclusive", "--mem=0", *workers.options], python=sys.executable, protocol="tls://",
         security=Security.temporary(), shared_temp_directory=str(folder), log_directory=str(folder),
-        scheduler_options={"dashboard_address": None}, silence_logs="error", worker_extra_args=["--no-dashboard"],
+        scheduler_options={"dashboard_address": "127.0.0.1:0"}, silence_logs="error", worker_extra_args=["--no-dashboard"],
         job_script_prologue=["export DASK_LOGGING__DISTRIBUTED=warning"],
     )  # fmt: skip
     cluster.scale(jobs=workers.count)

@@ -34,6 +34,8 @@ MAX_ATTEMPTS = 2  # of a device, where it is not the cause that the first one fa
 SYNC_S = 5.0  # between two fsyncs of a copy
 OF_THE_DEVICE = (exit_codes.USAGE, exit_codes.NO_DEVICE)  # exit codes of a `run` that would fail again
 
+SCHEDULER_LOST = "the scheduler does not answer any more"
+
 Status = Literal["waiting", "measuring", "complete", "failed"]
 
 
@@ -77,29 +79,26 @@ class Target:
 
 
 class Copy:
-    """The client's copy of a device's file: the beginning of it at any time."""
+    """The client's copy of a device's file: the beginning of it at any time. It is open only while it is written to, since a
+    process may open fewer files than a fleet has devices."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self.path = path
-        self._file = path.open("ab")
-        self.size = self._file.tell()
+        path.touch()
+        self.path, self.size = path, path.stat().st_size
         self._synced, self._line = time.monotonic(), b""
 
     def append(self, content: bytes) -> Sequence[bytes]:
         """Write more of it: the lines that it completes."""
-        self._file.write(content)
-        self._file.flush()
+        with self.path.open("ab") as file:
+            file.write(content)
+            file.flush()
+            if time.monotonic() - self._synced >= SYNC_S:
+                self._synced = time.monotonic()
+                os.fsync(file.fileno())
         self.size += len(content)
-        if time.monotonic() - self._synced >= SYNC_S:
-            self._synced = time.monotonic()
-            os.fsync(self._file.fileno())
         *lines, self._line = (self._line + content).split(b"\n")
         return lines
-
-    def close(self) -> None:
-        os.fsync(self._file.fileno())
-        self._file.close()
 
 
 @dataclass(slots=True)
@@ -141,17 +140,13 @@ class Coordinator:
         """Measure by a client's workers until each device is complete or given up; `show` is called after each look at them.
         Raises SchedulerLostError."""
         self._client, self._begun = client, time.monotonic()
-        try:
-            while True:
-                self._look()
-                show()
-                missing = self._seen < self.expected_workers and time.monotonic() - self._begun < self.patience_s
-                if not missing and not any(target.is_active for target in self.targets.values()):
-                    return
-                time.sleep(POLL_S)
-        finally:
-            for copy in self._copies.values():
-                copy.close()
+        while True:
+            self._look()
+            show()
+            missing = self._seen < self.expected_workers and time.monotonic() - self._begun < self.patience_s
+            if not missing and not any(target.is_active for target in self.targets.values()):
+                return
+            time.sleep(POLL_S)
 
     def snapshot(self) -> Snapshot:
         """How far the fleet is. The devices of a host follow each other, and hosts measure at the same time."""
@@ -170,19 +165,21 @@ class Coordinator:
 
         try:
             if self._client.status != "running":
-                raise CommClosedError(f"the client is {self._client.status}")
+                raise SchedulerLostError(SCHEDULER_LOST)
             self._meet_workers()
             self._copy_files()
             self._follow_tasks()
             self._submit()
-        except (CommClosedError, OSError) as error:  # a TimeoutError among them
-            if isinstance(error, OSError) and error.filename is not None:  # of a file of this host
+        except CommClosedError as error:
+            raise SchedulerLostError(SCHEDULER_LOST) from error
+        except Exception as error:  # a client that has lost its scheduler may raise anything
+            if self._client.status == "running" and not (isinstance(error, OSError) and error.filename is None):
                 raise
-            raise SchedulerLostError(str(error)) from error
+            raise SchedulerLostError(SCHEDULER_LOST) from error
 
     def _meet_workers(self) -> None:
         """Forget workers that are gone, and prepare new ones."""
-        here = self._client.scheduler_info(n_workers=-1).get("workers", {})
+        here = self._client.scheduler_info(n_workers=-1)["workers"]
         for address in self._hosts.keys() - here.keys():
             exit_codes.say(f"a worker of {self._hosts.pop(address)} has ended")
         new = [address for address in here if address not in self._hosts]
@@ -211,16 +208,16 @@ class Coordinator:
         """What a function returns on each of these workers; nothing of those that are gone."""
         return dict(self._client.run(function, *args, workers=list(addresses), on_error="ignore")) if addresses else {}
 
-    def _one_of(self, host: str) -> str:
-        """The address of a worker of a host, "" where there is none."""
-        return next((address for address, its in self._hosts.items() if its == host), "")
+    def _one_each(self) -> dict[str, str]:
+        """The address of a worker of each host."""
+        return {host: address for address, host in self._hosts.items()}
 
     def _path(self, target: Target) -> Path:
         return self.incoming / f"{target.name}.jsonl"
 
     def _copy_files(self) -> None:
         """Append to the copies what the workers' files have more."""
-        answering = {host: address for address, host in self._hosts.items()}
+        answering = self._one_each()
         measuring = [one for one in self.targets.values() if one.status == "measuring" and one.host in answering]
         for at in range(0, len(measuring), HOSTS_AT_ONCE):
             group = measuring[at : at + HOSTS_AT_ONCE]
@@ -246,9 +243,7 @@ class Coordinator:
         """What follows from a `run` that has ended."""
         code = outcome["exit"]
         if code in worker.MEASURED:
-            copy = self._copies.pop(target.name)
-            copy.close()
-            self.finish(copy.path)
+            self.finish(self._copies.pop(target.name).path)
             self.journal.complete(target.name, code)
             target.status, target.future, target.has_bad = "complete", None, bool(code)
             exit_codes.say(
@@ -260,11 +255,11 @@ class Coordinator:
     def _follow_tasks(self) -> None:
         """Notice tasks whose worker has died, and devices whose host has no worker."""
         where = {key: address for address, keys in self._client.processing().items() for key in keys}
-        now = time.monotonic()
+        answering, now = self._one_each(), time.monotonic()
         for target in self.targets.values():
             if not target.is_active:
                 continue
-            address = where.get(_key(target), "") if target.status == "measuring" else self._one_of(target.host)
+            address = where.get(_key(target)) if target.status == "measuring" else answering.get(target.host)
             if address:
                 target.unserved_since = 0.0
                 if target.status == "measuring":
@@ -273,7 +268,7 @@ class Coordinator:
                         self._died(target, False)
                 continue
             target.unserved_since = target.unserved_since or now
-            served = bool(self._one_of(target.host))
+            served = target.host in answering
             if served and now - target.unserved_since > UNASSIGNED_S:
                 self._died(target, True)
             elif not served and now - target.unserved_since > NO_WORKER_S and self._seen >= self.expected_workers:
@@ -296,8 +291,7 @@ class Coordinator:
     def _fail(self, target: Target, why: str) -> None:
         if target.future is not None:
             target.future.cancel()
-        if (copy := self._copies.pop(target.name, None)) is not None:
-            copy.close()
+        self._copies.pop(target.name, None)
         target.status, target.future = "failed", None
         self.journal.failed(target.name, target.attempt, why)
         exit_codes.say(f"{target.words}: {why}")
@@ -307,8 +301,9 @@ class Coordinator:
         from distributed import fire_and_forget
 
         busy = {target.host for target in self.targets.values() if target.status == "measuring"}
+        answering = self._one_each()
         for target in self.targets.values():
-            address = self._one_of(target.host)
+            address = answering.get(target.host)
             if target.status != "waiting" or target.host in busy or not address or not target.selector:
                 continue
             if target.name not in self._copies:

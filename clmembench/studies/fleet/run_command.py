@@ -131,7 +131,7 @@ def resume(
 
 
 def _require() -> None:
-    for module in ("distributed", "dask_jobqueue", "pyarrow", "duckdb"):
+    for module in ("distributed", "pyarrow", "duckdb"):
         exit_codes.require(module, "fleet", "a fleet")
 
 

@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import platform
+import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -85,6 +86,11 @@ def folder(fleet: str) -> Path:
 
     named = os.environ.get(FOLDER_VARIABLE)
     return (Path(named) if named else user_state_path("clmembench") / "fleet") / fleet
+
+
+def dask_setup(dask_worker: Any) -> None:
+    """Leave Ctrl-C to the client, which ends its workers: Dask calls this of a module that it loads before a worker starts."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 async def prepare(selector: str, dask_worker: Any = None) -> bytes:
