@@ -1,6 +1,6 @@
 """Kills a worker, the scheduler, the client or a host of a fleet at random times: which finished records are lost or doubled?
 
-    python scripts/fleet_storm.py --rounds 30 [--seed N] [--pocl-every N]
+    python scripts/fleet_storm.py --rounds 30 [--seed N] [--pocl-every N] [--csv docs/tables/fleet-storm.csv]
 
 Each round is a fleet of three hosts on this machine, with a device each: the fake runtime's, and in some rounds PoCL's. A host
 is a worker of Dask with a name, locks and files of its own. The fleet is resumed until it is complete; a record counts as
@@ -37,6 +37,7 @@ POCL = ("-d", "all", "-b", "barrier", "--budget", "30s")
 MAX_KILL_S = 5.0  # after the first record, or after the start of every fourth fleet: the last record may have been made
 FIRST_RECORD_LIMIT_S = 60.0
 MAX_RESUMES = 6
+COLUMNS = ("round", "killed", "device", "after", "finished then", "lost", "doubled", "records in the store", "resumes")
 COMMAND_LIMIT_S = 240.0
 
 
@@ -196,20 +197,26 @@ def identity(text: str) -> tuple[str, ...]:
     return record.benchmark, params, str(record.place), record.role, str(record.process)
 
 
+def _print(cells: list[str]) -> None:
+    print(f"| {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     """Play the rounds and print their table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--pocl-every", type=int, default=5, help="every so manyth round measures PoCL's device; 0: none")
+    parser.add_argument("--csv", type=Path, help="file for the table")
     parser.add_argument("--keep", type=Path, help="folder for all files, which are kept")
     given = parser.parse_args()
     rng = random.Random(given.seed)  # noqa: S311 - times, no secrets
     folder = given.keep or Path(tempfile.mkdtemp(prefix="fleet-storm-"))
     folder.mkdir(parents=True, exist_ok=True)
     cluster, played = Cluster(folder), list[Round]()
-    print("| round | killed | device | after | finished then | lost | doubled | records in the store | resumes |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    rows = [list(COLUMNS)]
+    _print(rows[0])
+    _print(["---"] * len(COLUMNS))
     try:
         for number in range(1, given.rounds + 1):
             pocl = given.pocl_every and not number % given.pocl_every
@@ -217,12 +224,14 @@ def main() -> None:
             one = play(cluster, number, rng, victim, POCL if pocl else FAKE)
             played.append(one)
             counts = one.finished, one.lost, one.doubled, one.total, one.resumes
-            cells = number, one.victim, one.device, f"{one.killed_s:.1f} s", *counts
-            print(f"| {' | '.join(map(str, cells))} |{' ' + one.problem if one.problem else ''}", flush=True)
+            rows.append([str(cell) for cell in (number, one.victim, one.device, f"{one.killed_s:.1f} s", *counts)])
+            _print([*rows[-1], *([one.problem] if one.problem else [])])
     finally:
         cluster.end()
         if given.keep is None:
             shutil.rmtree(folder, True)
+    if given.csv is not None:
+        given.csv.write_text("".join(f"{','.join(row)}\n" for row in rows), encoding="utf-8")
     lost, doubled = (sum(getattr(one, name) for one in played) for name in ("lost", "doubled"))
     print(
         f"\n{len(played)} rounds: {sum(one.finished for one in played)} records were finished, {lost} lost, {doubled} doubled"

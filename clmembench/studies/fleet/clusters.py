@@ -77,7 +77,7 @@ def connected(workers: Workers, folder: Path) -> Iterator[Client]:
 
     workers.check()
     if workers.address.startswith("tls://") and not dask.config.get("distributed.comm.tls.ca-file"):
-        raise WorkersError(f"{workers.address} needs certificates: set Dask's distributed.comm.tls, see docs/running.md")
+        raise WorkersError(f"{workers.address} needs certificates: set Dask's distributed.comm.tls, see docs/fleet.md")
     with ExitStack() as stack:
         stack.callback(logging.disable, logging.NOTSET)
         logging.disable(logging.ERROR)  # Dask logs the end of every connection
