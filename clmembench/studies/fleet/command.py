@@ -146,19 +146,35 @@ def export(
         Path | None,
         typer.Option(metavar="FILE", help="JUnit XML to write: a test case for each device, which fails if it is slow."),
     ] = None,
+    run: Annotated[str | None, typer.Option(metavar="RUN_ID", help="Run of which --results writes the results file.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Results file to write: the run as it was imported.")
+    ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Write what a store says of its devices for other programs: monitoring and acceptance tests."""
+    """Write what a store says of its devices for monitoring and acceptance tests, or a run of it as a results file."""
+    from clmembench.results import run_files
     from clmembench.studies.fleet import export as formats
+    from clmembench.studies.fleet import store as runs
     from clmembench.studies.fleet.findings import Fleet
 
     wanted = [(prometheus, "--prometheus", formats.prometheus_text), (junit, "--junit", formats.junit_text)]
     named = [(path, option, text) for path, option, text in wanted if path is not None]
-    if not named:
-        exit_codes.stop("name a file: --prometheus FILE or --junit FILE", exit_codes.USAGE)
-    for path, option, _ in named:
+    if (run is None) != (results is None):
+        exit_codes.stop("--run names the run, and --results the file of it: give both", exit_codes.USAGE)
+    if not named and results is None:
+        exit_codes.stop("name a file: --prometheus FILE, --junit FILE, or --results FILE with --run", exit_codes.USAGE)
+    for path, option in [*((path, option) for path, option, _ in named), *([(results, "--results")] if results else [])]:
         outputs.check(path, overwrite, option, path.name, pipe=True)
     with _opened(store) as database:
+        if run is not None and results is not None:
+            try:
+                content = runs.export_run(store, run).encode()
+            except runs.StoreError as error:
+                exit_codes.stop(str(error), exit_codes.USAGE)
+            outputs.write(results, run_files.compress(content) if run_files.is_compressed(results) else content, overwrite)
+        if not named:
+            return
         of_store = Fleet(database)
         found = of_store.findings()
         for path, option, text in named:

@@ -28,12 +28,13 @@ class History:
     slacks: tuple[float | None, ...]
     started: tuple[str, ...]
     drivers: tuple[str, ...]
+    revisions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """A headline quantity of a device that changed: since which run, from what to what, by which ratio, turned so that below 1
-    is slower, with a 95% interval; `changed` says which driver changed at the same time, and `values` has every run's."""
+    is slower, with a 95% interval; `changed` says what else changed with it, and `values` has every run's."""
 
     device: str
     name: str
@@ -104,7 +105,8 @@ def _inverse(ratio: stats.Ratio) -> stats.Ratio:
 
 def _drift(one: History, index: int, ratio: stats.Ratio) -> Drift:
     before, after = one.drivers[index - 1], one.drivers[index]
-    changed = f"driver {before} -> {after}" if before != after else ""
+    changes = [f"driver {before} -> {after}"] if before != after else []
+    changes += ["clmembench"] if one.revisions[index - 1] != one.revisions[index] else []
     identity = (one.device, one.name, one.model, one.host, one.quantity, one.unit, one.started[index])
     levels = statistics.median(one.medians[:index]), statistics.median(one.medians[index:])
-    return Drift(*identity, *levels, ratio.value, ratio.low, ratio.high, changed, one.medians)
+    return Drift(*identity, *levels, ratio.value, ratio.low, ratio.high, ", ".join(changes), one.medians)

@@ -35,7 +35,7 @@ BAD = ("wrong", "failed", "timeout")  # statuses of a point that a device should
 NUMBERED = """
 CREATE TEMP TABLE numbered AS SELECT *, (row_number() OVER (ORDER BY model, device) - 1)::INTEGER AS number,
 (dense_rank() OVER (ORDER BY model) - 1)::INTEGER AS model_number FROM devices;
-CREATE TEMP TABLE own_runs AS SELECT run_id, started, driver, number, model_number,
+CREATE TEMP TABLE own_runs AS SELECT run_id, started, driver, tool_version || source_revision AS revision, number, model_number,
 (row_number() OVER (PARTITION BY number ORDER BY started DESC, run_id DESC) - 1)::INTEGER AS age
 FROM runs JOIN (SELECT device, number, model_number FROM numbered) USING (device);
 CREATE TEMP TABLE quantities AS
@@ -53,7 +53,8 @@ WHERE benchmark = ? AND point BETWEEN ? AND ? AND status = 'ok' AND median > 0
 HISTORY = f"""
 SELECT number, quantity, list(median ORDER BY age DESC) AS medians, list(repeat_sd ORDER BY age DESC) AS sds,
 list(repeat_freedom ORDER BY age DESC) AS freedoms, list(slack ORDER BY age DESC) AS slacks,
-list(started ORDER BY age DESC) AS started, list(driver ORDER BY age DESC) AS drivers
+list(started ORDER BY age DESC) AS started, list(driver ORDER BY age DESC) AS drivers,
+list(revision ORDER BY age DESC) AS revisions
 FROM points JOIN own_runs USING (run_id) JOIN quantities USING ({IDENTITY})
 WHERE points.headline <> '' AND status = 'ok' AND median > 0 GROUP BY number, quantity HAVING count(*) > 1 ORDER BY ALL
 """  # noqa: S608
@@ -368,7 +369,7 @@ class Fleet:
         histories = []
         for row in self._rows(HISTORY):
             quantity, device = self.quantities[row["quantity"]], self.devices[row["number"]]
-            columns = [row[name] for name in ("medians", "sds", "freedoms", "slacks", "started", "drivers")]
+            columns = [row[name] for name in ("medians", "sds", "freedoms", "slacks", "started", "drivers", "revisions")]
             identity = (device.device, device.name, device.model, device.host)
             histories.append(drift.History(*identity, quantity.headline, quantity.unit, quantity.better, *map(tuple, columns)))
         return drift.drifts(histories, limits.min_effect)

@@ -133,11 +133,11 @@ def device_model(header: Header) -> str:
 
 
 def device_id(header: Header) -> str:
-    """A name of one device of the fleet: the driver's UUID, else its host and PCI address or place on its platform."""
+    """A name of one device of the fleet: the driver's UUID, else its host, PCI address or place on its platform, and model."""
     info = header.device
     uuid = driver_uuid(info)
     place = info.pci or f"{info.selector or '0:0'} {info.instance or ''}".strip()
-    return printable(uuid or f"{header.host.get('name') or 'unnamed host'}/{place}")
+    return printable(uuid or f"{header.host.get('name') or 'unnamed host'}/{place}/{device_model(header)}")
 
 
 def _day(header: Header) -> str:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import numpy as np
@@ -12,6 +13,7 @@ from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
 
 from clmembench.report.schemas import schemas
+from clmembench.results import jsonl
 from clmembench.studies.fleet.store import import_run
 from tests.builders import device, header, record, series, write_run
 from tests.commands import cli
@@ -93,6 +95,16 @@ def test_the_page_has_strips_reasons_and_sections_and_runs_no_text_of_a_file(fle
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "host n2: 4 of its 4 slow" in page and page.count('<details id="device-') == 4
     assert page.count("<script>") == 1 and "<b>" not in page and "http" not in page.split("</style>")[1].split("<script>")[0]
+
+
+def test_a_run_is_exported_as_it_was_imported(fleet, tmp_path):
+    out = tmp_path / "run.jsonl.gz"
+    assert cli("fleet", "export", fleet, "--run", f"01J{3:023}", "--results", str(out)).returncode == 0
+    one, again = jsonl.read(Path(fleet).parent / "3.jsonl"), jsonl.read(out, strict=True)
+    assert (one.header, one.records) == (again.header, again.records)
+    done = cli("fleet", "export", fleet, "--run", "none", "--results", str(tmp_path / "x.jsonl"))
+    assert done.returncode == 2 and "has no run none" in done.stderr
+    assert cli("fleet", "export", fleet, "--run", "none").returncode == 2
 
 
 def test_a_store_without_runs_and_a_missing_library_end_in_one_line(fleet, tmp_path, monkeypatch):

@@ -105,13 +105,16 @@ def history(medians, better="higher", sd=0.01, **changes):
     started = tuple(f"2026-11-{day + 1:02}" for day in range(n))
     drivers = ("1",) * (n - 1) + ("2",)
     return History(**plain, better=better, medians=tuple(medians), sds=(sd,) * n, freedoms=(4.0,) * n, slacks=(0.0,) * n,
-                   started=started, drivers=drivers, **changes)  # fmt: skip
+                   started=started, drivers=drivers, revisions=drivers, **changes)  # fmt: skip
 
 
 @each(("better", "ratio"), [("higher", 0.8), ("lower", 1.25)])
 def test_a_latest_run_that_differs_from_the_earlier_ones_is_a_drift(better, ratio):
     (found,) = drifts([history([100, 101, 99, 80], better)], 0.02)
-    assert found.ratio == pytest.approx(ratio, rel=0.01) and (found.since, found.changed) == ("2026-11-04", "driver 1 -> 2")
+    assert found.ratio == pytest.approx(ratio, rel=0.01) and (found.since, found.changed) == (
+        "2026-11-04",
+        "driver 1 -> 2, clmembench",
+    )
     assert drifts([history([100, 101, 99, 98], better), history([100, 99])], 0.02) == []
     assert drifts([history([100, 101, 99, 80], better, sd=0.2)], 0.02) == []
 

@@ -72,6 +72,14 @@ def test_many_writers_and_a_reader_at_once_lose_and_repeat_nothing(tmp_path, mon
     assert count(at, "points")[1] == 12 and len(parts(at)) == 1
 
 
+def test_a_device_is_known_by_its_uuid_or_else_by_its_host_place_and_model():
+    def of(host="n1", **changes):
+        return store.device_id(header(device(**changes), host={"name": host}))
+
+    assert of(uuid="12" * 16) == of("n2", uuid="12" * 16, pci="0000:01:00.0")
+    assert len({of(), of("n2"), of(pci="0000:01:00.0"), of(platform="Another"), of(name="Another"), of(compute_units=2)}) == 6
+
+
 def test_a_writer_that_fails_leaves_no_part(tmp_path):
     import_run(tmp_path / "s", results_file(tmp_path, 1))
     (folder,) = (tmp_path / "s" / "parts").glob("*/*")
