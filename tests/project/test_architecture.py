@@ -23,7 +23,7 @@ PURE_IN_STUDIES = {
     "hierarchy": "-command plan views benchmarks from_runs",
     "traces": "-command trace_csv",
     "memory_divergence": "model",
-    "fleet": "judging drift",
+    "fleet": "judging drift findings",
 }
 IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "shutil", "socket", "subprocess", "sys", "tempfile", "time"}
 LOOSE = 3  # modules at most that are in no package

@@ -95,7 +95,7 @@ def show(
         exit_codes.stop("choose one of --where and --sql: a query has its own WHERE", exit_codes.USAGE)
     with _opened(store) as database:
         if where is None and sql is None:
-            from clmembench.studies.fleet.findings import Fleet
+            from clmembench.studies.fleet.fleet import Fleet
 
             found = Fleet(database).findings()
             outputs.print_as(form, lambda: tables.document(found), lambda: found, lambda: tables.fields(found), wide)
@@ -122,7 +122,7 @@ def report(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Write a page on a store: distributions, devices that stand apart and why."""
-    from clmembench.studies.fleet.findings import Fleet
+    from clmembench.studies.fleet.fleet import Fleet
     from clmembench.studies.fleet.page import render_page
 
     output = outputs.in_folder(output, "fleet.html")
@@ -156,7 +156,7 @@ def export(
     from clmembench.results import run_files
     from clmembench.studies.fleet import export as formats
     from clmembench.studies.fleet import store as runs
-    from clmembench.studies.fleet.findings import Fleet
+    from clmembench.studies.fleet.fleet import Fleet
 
     wanted = [(prometheus, "--prometheus", formats.prometheus_text), (junit, "--junit", formats.junit_text)]
     named = [(path, option, text) for path, option, text in wanted if path is not None]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as Xml
 
 from clmembench.sanitize import printable
-from clmembench.studies.fleet.findings import BAD, FAILING
+from clmembench.studies.fleet.fleet import BAD, FAILING
 from clmembench.units import count
 
 if TYPE_CHECKING:
-    from clmembench.studies.fleet.findings import DeviceStamp, Fleet, FleetFindings
+    from clmembench.studies.fleet.findings import DeviceStamp, FleetFindings
+    from clmembench.studies.fleet.fleet import Fleet
 
 HEADLINES = """
 SELECT number, points.headline, unit, median FROM points JOIN own_runs USING (run_id)
