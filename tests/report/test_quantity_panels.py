@@ -78,6 +78,8 @@ def test_over_twelve_devices_are_a_distribution_with_the_best_the_median_and_the
     (many,) = panels_of(*gpus(*rates)).panels
     assert len(few.rows) == MAX_ROWS and few.dots == () and len(many.dots) == MAX_ROWS + 1
     assert [(row.mark, row.name) for row in many.rows] == [("best", "GPU 12"), ("median", "GPU 6"), ("worst", "GPU 0")]
+    (bounds,) = panels_of(*gpus(*rates, cache_bytes=512 << 20)).panels
+    assert len(bounds.dots) == MAX_ROWS + 1 and bounds.rows == () and {row.kind for row in bounds.dots} == {"hollow"}
     page = render_html(gpus(*rates))
     assert len(re.findall(r'<i class="dot (?:best|value)', page)) == MAX_ROWS + 1
 

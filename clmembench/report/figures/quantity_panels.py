@@ -151,8 +151,8 @@ def _panel(
 
 def _row(name: str, label: str, cell: ScorecardCell, factor: float, notes: _Notes) -> PanelRow:
     title = printable(f"{label}: {cell.text}{f'; {cell.detail}' if cell.detail else ''}")
+    kind, mark = ("best", "★") if cell.is_best else ("value", "?" if cell.is_open else "")
     if cell.value:
-        kind, mark = ("best", "★") if cell.is_best else ("value", "?" if cell.is_open else "")
         low, high = _over(cell.low, factor), _over(cell.high, factor)
         return PanelRow(name, title, format_value(cell.value / factor), kind, cell.value / factor, low, high, mark)
     if cell.status == "missing":
@@ -161,7 +161,9 @@ def _row(name: str, label: str, cell: ScorecardCell, factor: float, notes: _Note
     if cell.limit is None:
         return PanelRow(name, title, cell.status, "none", note=note)
     sign = "≤ " if cell.text.startswith("at most") else "≥ " if cell.text.startswith("at least") else ""
-    return PanelRow(name, title, f"{sign}{format_value(cell.limit / factor)}", "hollow", cell.limit / factor, note=note)
+    return PanelRow(
+        name, title, f"{sign}{format_value(cell.limit / factor)}", "hollow", cell.limit / factor, mark=mark, note=note
+    )
 
 
 def _published_row(name: str, label: str, one: JoinedValue, unit: str, factor: float) -> PanelRow:
@@ -179,11 +181,11 @@ def _over(end: float | None, factor: float) -> float | None:
 
 
 def _extremes(rows: Sequence[PanelRow], better: str) -> Iterator[PanelRow]:
-    """The best, the median and the worst of many rows."""
+    """The best, the median and the worst of many rows; none where all are bounds."""
     ranked = sorted((row for row in rows if row.kind != "hollow"), key=lambda row: -score(row.number or 0.0, better))
     equal = sum(row.kind == "best" for row in ranked) - 1
     more = f" and {equal} as good" if equal > 0 else ""
-    for place, mark in ((0, "best"), (len(ranked) // 2, "median"), (-1, "worst")):
+    for place, mark in ((0, "best"), (len(ranked) // 2, "median"), (-1, "worst")) if ranked else ():
         row = ranked[place]
         yield PanelRow(f"{row.name}{more if place == 0 else ''}", row.title, row.text, row.kind, mark=mark)
 
