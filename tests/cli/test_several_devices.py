@@ -138,6 +138,10 @@ def test_together_measures_the_same_points_at_once_and_compares_them(measuring, 
     files = sorted((tmp_path / "mine").glob("*-together.jsonl"))
     assert [jsonl.read(file).header.tags for file in files] == [{"together": "2 devices"}] * 2
     assert len({jsonl.read(file).header.run_id for file in (tmp_path / "mine").iterdir()}) == 3  # one for the pair of stubs
+    for file in set((tmp_path / "mine").iterdir()) - set(files):
+        file.unlink()
+    measuring.asked.clear()
+    assert run(capsys, "-d", "gpu", "-o", "mine", "--together")[0] == 2 and not measuring.asked
 
 
 @pytest.mark.parametrize("args", [("-d", "0", "-o", "mine"), ("-d", "gpu"), ("-d", "gpu", "-o", "mine", "--dry-run")])

@@ -38,6 +38,9 @@ def measure(targets: Sequence[Target], one_by_one: Callable[[], object], overwri
     """Measure devices `one_by_one`, then their points again on all devices at once, and compare both. In each round every
     device measures its next point of one benchmark, with the configuration that was best alone. Ends the command where devices
     cannot be used, after Ctrl-C, and as the devices alone did."""
+    for target in targets:
+        if target.output is not None and (path := file_of(target.output)).exists():
+            outputs.check(path, overwrite)
     code = exit_codes.OK
     try:
         one_by_one()

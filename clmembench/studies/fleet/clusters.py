@@ -93,7 +93,11 @@ def connected(workers: Workers, folder: Path) -> Iterator[Client]:
 
 
 def _cluster(workers: Workers, folder: Path) -> Any:
-    """A cluster that is started here: its scheduler is in this process."""
+    """A cluster that is started here: its scheduler is in this process. Its parts know each other by certificates of their own,
+    since other users of this host could connect to it too."""
+    from distributed.security import Security
+
+    own: dict[str, Any] = {"security": Security.temporary(), "protocol": "tls://"}
     if workers.kind == "local":
         from distributed import LocalCluster
 
@@ -101,23 +105,22 @@ def _cluster(workers: Workers, folder: Path) -> Any:
             return LocalCluster(
                 n_workers=workers.count, threads_per_worker=1, memory_limit=0, host="127.0.0.1",
                 dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, preload=["clmembench.studies.fleet.worker"],
+                **own,
             )  # fmt: skip
     if not shutil.which("sbatch"):
         raise WorkersError("sbatch is not found: run it where jobs of Slurm are submitted, or name other workers")
     handler = signal.getsignal(signal.SIGINT)
     from dask_jobqueue import SLURMCluster
-    from distributed.security import Security
 
     signal.signal(signal.SIGINT, handler)  # which the import above replaces by the silent end of the process
-
     folder = folder.absolute()
     folder.mkdir(mode=0o700, exist_ok=True)
     cluster = SLURMCluster(
         cores=1, processes=1, memory="4GiB", job_directives_skip=["--mem=", "--cpus-per-task"],
-        job_extra_directives=["--exclusive", "--mem=0", *workers.options], python=sys.executable, protocol="tls://",
-        security=Security.temporary(), shared_temp_directory=str(folder), log_directory=str(folder),
+        job_extra_directives=["--exclusive", "--mem=0", *workers.options], python=sys.executable,
+        shared_temp_directory=str(folder), log_directory=str(folder),
         scheduler_options={"dashboard_address": "127.0.0.1:0"}, silence_logs="error", worker_extra_args=["--no-dashboard"],
-        job_script_prologue=["export DASK_LOGGING__DISTRIBUTED=warning"],
+        job_script_prologue=["export DASK_LOGGING__DISTRIBUTED=warning"], **own,
     )  # fmt: skip
     cluster.scale(jobs=workers.count)
     return cluster

@@ -51,6 +51,9 @@ SlurmOption = Annotated[
 Local = Annotated[
     int | None, typer.Option("--local", metavar="N", min=1, help="Start N workers on this host; 1 measures its devices.")
 ]
+Budget = Annotated[
+    str | None, typer.Option("--budget", metavar="TIME", help="Time limit of each device, such as 10m; default: no limit.")
+]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Allow a scheduler on another host without TLS.")]
 
 
@@ -68,7 +71,7 @@ def fleet_run(
     bench: options.Bench = None,
     axis: options.Axis = None,
     matrix: run.Matrix = None,
-    budget: options.Budget = None,
+    budget: Budget = None,
     timeout: options.Timeout = None,
     benchmark_timeout: run.BenchmarkTimeout = None,
     processes: run.Processes = None,
@@ -85,7 +88,7 @@ def fleet_run(
     """Measure the devices of a cluster.
 
     Each device is measured by `run` with these options, one device of a host at a time. Records are stored as they are made.
-    Limits of time are those of each device. Files that options name must be on every host."""
+    Files that options name must be on every host."""
     _require()
     from ulid import ULID
 
@@ -131,7 +134,7 @@ def resume(
 
 
 def _require() -> None:
-    for module in ("distributed", "pyarrow", "duckdb"):
+    for module in ("cryptography", "distributed", "pyarrow", "duckdb"):
         exit_codes.require(module, "fleet", "a fleet")
 
 
@@ -182,6 +185,7 @@ def _request(arguments: Collection[str]) -> run_request.Request:
     given = command.make_context("run", list(arguments)).params
     bench = given["bench"] or (None if given["suite"] else options.benchmarks_of_folders(given["path"]))
     lists: dict[str, Any] = {name: given[name] or () for name in ("axis", "matrix")}
+    given["stored"] = Path(given["stored"]) if given["stored"] else None  # which typer converts for the command alone
     names = {one.name for one in fields(run_request.Request)} - {"bench", *lists}
     return run_request.Request(bench=bench or (), **lists, **{name: given[name] for name in names})
 
@@ -273,6 +277,8 @@ def _progress(fleet: Coordinator) -> Iterator[Callable[[], None]]:
 
     def text() -> str:
         states = [target.status for target in fleet.targets.values()]
+        if not states:
+            return "waiting for workers"
         return f"{states.count('complete')} of {count(len(states), 'device')}, {snapshot_text(fleet.snapshot())}"
 
     if not is_live():

@@ -6,12 +6,14 @@ import json
 from dataclasses import asdict, replace
 
 import pytest
+import typer
 
 from clmembench import __version__
+from clmembench.cli import app
 from clmembench.cli.running.outlook import ProgressEstimate
 from clmembench.results import jsonl
-from clmembench.studies.fleet import coordinator, journal, query, store, worker
-from clmembench.studies.fleet.clusters import Workers, WorkersError
+from clmembench.studies.fleet import coordinator, journal, query, run_command, store, worker
+from clmembench.studies.fleet.clusters import Workers, WorkersError, connected
 from clmembench.studies.fleet.coordinator import Coordinator, SchedulerLostError
 from clmembench.studies.fleet.journal import Journal, Plan
 from tests.builders import device, record, series, write_run
@@ -220,10 +222,46 @@ def test_an_address_off_host_needs_tls(address, is_allowed):
         replace(Workers("scheduler", address), is_insecure=True).check()
 
 
+def test_each_device_gets_the_options_of_its_run_and_files_by_their_whole_paths(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = [
+        "-b",
+        "spmv",
+        "-b",
+        "stream",
+        "-a",
+        "op=triad",
+        "--matrix",
+        "m.mtx",
+        "--tuning",
+        "t.toml",
+        "--seed",
+        "7",
+        "--energy",
+    ]
+    command = typer.main.get_command(app).commands["fleet"].commands["run"]
+    context = command.make_context("run", ["--local", "2", "-d", "gpu", "-o", "s", *given])
+    words = run_command._arguments(context, run_command.RUN_OPTIONS)
+    assert run_command._arguments(context, run_command.RESUMING_OPTIONS) == ("--energy",)
+    asked = run_command._request(words)
+    assert (asked.bench, asked.axis, asked.seed, asked.energy) == (["spmv", "stream"], ["op=triad"], 7, True)
+    assert [str(asked.stored), *map(str, asked.matrix)] == [str(tmp_path / "t.toml"), str(tmp_path / "m.mtx")]
+
+
 def test_a_missing_extra_is_named_in_one_line(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     done = cli("fleet", "run", "--local", "1", "-o", "nowhere")
     assert done.returncode == 2 and "pip install 'clmembench[fleet]'" in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_client_takes_no_pickle_from_a_worker(tmp_path):
+    with connected(Workers("local"), tmp_path) as client:
+        client.wait_for_workers(1)
+        (address,) = client.scheduler_info()["workers"]
+        assert address.startswith("tls://") and client.run(bytes, 2) == {address: b"\0\0"}
+        with pytest.raises(TypeError, match="serialize"):
+            client.run(type, "Anything", (), {})
 
 
 def test_a_fleet_of_one_on_this_host(tmp_path):
