@@ -101,12 +101,14 @@ class Fleet:
         """The latest good value of each device, a quantity and model at a time; headlines become strips."""
         for benchmark, first, last in self._batches():
             found = self.database.execute(GOOD, [benchmark, first, last]).fetchnumpy()
+            if not len(found["number"]):
+                continue
             order = np.lexsort((found["age"], found["number"], found["model_number"], found["quantity"]))
             columns = {name: np.asarray(column)[order] for name, column in found.items()}
             key = columns["quantity"].astype(np.int64) * len(self.models) + columns["model_number"]
-            is_latest = np.r_[True, (key[1:] != key[:-1]) | (columns["number"][1:] != columns["number"][:-1])][: len(key)]
+            is_latest = np.r_[True, (key[1:] != key[:-1]) | (columns["number"][1:] != columns["number"][:-1])]
             columns, key = {name: column[is_latest] for name, column in columns.items()}, key[is_latest]
-            starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]][: len(key)])
+            starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]])
             for start, end in zip(starts, [*starts[1:], len(key)], strict=True):
                 self.counts[columns["number"][start:end]] += 1
                 yield self._values({name: column[start:end] for name, column in columns.items()})

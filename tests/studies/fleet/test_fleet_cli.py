@@ -115,10 +115,20 @@ def test_a_store_without_runs_and_a_missing_library_end_in_one_line(fleet, tmp_p
     assert done.returncode == 2 and "pip install 'clmembench[fleet]'" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_a_run_of_one_device_is_no_fleet_but_is_shown(tmp_path):
-    import_run(tmp_path / "s", write_run(tmp_path / "x.jsonl", [record("stream", None, series([9] * 8, nbytes=9))]))
-    done = cli("fleet", "show", str(tmp_path / "s"))
-    assert done.returncode == 0 and "1 of models with too few devices" in done.stdout
+@pytest.mark.parametrize(
+    ("records", "says"),
+    [
+        ([record("stream", None, series([9] * 8, nbytes=9))], "1 of models with too few devices"),
+        ([record("stream", None, status="skipped")], "0 values judged, not judged: 1 skipped"),
+        ([], "0 values judged"),
+    ],
+    ids=("one", "none good", "none"),
+)
+def test_a_run_of_one_device_is_no_fleet_but_is_shown(tmp_path, records, says):
+    import_run(tmp_path / "s", write_run(tmp_path / "x.jsonl", records))
+    for command in (("show",), ("report", "-o", str(tmp_path / "x.html")), ("export", "--junit", str(tmp_path / "x.xml"))):
+        done = cli("fleet", command[0], str(tmp_path / "s"), *command[1:])
+        assert done.returncode == 0 and (command != ("show",) or says in done.stdout), (command, done)
 
 
 def test_monitoring_and_acceptance_get_each_device(fleet, tmp_path):
