@@ -191,7 +191,7 @@ MATRIX = "rows.mtx"
 STRIDED = {"matrix": MATRIX, "hints": "none", "order": "strided", "team": 2, "sigma": 1}
 ROUNDS: dict[str, list[dict[str, Value]]] = {
     # an even number of slabs: the last one's operands are in the half that the next tile begins with
-    "dgemm": [{"dtype": "double", "variant": "portable", "n": 9, "work_group": 4, "tile": "4x4", "depth": 8}],
+    "dgemm": [{"dtype": "double", "variant": "portable", "n": 9, "work_group": 4, "tile": "4x4", "depth": 8, "split": 0}],
     "spmv": [
         {**STRIDED, "format": format, "work_group": work_group, "per": per}
         for format, work_group, per in (("csr_adaptive", 16, 2), ("csr_adaptive", 64, 6), ("slab", 96, 2))
@@ -201,7 +201,7 @@ ROUNDS: dict[str, list[dict[str, Value]]] = {
 # several work-groups, which the axes' own values would have at larger sizes only
 ON_GPUS: dict[str, list[dict[str, Value]]] = {
     "dgemm": [
-        {"dtype": dtype, "variant": "portable", "n": 17, "work_group": 16, "tile": "4x4", "depth": 8}
+        {"dtype": dtype, "variant": "portable", "n": 17, "work_group": 16, "tile": "4x4", "depth": 8, "split": 0}
         for dtype in ("double", "float")
     ],
     "reduction": [

@@ -13,7 +13,8 @@ from clmembench.plan.budget import Budget
 MIN_SAMPLE_CLOCK_STEPS = 100  # a sample lasts at least this many steps of its clock
 MAX_WARM_UP_RELATIVE_CHANGE = 0.05  # two warm-up blocks whose medians differ by no more are warm
 MIN_BLOCK_SAMPLES = 2  # of a block whose median says anything
-MIN_BATCH_NS = 5e6  # of a library's passes back to back, many times the resolution of its events
+MIN_BATCH_NS = 5e6  # of passes back to back, many times the resolution of events
+MAX_BATCH_PASSES = 100  # of ours, as of a Batch
 UNDISTURBED_PASS_RATIO = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
 MAX_SLOPE_DISTANCE_RATIO = 4.0  # times the wanted distance of a slope's ends
 MIN_OVERLAP_DURATION_RATIO = 1.1  # times the duration of an overlap's one Work, which the other should outlast
@@ -33,7 +34,7 @@ class TimedWork:
         """One timed sample. A Work with `before` or `reads` is timed one pass at a time, so that each pass meets its state."""
         work = self.work
         if not work.before:
-            return device.time(work.commands, self.passes, work.clock)
+            return device.time(work.commands, self.passes, "batch" if work.back_to_back else work.clock)
         total = Timing(0, 0, 0, 0, 0)
         for _ in range(self.passes):
             device.run(work.before)
@@ -116,8 +117,8 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
     A pass with state of its own stays alone, and so does one timed from its queueing or to the host's knowing that it ended:
     several would be waited for at once. The host's clock counts ns.
     """
-    batch = next((c for c in work.commands if isinstance(c, Batch)), None)
-    wanted, most = (MIN_BATCH_NS, batch.most) if batch is not None else (2e4, 10_000)
+    batch = next((c.most for c in work.commands if isinstance(c, Batch)), MAX_BATCH_PASSES if work.back_to_back else None)
+    wanted, most = (MIN_BATCH_NS, batch) if batch is not None else (2e4, 10_000)
     end, wanted = TimedWork(work), max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, wanted)
     single = max(1, end.ns(end.sample(device)))  # without a check, the first pass compiles and touches pages
     end.warmups_ns.append(single)

@@ -72,6 +72,7 @@ from clmembench.model.work import (
     Reported,
     Skip,
     Slope,
+    TimingMethod,
     Value,
     Work,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "Reported",
     "Skip",
     "Slope",
+    "TimingMethod",
     "Value",
     "Work",
     "Device",

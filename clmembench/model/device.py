@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 import numpy.typing as npt
 
-from clmembench.model.work import Array, Buffer, Clock, Command, Kernel, Value
+from clmembench.model.work import Array, Buffer, Command, Kernel, TimingMethod, Value
 
 ImageForm = Literal["1d_buffer", "1d", "2d"]
 MemoryKind = Literal["device", "mapped", "shared", "host"]
@@ -111,12 +111,15 @@ class Timing:
 class Device(Protocol):
     """An open device. `run` is untimed; `time` is the only timing method. All methods raise DeviceError.
 
+    By the clock "batch", passes are timed together behind a blocking kernel; a runtime that cannot times them by "device".
+
     alloc takes bytes and a kind. Mapped buffers are for `mapped`; shared allocations migrate between host and device; host
     allocations stay in page-locked host memory. A runtime raises Skip for a kind that it does not have. kept returns the buffer
     of this name again while it is large enough, so that consecutive points use the same pages. image makes a read-only image of
     uint32 texels: with one channel, (width,), for the forms 1d and 1d_buffer; with four, (height, width, 4), for 2d. host_array
     returns bytes (uint8) of pageable or page-locked host memory. mapped gives the host access to a buffer's first bytes. build
-    returns the kernels of a source by name, or raises BuildError.
+    returns the kernels of a source by name, or raises BuildError; assemble does so for a
+    program in PTX, and raises Skip where the runtime takes none.
 
     compiled returns the compiler's facts about a kernel: private_bytes, local_bytes, preferred_multiple and work_group_max;
     through SYCL sub_group_items; on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes. Facts that the
@@ -134,9 +137,10 @@ class Device(Protocol):
     def download(self, buffer: Buffer, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array: ...
     def mapped(self, buffer: Buffer, nbytes: int, mode: Literal["read", "write"]) -> AbstractContextManager[Array]: ...
     def build(self, source: str, **defines: Value) -> Mapping[str, Kernel]: ...
+    def assemble(self, program: str) -> Mapping[str, Kernel]: ...
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]: ...
     def run(self, commands: Sequence[Command]) -> None: ...
-    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing: ...
+    def time(self, commands: Sequence[Command], passes: int, clock: TimingMethod) -> Timing: ...
     def sources(self) -> str: ...
 
 

@@ -16,6 +16,7 @@ Fact = Value | None  # a fact about a host or from a sensor; None: not reported
 Array = npt.NDArray[Any]
 Buffer = Any  # a runtime's handle of device memory
 Clock = Literal["device", "host", "queue"]
+TimingMethod = Literal[Clock, "batch"]
 
 
 def fact_number(facts: Mapping[str, Fact], name: str) -> float | None:
@@ -164,6 +165,9 @@ class Work:
     work-groups have unequal work; None: as many as there are work-groups for. `concurrent_units` is the number that must run
     concurrently for the metric to be valid.
 
+    `back_to_back`: the passes of a sample are timed together, behind a blocking kernel that holds the queue until all are
+    enqueued, as those of a Batch; on runtimes that cannot, each on its own.
+
     `outputs` are poisoned before `check`, which raises AssertionError if a result is wrong, returns None, and holds after any
     number of passes. `reads` are downloaded after each sampled pass and stored with it; `own_clock` says that they also measure
     the core clock of each sample, so that drift between samples does no harm. `notes` are facts about the execution of this
@@ -181,6 +185,7 @@ class Work:
     outputs: tuple[tuple[Buffer, int], ...] = ()  # (buffer, bytes to poison)
     check: Callable[[], None] | None = None
     clock: Clock = "device"
+    back_to_back: bool = False
     expected_units: int | None = None
     concurrent_units: int = 0
     notes: tuple[str, ...] = ()

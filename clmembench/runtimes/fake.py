@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from clmembench.model import (
     Array,
-    Clock,
     Command,
     DeviceError,
     DeviceInfo,
@@ -26,6 +25,7 @@ from clmembench.model import (
     Placement,
     Runtime,
     Timing,
+    TimingMethod,
     Value,
 )
 
@@ -101,7 +101,7 @@ class FakeDevice:
     seed: int = 0
     log: list[Command] = field(default_factory=list)
     built: list[Mapping[str, Value]] = field(default_factory=list)
-    timed: list[tuple[int, Clock]] = field(default_factory=list)
+    timed: list[tuple[int, TimingMethod]] = field(default_factory=list)
     buffers: dict[str, FakeBuffer] = field(default_factory=dict)
     facts: Mapping[str, Value] = field(default_factory=dict)  # its compiler's facts about any kernel
 
@@ -144,6 +144,10 @@ class FakeDevice:
         self.built.append(defines)
         return _AnyKernel()
 
+    def assemble(self, program: str) -> Mapping[str, Kernel]:
+        """Like build."""
+        return self.build(program)
+
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
         """The same facts for every kernel."""
         return self.facts
@@ -156,7 +160,7 @@ class FakeDevice:
         self.log.extend(commands)
         self.script(commands, 1)  # a script may raise an error, crash or hang
 
-    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+    def time(self, commands: Sequence[Command], passes: int, clock: TimingMethod) -> Timing:
         """The script's time as device time, twice that as host time, a tenth of it as queue time."""
         self.log.extend(commands)
         self.timed.append((passes, clock))

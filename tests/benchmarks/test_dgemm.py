@@ -1,8 +1,12 @@
-"""The product of dense matrices on PoCL, in every form of its kernel, that by PTX emulated; and what is pure in it."""
+"""The product of dense matrices: every form in OpenCL C on PoCL, programs in PTX by an interpreter; and what is pure."""
 
 from __future__ import annotations
 
 import itertools
+import os
+import re
+import shutil
+import subprocess
 from dataclasses import replace
 from importlib import import_module
 
@@ -17,11 +21,12 @@ from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import open_cpu, walked
 from tests.cases import each
+from tests.ptx_interpreter import Interpreter
 
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
 CHECK = import_module("clmembench.benchmarks.dgemm.dgemm")
 SHAPE = import_module("clmembench.benchmarks.dgemm.gemm_shape")
-MATRIX = import_module("clmembench.benchmarks.dgemm.gemm_shape")
+PTX = import_module("clmembench.benchmarks.dgemm.gemm_ptx")
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 TYPES = {"double": np.float64, "float": np.float32}
 UNASKED = [  # every shape that is tried unasked
@@ -29,7 +34,7 @@ UNASKED = [  # every shape that is tried unasked
     for info in (CPU, FAKE_DEVICE_INFO)
     for dtype in TYPES
     for group, tile, depth in itertools.product(DGEMM._group_sizes(info), DGEMM._tiles(info), DGEMM._depths(info))
-    for point in [(info, dtype, "portable", 1024, group, tile, depth)]
+    for point in [(info, dtype, "portable", 1024, group, tile, depth, 0)]
     if DGEMM._where(*point) and DGEMM._in_default_subset(*point)
 ]
 UNDIVIDED_SHAPES = [
@@ -46,9 +51,10 @@ def device():
     return open_cpu()
 
 
-def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256), variant="portable"):
+def prepare(device, n=37, dtype="double", shape=(1, "6x8", 256), variant="portable", split=0):
     group, tile, depth = shape
-    return discovered()["dgemm"].prepare(device, dtype=dtype, variant=variant, n=n, work_group=group, tile=tile, depth=depth)
+    params = {"dtype": dtype, "variant": variant, "n": n, "work_group": group, "tile": tile, "depth": depth, "split": split}
+    return discovered()["dgemm"].prepare(device, **params)
 
 
 def stored(device, work, dtype):
@@ -83,7 +89,7 @@ def test_a_product_too_large_to_be_compared_whole_is_checked(device, shape):
     assert sampling.check_outputs(device, work) == ""
     first, second = (CHECK.element(np.arange(n * n), seed + device.seed).reshape(n, n) for seed in CHECK.SEEDS)
     found = stored(device, work, "float")
-    wide = DGEMM._parse_shape("portable", "float", shape[1], shape[2], shape[0]).tile[1]
+    wide = DGEMM._parse_shape("portable", "float", shape[1], shape[2], shape[0], 0).tile[1]
     padded = -(-n // wide) * wide
     assert np.array_equal(found.reshape(-1, padded)[:n, :n], first @ second)
 
@@ -177,29 +183,25 @@ def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
 
 
 @each(
-    ("shape", "info", "reason"),
+    ("shape", "dtype", "split", "reason"),
     [
-        ((128, "64x32", 16), FAKE_DEVICE_INFO, "a depth of 8"),
-        ((64, "64x32", 8), FAKE_DEVICE_INFO, "power of two from 128"),
-        ((384, "64x32", 8), FAKE_DEVICE_INFO, "power of two from 128"),
-        ((2048, "64x32", 8), FAKE_DEVICE_INFO, "power of two from 128 to this device's 1024"),
-        ((128, "48x32", 8), FAKE_DEVICE_INFO, "rows in multiples of 32"),
-        ((128, "64x24", 8), FAKE_DEVICE_INFO, "powers of two from 16 to 64"),
-        ((512, "32x16", 8), FAKE_DEVICE_INFO, "powers of two from 32 to 64"),
-        ((128, "128x32", 8), FAKE_DEVICE_INFO, "at most 2048 elements"),
-        ((512, "64x32", 8), FAKE_DEVICE_INFO, "49160 B of local memory are not below this device's 49152 B"),
+        ((256, "64x32", 12), "double", 0, "a depth of 8, 16 or 32"),
+        ((256, "64x32", 8), "double", 0, "doubles at a depth of 16 or 32"),
+        ((512, "64x32", 16), "double", 0, "a work-group is 64, 128 or 256"),
+        ((256, "48x32", 16), "float", 0, "32 or 64 rows by 32 or 64 columns"),
+        ((256, "64x64", 16), "double", 0, "at most 2048 elements"),
+        ((256, "64x32", 32), "double", 0, "262160 B of local memory are over 231424 B"),
+        ((256, "64x32", 16), "double", 9, "1 to 8 work-groups"),
     ],
 )
-def test_what_matrix_instructions_cannot_do_is_skipped_with_a_reason(shape, info, reason):
+def test_what_a_program_in_ptx_cannot_do_is_skipped_with_a_reason(shape, dtype, split, reason):
     with pytest.raises(Skip, match=reason):
-        prepare(FakeDevice(info), 64, "double", shape, "ptx")
+        prepare(FakeDevice(FAKE_DEVICE_INFO), 64, dtype, shape, "ptx", split)
 
 
-def test_single_has_no_matrix_instructions_and_who_names_a_size_is_told_once():
-    with pytest.raises(Skip, match="doubles alone"):
-        prepare(FakeDevice(FAKE_DEVICE_INFO), 64, "float", (128, "64x32", 8), "ptx")
-    tried = walked(sweep.explore(discovered()["dgemm"], FAKE_DEVICE_INFO, Selection(axes={"n": (64,)})))
-    assert sum(p.params["variant"] == "ptx" and p.params["dtype"] == "float" for p in tried) == 1
+def test_opencl_c_splits_no_tiles():
+    with pytest.raises(Skip, match="splits no tiles"):
+        prepare(FakeDevice(FAKE_DEVICE_INFO), 64, "double", (64, "8x8", 8), "portable", 1)
 
 
 @pytest.mark.parametrize(("info", "n"), [(CPU, 2048), (FAKE_DEVICE_INFO, 8192)], ids=["cpu", "gpu"])
@@ -218,7 +220,7 @@ def test_few_shapes_are_tried_unasked(info, n):
 
 
 @pytest.mark.parametrize("suite", ["quick", "all"])
-def test_both_variants_of_double_are_measured_where_there_is_ptx(suite):
+def test_both_variants_are_measured_where_there_is_ptx(suite):
     for features, wanted in (
         (FAKE_DEVICE_INFO.features, {"portable", "ptx"}),
         (FAKE_DEVICE_INFO.features - {"ptx"}, {"portable"}),
@@ -226,7 +228,7 @@ def test_both_variants_of_double_are_measured_where_there_is_ptx(suite):
         info = replace(FAKE_DEVICE_INFO, features=features)
         tried = walked(sweep.explore(discovered()["dgemm"], info, Selection(suite=suite)))
         assert {p.params["variant"] for p in tried if p.params["dtype"] == "double"} == wanted
-        assert {p.params["variant"] for p in tried if p.params["dtype"] == "float"} <= {"portable"}
+        assert {p.params["variant"] for p in tried if p.params["dtype"] == "float"} <= wanted
 
 
 def test_each_variant_is_compared_with_the_peak_of_its_instructions():
@@ -235,51 +237,89 @@ def test_each_variant_is_compared_with_the_peak_of_its_instructions():
         (("double",), ("portable",)): "fp64_vector_gflop_s",
         (("double",), ("ptx",)): "fp64_matrix_gflop_s",
         (("float",), ("portable",)): "fp32_vector_gflop_s",
+        (("float",), ("ptx",)): "fp32_vector_gflop_s",
     }
 
 
 @each(
-    ("shape", "local_mem_bytes"),
-    [((128, "64x32", 8), 49152), ((256, "64x32", 8), 49152), ((256, "32x32", 8), 49152), ((128, "32x16", 8), 30000)],
-)
-@each("n", [1, 65, 257])
-def test_the_kernel_for_matrix_instructions_is_right_where_they_are_emulated(device, monkeypatch, n, shape, local_mem_bytes):
-    features = device.info.features - {"ptx"}
-    monkeypatch.setattr(device, "info", replace(device.info, features=features, local_mem_bytes=local_mem_bytes))
-    work = prepare(device, n, "double", shape, "ptx")
-    assert work.flops == 2 * n**3
-    assert sampling.check_outputs(device, work) == ""
-    device.run(work.commands * 2)
-    work.check()
-
-
-@pytest.mark.parametrize("groups", [1, 3])
-def test_any_number_of_work_groups_shares_the_tiles_of_matrix_instructions(device, monkeypatch, groups):
-    monkeypatch.setattr(device, "info", replace(device.info, work_groups=groups, features=device.info.features - {"ptx"}))
-    work = prepare(device, 200, "double", (128, "32x16", 8), "ptx")  # 7 x 4 tiles of 32 x 64
-    assert work.commands[-1].global_size == (groups * 128,)
-    assert sampling.check_outputs(device, work) == ""
-
-
-@pytest.mark.parametrize(
-    ("shape", "local_mem_bytes", "stages"),
+    ("tiles", "grid", "inner", "groups", "whole_rounds", "split", "overlap"),
     [
-        ((128, "64x32", 8), 49152, 3),  # four slabs would be the whole of local memory
-        ((256, "64x32", 8), 49152, 2),
-        ((128, "32x32", 8), 49152, 4),
-        ((128, "64x32", 8), 1 << 20, 4),
+        (PTX.Tiles(8, 64, 64, 2, 2, 16, 4), (2, 2), 64, 4, 1, False, False),  # a tile for each work-group
+        (PTX.Tiles(8, 64, 64, 2, 2, 16, 3), (2, 2), 96, 3, 0, True, True),  # every tile is shared
+        (
+            PTX.Tiles(8, 64, 64, 2, 2, 32, 3),
+            (9, 1),
+            192,
+            4,
+            1,
+            True,
+            True,
+        ),  # more rows of tiles than a band; the rest is shared
+        (PTX.Tiles(8, 128, 64, 4, 2, 16, 4), (1, 2), 96, 5, 0, True, False),  # several work-groups for each tile
+        (PTX.Tiles(4, 64, 64, 1, 2, 16, 4), (2, 2), 64, 3, 0, True, False),
+        (PTX.Tiles(4, 64, 64, 2, 1, 16, 3), (2, 2), 96, 2, 2, False, False),  # two tiles for each work-group
     ],
 )
-def test_as_many_slabs_as_fit_below_local_memory_are_on_their_way(shape, local_mem_bytes, stages):
-    cut = DGEMM._parse_shape("ptx", "double", shape[1], shape[2], shape[0])
-    assert cut.stages(replace(FAKE_DEVICE_INFO, local_mem_bytes=local_mem_bytes)) == stages
+def test_a_program_in_ptx_multiplies_after_any_number_of_launches(tiles, grid, inner, groups, whole_rounds, split, overlap):
+    scalar, random = TYPES["double" if tiles.size == 8 else "float"], np.random.default_rng(1)
+    shape = grid[0] * tiles.rows, inner, grid[1] * tiles.columns
+    a, b = (random.integers(-4, 5, size).astype(scalar) for size in (shape[:2], shape[1:]))
+    c, sums = np.full((shape[0], shape[2]), np.nan, scalar), np.zeros(2 * groups * tiles.rows * tiles.columns, scalar)
+    arrivals = np.zeros(grid[0] * grid[1], np.uint32)
+    text = PTX.program(tiles, split, overlap)
+    launch = Interpreter(text, groups, a, b, c, *grid, inner, sums, arrivals, whole_rounds)
+    launch.run()
+    assert np.array_equal(c, a @ b)
+    assert not arrivals.any()  # ready for the next launch
+    if tiles.depth == 32:
+        c[:] = np.nan
+        launch.run()
+        assert np.array_equal(c, a @ b)
+
+
+@each("change", [("cp.async.wait_group 2;", "cp.async.wait_group 3;")])
+def test_a_program_that_waits_too_little_is_noticed(change):
+    tiles = PTX.Tiles(8, 64, 64, 2, 2, 16, 4)
+    a, b, c = np.ones((64, 64)), np.ones((64, 64)), np.zeros((64, 64))
+    text = PTX.program(tiles, split=False, overlap=False)
+    assert change[0] in text
+    Interpreter(text.replace(*change), 1, a, b, c, 1, 1, 64, np.zeros(2), np.zeros(1, np.uint32), 1).run()
+    assert not np.array_equal(c, a @ b)
+
+
+@pytest.mark.skipif(not shutil.which("ptxas"), reason="no ptxas")
+@each("dtype", ["double", "float"])
+def test_programs_in_ptx_are_assembled_without_spilling(tmp_path, dtype):
+    for group, tile, split in DGEMM.PTX_DEFAULTS[dtype]:
+        shape = DGEMM._parse_shape("ptx", dtype, tile, DGEMM.PTX_DEPTH, group, split)
+        # ptxas allows 48 KiB of static local memory, the driver more
+        text = re.sub(r"\.shared (.*)\[\d+\];", r".extern .shared \1[];", shape.text)
+        (tmp_path / "program.ptx").write_text(text)
+        command = ["ptxas", "-arch=sm_90", "-v", "-o", os.devnull, str(tmp_path / "program.ptx")]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert told.returncode == 0, told.stderr
+        assert " 0 bytes spill stores" in told.stderr + told.stdout
+
+
+@each(("dtype", "shape", "tile"), [
+    ("double", (256, "64x32"), (128, 128)), ("double", (256, "32x32"), (128, 64)), ("double", (128, "32x32"), (64, 64)),
+    ("float", (256, "64x32"), (128, 128)), ("float", (128, "64x32"), (64, 128)), ("float", (256, "64x64"), (128, 256)),
+])  # fmt: skip
+def test_sub_groups_form_a_tile_as_square_as_possible(dtype, shape, tile):
+    assert DGEMM._parse_shape("ptx", dtype, shape[1], 16, shape[0], 0).tile == tile
+
+
+def test_shares_of_tiles_leave_a_round_and_more_to_be_split():
+    shape = DGEMM._parse_shape("ptx", "double", "64x32", 16, 256, 1)
+    info = replace(FAKE_DEVICE_INFO, compute_units=132)
+    assert [shape.whole_rounds(shape.groups(info, tiles), tiles) for tiles in (1, 132, 133, 264, 1024)] == [0, 1, 0, 2, 6]
 
 
 @each("local_mem_bytes", [40 << 10, 256 << 10, 1 << 20, 2 << 20])
 @each("units", [1, 2, 7, 96])
 @each("n", [1, 64, 1000, 2048])
 def test_a_cpus_tiles_are_enough_for_its_compute_units_fit_its_local_memory_and_cover_c(n, units, local_mem_bytes):
-    shape = DGEMM._parse_shape("portable", "double", "6x8", 256, 1)
+    shape = DGEMM._parse_shape("portable", "double", "6x8", 256, 1, 0)
     panels = -(-n // 6), -(-n // 8)
     info = replace(CPU, compute_units=units, local_mem_bytes=local_mem_bytes)
     high, wide = SHAPE.fit_cpu_tile(shape, *panels, info)

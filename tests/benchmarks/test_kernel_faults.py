@@ -78,7 +78,7 @@ def test_a_barrier_in_a_comment_is_none_and_a_removal_keeps_every_line_in_its_pl
 def test_the_checks_exist(listed):
     for name, checks in listed["checks"].items():
         assert name in KERNELS and checks["pocl"]
-        assert checks["oclgrind"] or name == "dgemm_matrix"  # which takes Oclgrind half a minute where it is emulated
+        assert checks["oclgrind"]
         for check in checks["oclgrind"]:
             benchmark, _, kind = check.partition(": ")
             assert benchmark in discovered()

@@ -32,7 +32,6 @@ CHILD_S = 600
 
 # FILE.KERNEL of kernels that Oclgrind cannot run, and why
 CANNOT: dict[str, str] = {
-    "dgemm_matrix.multiply": "its instructions and copies are PTX: run on PoCL with emulated ones, by test_dgemm",
     "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
     **{
         f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"

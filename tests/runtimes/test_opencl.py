@@ -103,6 +103,19 @@ def test_fill_copy_and_map_do_what_they_say(device):
     assert timing.device_ns is None
 
 
+def test_a_batch_is_timed_behind_a_kernel_that_holds_the_queue(device):
+    work = discovered()["launch_wait"].prepare(device, groups=1)
+    for passes in (1, 4):
+        timing = device.time(work.commands, passes, "batch")
+        assert timing.device_ns > 0
+        assert timing.queue_ns is None
+
+
+def test_a_driver_without_ptx_takes_no_program_in_it(device):
+    with pytest.raises(Skip, match="no programs in PTX"):
+        device.assemble(".version 7.8")
+
+
 def test_the_way_of_a_launch_has_its_parts(device):
     work = discovered()["launch_wait"].prepare(device, groups=1)
     timing = device.time(work.commands, 1, "queue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,29 +18,51 @@ from clmembench.benchmarks import (
     benchmark,
     work_group_sizes,
 )
-from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, MatrixShape, Shape, fit_cpu_tile
+from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, PtxShape, Shape, fit_cpu_tile
 from clmembench.benchmarks.stream import input_value
-from clmembench.model import Array, Buffer, Device, DeviceInfo, Headline, Launch, Local, Metric, Quantity, Skip, Value, Work
+from clmembench.model import (
+    Array,
+    Buffer,
+    Device,
+    DeviceInfo,
+    Fill,
+    Headline,
+    Launch,
+    Local,
+    Metric,
+    Quantity,
+    Skip,
+    Value,
+    Work,
+)
 from clmembench.resources import kernel_source
 from clmembench.units import format_bytes
 
 PORTABLE, PTX = "portable", "ptx"
 # the fraction of peak is that of the kernel's own instructions: matrix instructions have their own peak
-VECTOR_RATE, MATRIX_RATE, SINGLE_RATE = (
+VECTOR_RATE, MATRIX_RATE, SINGLE_RATE, PTX_SINGLE_RATE = (
     Metric("performance", "GFLOP/s", "flops", "rate", "higher", peak=peak, only={"dtype": (dtype,), "variant": (variant,)})
     for dtype, variant, peak in (
         ("double", PORTABLE, "fp64_vector_gflop_s"),
         ("double", PTX, "fp64_matrix_gflop_s"),
         ("float", PORTABLE, "fp32_vector_gflop_s"),
+        ("float", PTX, "fp32_vector_gflop_s"),
     )
 )
 INIT_GROUP_SIZE = 64
 # register tiles, the likely best first. On CPUs the columns are one or two cache lines, for 12 AVX2 or 24 AVX-512 registers
 CPU_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
 GPU_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
-MATRIX_TILES = ("64x32", "32x32")  # per sub-group
-MATRIX_GROUP_SIZES, MATRIX_DEPTHS = (128, 256), (8,)
+# of programs in PTX: tiles per sub-group, the best work-groups for them, and what is tried by default (with the split)
+PTX_TILES = {"double": ("64x32", "32x32"), "float": ("64x32", "64x64")}
+PTX_GROUPS = {"double": {"64x32": (256,), "32x32": (256, 128)}, "float": {"64x32": (256, 128), "64x64": (256,)}}
+PTX_DEPTH, PTX_SPLITS = 16, (0, 1, 2)
+PTX_DEFAULTS: dict[str, tuple[tuple[int, str, int], ...]] = {
+    "double": ((256, "64x32", 1), (256, "64x32", 0), (256, "32x32", 0)),
+    "float": ((256, "64x32", 0), (128, "64x32", 2), (256, "64x32", 1), (256, "64x64", 0)),
+}
 MAX_DEPTH = 1 << 16
+TIMED_TOGETHER = "back-to-back passes behind a blocking kernel, timed by events"
 LIMIT = "a product of matrices also moves its operands"
 MAX_SCALING_SIZE = 4096  # n of the product that is measured over compute units
 SEEDS = (0x51ED270B, 0xC2B2AE35)
@@ -49,20 +72,17 @@ MAX_WHOLE_CHECK_SIZE = 512  # up to this n the whole product is also compared
 HOST_CHUNK_ELEMENTS = 1 << 22  # elements that the host processes at a time
 
 
-def _parse_shape(variant: str, dtype: str, tile: str, depth: int, work_group: int) -> Shape | MatrixShape:
-    """The configuration of one point.
-
-    Raises Skip if `tile` is not written as ROWSxCOLUMNS, or if the variant does not support the type.
-    """
+def _parse_shape(variant: str, dtype: str, tile: str, depth: int, work_group: int, split: int) -> Shape | PtxShape:
+    """The configuration of one point. Raises Skip if `tile` is not written as ROWSxCOLUMNS."""
     match = re.fullmatch(r"(\d+)x(\d+)", str(tile))
     if match is None:
         raise Skip(f"{tile} is not a tile: write rows x columns of a work-item, such as 8x8")
-    rows, columns = int(match[1]), int(match[2])
+    rows, columns, scalar = int(match[1]), int(match[2]), np.dtype("f8" if dtype == "double" else "f4")
     if variant == PTX:
-        if dtype != "double":
-            raise Skip(f"variant {PTX} multiplies doubles alone")
-        return MatrixShape(rows, columns, depth, work_group)
-    return Shape(np.dtype("f8" if dtype == "double" else "f4"), rows, columns, depth, work_group)
+        return PtxShape(scalar, rows, columns, depth, work_group, split)
+    if split:
+        raise Skip(f"variant {PORTABLE} splits no tiles")
+    return Shape(scalar, rows, columns, depth, work_group)
 
 
 def _variants(info: DeviceInfo) -> tuple[str, ...]:
@@ -72,8 +92,8 @@ def _variants(info: DeviceInfo) -> tuple[str, ...]:
 def _tiles(info: DeviceInfo) -> tuple[str, ...]:
     if info.has_cpu_cores:
         return tuple(t for tiles in CPU_TILES.values() for t in tiles)
-    tiles = [t for tiles in GPU_TILES.values() for t in tiles] + list(MATRIX_TILES if PTX in _variants(info) else ())
-    return tuple(dict.fromkeys(tiles))
+    ptx = PTX_TILES.values() if PTX in _variants(info) else ()
+    return tuple(dict.fromkeys(t for tiles in (*GPU_TILES.values(), *ptx) for t in tiles))
 
 
 def _depths(info: DeviceInfo) -> tuple[int, ...]:
@@ -81,7 +101,12 @@ def _depths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    return work_group_sizes(info, *((1,) if info.has_cpu_cores else (128, 256, 64)))
+    sizes = (1,) if info.has_cpu_cores else (256, 128, 64) if PTX in _variants(info) else (128, 256, 64)
+    return work_group_sizes(info, *sizes)
+
+
+def _splits(info: DeviceInfo) -> tuple[int, ...]:
+    return PTX_SPLITS if PTX in _variants(info) else PTX_SPLITS[:1]
 
 
 def _sizes(info: DeviceInfo) -> tuple[int, ...]:
@@ -90,32 +115,37 @@ def _sizes(info: DeviceInfo) -> tuple[int, ...]:
     return (256, 512, 1024, 2048, 4096, 8192)
 
 
-def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
+def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int, split: int) -> bool:
     """Whether a point is measured.
 
     A configuration of the user's is tried, and skipped with a reason if it cannot run; other configurations that cannot run are
     left out.
     """
-    if work_group not in _group_sizes(info) or tile not in _tiles(info) or depth not in _depths(info):
+    if (
+        work_group not in _group_sizes(info)
+        or tile not in _tiles(info)
+        or depth not in _depths(info)
+        or split not in _splits(info)
+    ):
         return True
-    if (tile in MATRIX_TILES) != (variant == PTX):
+    if any(tile in tiles for tiles in PTX_TILES.values()) != (variant == PTX):
         return False
-    if variant == PTX and (work_group not in MATRIX_GROUP_SIZES or depth not in MATRIX_DEPTHS):
-        return False
-    if variant == PTX and dtype != "double":  # one configuration suffices: it is skipped with a reason
-        return (work_group, tile) == (MATRIX_GROUP_SIZES[0], MATRIX_TILES[0])
-    return not _parse_shape(variant, dtype, tile, depth, work_group).obstacle(info)
+    if variant == PTX:
+        return depth == PTX_DEPTH and work_group in PTX_GROUPS[dtype].get(tile, ())
+    return not split and not _parse_shape(variant, dtype, tile, depth, work_group, split).obstacle(info)
 
 
-def _in_default_subset(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> bool:
+def _in_default_subset(
+    info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int, split: int
+) -> bool:
     """Points of the default subset: few sizes in single precision, the tiles of a type, few configurations of the largest
     product."""
     cpu = info.has_cpu_cores
-    if variant == PTX and dtype != "double":
-        return False
     if dtype == "float" and "fp64" in info.features and n not in ((1024,) if cpu else (1024, 4096)):
         return False
-    tiles = MATRIX_TILES if variant == PTX else (CPU_TILES if cpu else GPU_TILES)[dtype]
+    if variant == PTX:
+        return (work_group, tile, split) in PTX_DEFAULTS[dtype]
+    tiles = (CPU_TILES if cpu else GPU_TILES)[dtype]
     if cpu or (dtype == "double" and n < 8192):
         return tile in tiles
     return tile == tiles[0] and depth == _depths(info)[0]
@@ -127,7 +157,7 @@ def _type_of_point(info: DeviceInfo) -> str:
 
 def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
     own = CPU_TILES[_type_of_point(info)] if info.has_cpu_cores else GPU_TILES[_type_of_point(info)][:1]
-    return own + (MATRIX_TILES[:1] if PTX in _variants(info) else ())
+    return own + (PTX_TILES[_type_of_point(info)][:1] if PTX in _variants(info) else ())
 
 
 def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
@@ -145,6 +175,7 @@ def _single_unit_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
     VECTOR_RATE,
     MATRIX_RATE,
     SINGLE_RATE,
+    PTX_SINGLE_RATE,
     suite="compute",
     source="Razzaq et al. 2016, section IV-D1 (B7); blocking after Goto & van de Geijn 2008",
     quick={
@@ -152,7 +183,8 @@ def _single_unit_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
         "n": axis_of(lambda info: (512 if info.has_cpu_cores else 2048,)),
         "work_group": axis_of(lambda info: _group_sizes(info)[:2], tuning=True),
         "tile": axis_of(_quick_tiles, tuning=True),
-        "depth": axis_of(lambda info: _depths(info)[:1], tuning=True),
+        "depth": axis_of(lambda info: _depths(info)[: 1 + (PTX in _variants(info))], tuning=True),
+        "split": axis_of(lambda info: _splits(info)[:1], tuning=True),
     },
     headlines=(
         Headline("compute", "DGEMM", "performance", {"dtype": "double"}, {"n": "largest"}),
@@ -164,27 +196,32 @@ def _single_unit_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
         for dtype, variant, name in (
             *((dtype, PORTABLE, name) for dtype, name in VECTOR_FLOPS.items()),
             ("double", PTX, MATRIX_FLOPS),
+            ("float", PTX, VECTOR_FLOPS["float"]),
         )
     ],
     default_subset=_in_default_subset,
     figure_axis="n",
     scaling=_scaling_point,
     single_unit=_single_unit_points,
-    version=2,
+    version=3,
     dtype=axis("double", "float", needs={"double": ["fp64"]}),
     variant=axis_of(_variants, needs={PTX: ["ptx", "fp64"]}),
     n=axis_of(_sizes),
-    work_group=axis_of(_group_sizes, tuning=True),
+    # a search changes one after the other: with the best tile it finds the best work-group
     tile=axis_of(_tiles, tuning=True),
+    work_group=axis_of(_group_sizes, tuning=True),
     depth=axis_of(_depths, tuning=True),
+    split=axis_of(_splits, tuning=True),
 )
-def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int) -> Work:
+def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, tile: str, depth: int, split: int) -> Work:
     """Floating-point rate of C = A B, dense n x n, row-major, in double and single precision.
 
     A product has 2 n^3 FLOP. Variant portable is pure OpenCL C with vector FMA: its fraction is that of the vector peak.
-    Variant ptx uses NVIDIA's FP64 matrix instructions (m16n8k8) and asynchronous copies, by PTX: its fraction is that of the
-    peak of matrix instructions. Matrices are padded with zeros to whole tiles; the padding is not counted. `tile` is the rows x
-    columns of C that a work-item (with ptx a sub-group) keeps in registers.
+    Variant ptx is a program in PTX, with more local memory than OpenCL C has and asynchronous copies into it: doubles by FP64
+    matrix instructions (m16n8k8), so that the fraction is that of their peak, and floats by multiply-adds. Matrices are padded
+    with zeros to whole tiles; the padding is not counted. `tile` is the rows x columns of C that a work-item (with ptx a
+    sub-group) keeps in registers. `split` work-groups for each compute unit share all tiles evenly, some along k; with 0 a
+    work-group takes one tile.
 
     Work-groups of one suit CPUs: B is packed into panels (also timed), and `depth` values of k are multiplied at a time; rows
     of A and the sums of a tile of C are in local memory, which a CPU usually keeps in its L2 cache. Larger work-groups suit
@@ -193,7 +230,7 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
     Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
     n = 512. Raises Skip for configurations that cannot run, devices without the instructions, and matrices that do not fit.
     """
-    shape = _parse_shape(variant, dtype, tile, depth, work_group)
+    shape = _parse_shape(variant, dtype, tile, depth, work_group, split)
     if depth > MAX_DEPTH:
         raise Skip(f"a depth of {depth} is over {MAX_DEPTH}")
     reason = shape.obstacle(device.info) or ("" if n >= 1 else f"n is {n}: matrices have at least one element")
@@ -202,7 +239,10 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
     down, along = (-(-n // size) for size in shape.tile)  # tiles
     rows, columns, inner = down * shape.tile[0], along * shape.tile[1], -(-n // shape.multiple) * shape.multiple
     sizes = [count * shape.scalar.itemsize for count in (rows * inner, inner * columns, rows * columns)]
-    _require_memory(device.info, n, sizes + (sizes[1:2] if work_group == 1 else []))
+    tiles = down * along
+    groups = shape.groups(device.info, tiles) if isinstance(shape, PtxShape) else device.info.work_groups or tiles
+    further = [2 * groups * math.prod(shape.tile) * shape.scalar.itemsize] if split else sizes[1:2] if work_group == 1 else []
+    _require_memory(device.info, n, sizes + further)
     a, b, c = (device.alloc(size) for size in sizes)
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
     for matrix, stride, lines, seed in ((a, inner, rows, seeds[0]), (b, columns, inner, seeds[1])):
@@ -210,22 +250,29 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
     numbers = [np.uint32(x) for x in (down, along, inner)]
     commands: list[Launch] = []
     args: tuple[object, ...] = (a, b, c, *numbers)
-    tiles = down * along
-    if isinstance(shape, MatrixShape):
+    facts: Mapping[str, Value] = {}
+    if isinstance(shape, PtxShape):
         multiply = shape.kernel(device)
+        facts = {**device.compiled(multiply), "local_bytes": shape.tiles.local_bytes}
+        sums, arrivals = device.alloc(max([16, *further])), device.alloc(4 * tiles)
+        device.run([Fill(arrivals, 4 * tiles)])
+        args += (sums, arrivals, np.uint32(shape.whole_rounds(groups, tiles)))
     else:
         kernels = shape.kernels(device)
         multiply = kernels["multiply"]
         if work_group == 1:
             b_packed, (high, wide) = device.alloc(sizes[1]), fit_cpu_tile(shape, down, along, device.info)
-            tiles, chunks = -(-down // high) * -(-along // wide), -(-along // PACKED_PANELS) * -(-inner // depth)
+            chunks = -(-along // PACKED_PANELS) * -(-inner // depth)
+            groups = device.info.work_groups or -(-down // high) * -(-along // wide)
             commands = [Launch(kernels["pack"], (b, b_packed, *numbers[1:]), (chunks,), (1,))]
             local = [Local(high * shape.rows * count * shape.scalar.itemsize) for count in (depth, wide * shape.columns)]
             args = (a, b_packed, c, *numbers, np.uint32(high), np.uint32(wide), *local)
-    items = (device.info.work_groups or tiles) * work_group
-    commands.append(Launch(multiply, args, (items,), (work_group,)))
+    commands.append(Launch(multiply, args, (groups * work_group,), (work_group,)))
     check = check_product(device, c, shape.scalar, n, columns, seeds)
-    return Work(tuple(commands), flops=2 * n**3, outputs=((c, sizes[2]),), check=check)
+    output = ((c, sizes[2]),)
+    together = device.info.kind == "gpu" and device.info.runtime == "opencl"  # as GPU libraries are timed
+    facts = {**facts, **({"timed": TIMED_TOGETHER} if together else {})}
+    return Work(tuple(commands), flops=2 * n**3, outputs=output, check=check, facts=facts, back_to_back=together)
 
 
 def _fill_matrix(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines: int, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""Configurations of `dgemm`: for CPUs, for GPUs through local memory, and for NVIDIA's FP64 matrix instructions."""
+"""Configurations of `dgemm`: for CPUs, for GPUs through local memory, and for programs in PTX."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clmembench.benchmarks.dgemm.gemm_ptx import SUB_GROUP, Tiles, program
 from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Skip, Value
 from clmembench.resources import kernel_source
 
@@ -14,14 +15,9 @@ MAX_REGISTER_BYTES = 2048  # no work-item has more registers
 CPU_TILE_LIMITS = (192, 512)  # rows and columns of C; fewer if local memory, usually the L2 cache, is small
 PACKED_PANELS = 8  # panels of B that are packed at a time
 
-SUB_GROUP_SIZE = 32
-SUB_GROUPS_ACROSS = 4  # in a work-group
-SLAB_DEPTH = 8  # values of k in a slab, those of one instruction
-DOUBLE_BYTES = 8
-MAX_SUM_BYTES = 512  # bytes of sums in a work-item
-MAX_STAGES = 4  # slabs in local memory
-PREFETCHED_SLABS = 2  # if local memory holds only two slabs
-MBARRIER_BYTES = 8  # of local memory, in addition to the slabs
+MAX_SUM_BYTES = 512  # bytes of sums in a work-item of a program in PTX
+STAGES = 4  # slabs in its local memory
+MAX_STATIC_BYTES = 226 << 10  # of local memory that NVIDIA's driver grants to a program that declares it
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,68 +122,78 @@ def fit_cpu_tile(shape: Shape, row_panels: int, column_panels: int, info: Device
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixShape:
-    """One configuration with matrix instructions: rows and columns of C in a sub-group's registers, and the work-group's
-    size."""
+class PtxShape:
+    """One configuration of a program in PTX: rows and columns of C in a sub-group's registers, and the work-group's size.
 
+    With `split`, so many work-groups for each compute unit share all tiles evenly, some along k; with 0, a work-group takes one
+    tile.
+    """
+
+    scalar: np.dtype[np.generic]
     rows: int
     columns: int
     depth: int
     work_group: int
+    split: int
 
     @property
-    def scalar(self) -> np.dtype[np.generic]:
-        return np.dtype("f8")
-
-    @property
-    def down(self) -> int:
-        """The number of rows of sub-groups in a work-group."""
-        return self.work_group // (SUB_GROUPS_ACROSS * SUB_GROUP_SIZE)
+    def tiles(self) -> Tiles:
+        """The arrangement of sub-groups that makes the work-group's tile square, or higher than wide, of floats wider."""
+        sub_groups = self.work_group // SUB_GROUP
+        rows, columns = (self.rows, self.columns) if self.scalar.itemsize == 8 else (self.columns, self.rows)
+        more = 1
+        while 2 * more <= sub_groups and more * rows < sub_groups // more * columns:
+            more *= 2
+        down, across = (more, sub_groups // more) if self.scalar.itemsize == 8 else (sub_groups // more, more)
+        return Tiles(self.scalar.itemsize, down * self.rows, across * self.columns, down, across, self.depth, STAGES)
 
     @property
     def tile(self) -> tuple[int, int]:
         """Rows and columns of C that a work-group keeps in registers."""
-        return self.down * self.rows, SUB_GROUPS_ACROSS * self.columns
+        return self.tiles.rows, self.tiles.columns
 
     @property
     def multiple(self) -> int:
-        """The number to a multiple of which k is padded: slabs are processed in pairs."""
-        return 2 * SLAB_DEPTH
+        """The number to a multiple of which k is padded."""
+        return self.tiles.multiple
 
-    def stages(self, info: DeviceInfo) -> int:
-        """Slabs of A and B that fit in local memory; some drivers refuse exactly its limit."""
-        return min(MAX_STAGES, (info.local_mem_bytes - MBARRIER_BYTES - 1) // (SLAB_DEPTH * sum(self.tile) * DOUBLE_BYTES))
+    def groups(self, info: DeviceInfo, tiles: int) -> int:
+        """Work-groups of a launch."""
+        return info.work_groups or (self.split * info.compute_units if self.split else tiles)
+
+    def whole_rounds(self, groups: int, tiles: int) -> int:
+        """Rounds in which each work-group takes a whole tile; one less than fit, so that the tiles that are split afterwards
+        are enough for even shares."""
+        rounds, rest = divmod(tiles, groups)
+        return max(0, rounds - 1) if rest else rounds
 
     def obstacle(self, info: DeviceInfo) -> str:
         """The reason why this configuration cannot run on this device; empty if it can."""
-        least = SUB_GROUPS_ACROSS * SUB_GROUP_SIZE
-        if self.depth != SLAB_DEPTH:
-            return f"matrix instructions take a depth of {SLAB_DEPTH}"
-        if self.work_group < least or self.work_group & (self.work_group - 1) or self.work_group > info.max_work_group:
-            return f"for matrix instructions a work-group is a power of two from {least} to this device's {info.max_work_group}"
-        wide = 16 * max(1, self.down // 2)
-        if self.rows < 32 or self.rows % 32 or self.columns < wide or self.columns & (self.columns - 1) or self.columns > 64:
-            return f"a sub-group's tile has rows in multiples of 32 and columns in powers of two from {wide} to 64"
-        if self.rows * self.columns * DOUBLE_BYTES > MAX_SUM_BYTES * SUB_GROUP_SIZE:
-            return f"a sub-group's tile has at most {MAX_SUM_BYTES * SUB_GROUP_SIZE // DOUBLE_BYTES} elements"
-        if self.stages(info) < 2:
-            two = 2 * SLAB_DEPTH * sum(self.tile) * DOUBLE_BYTES + MBARRIER_BYTES
-            return f"{two} B of local memory are not below this device's {info.local_mem_bytes} B: choose a smaller tile"
+        double = self.scalar.itemsize == 8
+        if self.depth not in (8, 16, 32):
+            return "a program in PTX takes a depth of 8, 16 or 32"
+        if self.work_group not in (64, 128, 256) or self.work_group > info.max_work_group:
+            return f"for a program in PTX a work-group is 64, 128 or 256, and at most this device's {info.max_work_group}"
+        if self.rows not in (32, 64) or self.columns not in (32, 64):
+            return "a sub-group's tile is 32 or 64 rows by 32 or 64 columns"
+        if self.rows * self.columns > (2048 if double else 4096):
+            return f"a sub-group's tile is at most {MAX_SUM_BYTES * SUB_GROUP // self.scalar.itemsize} elements"
+        if double and self.depth == 8:
+            return "programs in PTX take doubles at a depth of 16 or 32"
+        if not 0 <= self.split <= 8:
+            return "tiles are split among 1 to 8 work-groups for each compute unit, or not, with 0"
+        if self.tiles.local_bytes > MAX_STATIC_BYTES:
+            return f"{self.tiles.local_bytes} B of local memory are over {MAX_STATIC_BYTES} B: choose a smaller tile or depth"
         return ""
 
+    @property
+    def text(self) -> str:
+        """The program: of doubles the next tile's first slabs are copied while one is stored; floats lack the registers."""
+        return program(self.tiles, bool(self.split), overlap=self.split > 0 and self.scalar.itemsize == 8)
+
     def kernel(self, device: Device) -> Kernel:
-        """The kernel `multiply`; without PTX its emulation, for tests. Raises Skip if the compiler lacks the instruction."""
-        stages = self.stages(device.info)
-        defines: dict[str, Value] = {
-            "PTX": "ptx" in device.info.features,
-            "SUB_GROUPS_DOWN": self.down,
-            "SUB_GROUPS_ACROSS": SUB_GROUPS_ACROSS,
-            "ROWS": self.rows,
-            "COLUMNS": self.columns,
-            "STAGES": stages,
-            "AHEAD": PREFETCHED_SLABS if stages == 2 else 0,
-        }
+        """The kernel `multiply`. Raises Skip if the driver cannot assemble it for this device."""
         try:
-            return device.build(kernel_source("dgemm_matrix"), **defines)["multiply"]
+            return device.assemble(self.text)["multiply"]
         except BuildError as error:
-            raise Skip("the compiler has no FP64 matrix instruction m16n8k8 for this device") from error
+            raise Skip(f"the driver does not assemble this program for this device: {error}") from error

@@ -25,6 +25,11 @@ CLOCK_NOTES = {
 GAPS_NOTE = "the passes of a peer are timed together, gaps included; each of our passes is timed on its own"
 
 
+def clock_note(ours: Derived) -> str:
+    """How a value of ours was timed."""
+    return f"ours: {ours.facts['timed']}" if "timed" in ours.facts else CLOCK_NOTES[ours.clock]
+
+
 def is_peer(run: Run, name: str) -> bool:
     """True where a benchmark of a run is a peer of another one."""
     card = run.header.benchmarks.get(name)
@@ -110,7 +115,7 @@ def named(peer: Derived) -> str:
 
 def methods(pairs: Sequence[PeerRatio]) -> tuple[str, ...]:
     """Timing methods of ours and of each peer, each once, and what else makes a ratio weaker than it looks."""
-    clocks = dict.fromkeys(CLOCK_NOTES[pair.ours.clock] for pair in pairs)
+    clocks = dict.fromkeys(clock_note(pair.ours) for pair in pairs)
     theirs: dict[str, str] = {}
     for pair in pairs:
         facts = pair.peer.facts
@@ -120,7 +125,8 @@ def methods(pairs: Sequence[PeerRatio]) -> tuple[str, ...]:
         if "timed" in facts:
             theirs[f"{named(pair.peer)}{threads}"] = str(facts["timed"])
     said = [f"{name}: {how}" for name, how in theirs.items()]
-    gaps = [GAPS_NOTE] if any("CUDA events" in how for how in theirs.values()) else []
+    alone = any("timed" not in pair.ours.facts and "CUDA events" in str(pair.peer.facts.get("timed")) for pair in pairs)
+    gaps = [GAPS_NOTE] if alone else []
     counts = {min(len(p.ours.medians), len(p.peer.medians)) for p in pairs if p.ratio is not None}
     many = f"{min(counts)} to {max(counts)}" if len(counts) > 1 else "".join(map(str, counts))
     rounds = [f"ratios are of medians of the same process round, ours and the peer's in turn; rounds: {many}"] if counts else []

@@ -58,23 +58,26 @@ def nvidia_facts(log: str, kernel: str) -> Mapping[str, int]:
 class OpenCLKernel:
     """A kernel object, stored as long as its launches: getting it from the program again makes launches far more expensive.
 
-    `source` and `options` are those of its program.
+    `source` and `options` are those of its program, whose source is OpenCL C or PTX.
     """
 
     name: str
     handle: Any
     source: str = ""
     options: tuple[str, ...] = ()
+    is_ptx: bool = False
 
 
-def build_program(context: Any, source: str, options: Sequence[str]) -> Mapping[str, Kernel]:
+def build_program(context: Any, source: str, options: Sequence[str], is_ptx: bool = False) -> Mapping[str, Kernel]:
     """Every kernel of the source, by name.
 
     Raises BuildError with the first error and the log, or with PoCL's cache folder, which its errors do not name.
     """
     try:
-        program = _program(context, source, options)
-        kernels = {k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options)) for k in program.all_kernels()}
+        program = _program(context, source, options, is_ptx)
+        kernels = {
+            k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options), is_ptx) for k in program.all_kernels()
+        }
     except cl.Error as error:
         log = str(error)
         if _is_pocl(context) and (reason := unusable_reason()):
@@ -110,18 +113,27 @@ def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Val
     process's environment would make every benchmark compile all its kernels anew. Therefore a kernel with a new name is
     appended to the source: whether the cache is keyed by source, options or PTX, it does not contain that program.
     """
-    unseen = f"{kernel.source}\nkernel void unseen_{uuid4().hex}(global int* out) {{ out[0] = 1; }}\n"
+    name = f"unseen_{uuid4().hex}"
+    entry = (
+        f".visible .entry {name}() {{ ret; }}" if kernel.is_ptx else f"kernel void {name}(global int* out) {{ out[0] = 1; }}"
+    )
+    unseen = f"{kernel.source}\n{entry}\n"
     try:
         if _NVIDIA_COMPILER not in device.extensions.split() or not kernel.source:
             return {}
-        program = _program(context, unseen, [*kernel.options, "-cl-nv-verbose"])
+        program = _program(context, unseen, [*kernel.options, "-cl-nv-verbose"], kernel.is_ptx)
         log = program.get_build_info(device, cl.program_build_info.LOG)
     except cl.Error:  # the kernel itself was built: without a log only its facts are missing
         return {}
     return nvidia_facts(log or "", kernel.name)
 
 
-def _program(context: Any, source: str, options: Sequence[str]) -> Any:
+def _program(context: Any, source: str, options: Sequence[str], is_ptx: bool) -> Any:
+    made = (
+        cl.Program(context, context.devices, [source.encode()] * len(context.devices))
+        if is_ptx
+        else cl.Program(context, source)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # several compilers always write something to the log
-        return cl.Program(context, source).build(list(options))
+        return made.build(list(options))

@@ -14,7 +14,6 @@ from clmembench.model import (
     Array,
     Batch,
     Call,
-    Clock,
     Command,
     DeviceInfo,
     HostPart,
@@ -25,12 +24,20 @@ from clmembench.model import (
     MemoryKind,
     Skip,
     Timing,
+    TimingMethod,
     Value,
 )
 from clmembench.runtimes.opencl import enqueue
 from clmembench.runtimes.opencl.build import OpenCLKernel, build_program, compile_program
 from clmembench.runtimes.opencl.enqueue import explained_errors
-from clmembench.runtimes.opencl.sample import CommandTimer, bind_command, prepare_commands, time_commands
+from clmembench.runtimes.opencl.sample import (
+    BLOCKING_SOURCE,
+    CommandTimer,
+    QueueBlocker,
+    bind_command,
+    prepare_commands,
+    time_commands,
+)
 from clmembench.runtimes.shared import BuiltSources, check_buffer, check_shape, options_of, time_library_work
 
 
@@ -50,6 +57,7 @@ class OpenCLDevice:
         self._built = BuiltSources()
         self._programs: dict[str, Mapping[str, Kernel]] = {}
         self._last: CommandTimer | None = None
+        self._blocker: QueueBlocker | None = None
         self._objects: dict[int, list[Any]] = {}  # kernel objects by the id of the first one, which the list keeps alive
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Any:
@@ -129,6 +137,15 @@ class OpenCLDevice:
             self._programs[key] = build_program(self._context, source, options)
         return self._programs[key]
 
+    def assemble(self, program: str) -> Mapping[str, Kernel]:
+        """Every kernel of a program in PTX, by name, assembled once. Raises Skip where drivers take none, and BuildError."""
+        if "ptx" not in self.info.features:
+            raise Skip("this driver takes no programs in PTX")
+        key = self._built.add(program, [])
+        if key not in self._programs:
+            self._programs[key] = build_program(self._context, program, [], is_ptx=True)
+        return self._programs[key]
+
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
         """Facts about a kernel from its compiler: see `opencl.build`."""
         assert isinstance(kernel, OpenCLKernel)
@@ -140,7 +157,7 @@ class OpenCLDevice:
     def run(self, commands: Sequence[Command]) -> None:
         self.time(commands, 1, "host")
 
-    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+    def time(self, commands: Sequence[Command], passes: int, clock: TimingMethod) -> Timing:
         """One sample of `passes` passes. Events are stamped unless `clock` is the host's.
 
         Every call is prepared before the clocks start; then only enqueue.run_calls runs, whose cost per call the benchmark
@@ -151,12 +168,15 @@ class OpenCLDevice:
             if timing is not None:
                 return timing
             try:
-                return time_commands(self._sample(commands, passes, clock))
+                sample = self._sample(commands, passes, clock)
+                if clock == "batch":
+                    return self._queue_blocker().time_batch(sample, enqueue.bind_flush(self._stamped[0]))
+                return time_commands(sample)
             except enqueue.OpenCLFailure:
                 self._last = None
                 raise
 
-    def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> CommandTimer:
+    def _sample(self, commands: Sequence[Command], passes: int, clock: TimingMethod) -> CommandTimer:
         """The calls of a sample; those of the last sample again if it is the same and nothing else was prepared since.
 
         Samples of microseconds then follow each other closely and find warm caches, as in a program that is not Python.
@@ -169,6 +189,20 @@ class OpenCLDevice:
         sample = prepare_commands(commands, passes, clock, self._bind(commands, queues), used)
         self._last = sample if isinstance(commands, tuple) else None  # a list may have changed by the next call
         return sample
+
+    def _queue_blocker(self) -> QueueBlocker:
+        """The kernel that holds the first queue while passes are enqueued, built once and not among a record's sources."""
+        if self._blocker is None:
+            built = build_program(self._context, BLOCKING_SOURCE, [])["hold_queue"]
+            assert isinstance(built, OpenCLKernel)
+            out = cl.Buffer(self._context, cl.mem_flags.READ_WRITE, 4)
+
+            def launch(rounds: int) -> enqueue.PreparedCommand:
+                built.handle.set_args(out, np.uint32(rounds))
+                return enqueue.bind_launch(Launch(built, (), (1,), (1,)), built.handle, self._stamped[0])
+
+            self._blocker = QueueBlocker(launch)
+        return self._blocker
 
     def _bind(self, commands: Sequence[Command], queues: Sequence[Any]) -> list[enqueue.PreparedCommand]:
         """Everything that can be done before the clock starts: sizes are checked and arguments set.

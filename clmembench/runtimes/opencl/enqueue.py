@@ -25,6 +25,7 @@ PreparedCommand = Callable[[ctypes.c_void_p | None], LibraryCall]  # a command t
 
 PROFILING_INFO_NOT_AVAILABLE = -7  # CL_PROFILING_INFO_NOT_AVAILABLE
 MAX_TIMESTAMP_ATTEMPTS = 20
+EXECUTION_STATUS, COMPLETE = 0x11D3, 0  # CL_EVENT_COMMAND_EXECUTION_STATUS and one of its values; errors are below
 PROFILING_QUEUED, PROFILING_SUBMITTED, PROFILING_STARTED, PROFILING_ENDED = range(0x1280, 0x1284)  # CL_PROFILING_COMMAND_*
 BLOCKING, PENDING = 1, 0
 NO_WAIT = (0, None)  # the number of events to wait for, and the events
@@ -205,6 +206,15 @@ class Events:
                 self._late(event, which, code)
             stamps_ns.append(stamp.value)
         return stamps_ns
+
+    def has_ended(self, number: int) -> bool:
+        """Whether the command of an event has ended. Raises OpenCLFailure."""
+        status = ctypes.c_int32()
+        query = opencl_library(held=True).clGetEventInfo
+        code = query(_Pointer(self._slots[number]), EXECUTION_STATUS, _Size(4), ctypes.byref(status), None)
+        if code:
+            raise OpenCLFailure("clGetEventInfo", code)
+        return status.value <= COMPLETE
 
     def _late(self, event: ctypes.c_void_p, which: int, code: int) -> None:
         """Wait for a late stamp: drivers may provide one only some time after the queue has finished."""

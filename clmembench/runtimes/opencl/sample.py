@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench.model import Clock, Command, Copy, Fill, Map, Timing
+from clmembench.model import Command, Copy, DeviceError, Fill, Map, Timing, TimingMethod
 from clmembench.runtimes.opencl import enqueue
+
+BLOCKING_SOURCE = """// One work-item computes for `rounds` steps, each of which needs the one before.
+kernel void hold_queue(global uint* out, const uint rounds) {
+    uint x = rounds;
+    for (uint i = 0; i < rounds; i++) x = x * 1664525u + 1013904223u;
+    out[0] = x;
+}
+"""
+BLOCKING_TIME_FACTOR = 1.5  # times the time of enqueueing before
+MIN_BLOCKING_NS = 2e5
+FIRST_ROUND_NS = 2.0  # of the blocking kernel, until one was measured; some five cycles
+MAX_BATCH_TRIES = 6  # behind longer and longer blocking kernels
 
 
 @dataclass(frozen=True, slots=True)
 class CommandTimer:
-    """A prepared sample."""
+    """A prepared sample. One of the method batch stamps its last command alone."""
 
     commands: Sequence[Command]
     passes: int
-    clock: Clock
+    clock: TimingMethod
     calls: list[enqueue.LibraryCall]
     events: enqueue.Events | None
     waits: list[enqueue.LibraryCall]  # for everything enqueued
@@ -35,18 +47,21 @@ def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.PreparedCom
 
 
 def prepare_commands(
-    commands: Sequence[Command], passes: int, clock: Clock, bound: Sequence[enqueue.PreparedCommand], used: Sequence[Any]
+    commands: Sequence[Command], passes: int, clock: TimingMethod, bound: Sequence[enqueue.PreparedCommand], used: Sequence[Any]
 ) -> CommandTimer:
     """Every call of a sample in its order.
 
     Queues run concurrently within a pass, never across passes: the calls between passes wait for all of them.
     """
-    events = None if clock == "host" else enqueue.Events(len(bound) * passes)
+    events = None if clock == "host" else enqueue.Events(2 if clock == "batch" else len(bound) * passes)
     waits = [enqueue.bind_finish(queue) for queue in used]
     between = [*map(enqueue.bind_flush, used), *waits] if len(used) > 1 else []
     slots = events.slots() if events is not None else None
-    alike = [command(None) for command in bound] if slots is None else []
+    alike = [command(None) for command in bound] if slots is None or clock == "batch" else []
     calls: list[enqueue.LibraryCall] = []
+    if slots is not None and clock == "batch":
+        calls = [*(alike * passes)[:-1], bound[-1](slots[1])]
+        return CommandTimer(commands, passes, clock, calls, events, waits)
     for number in range(passes):
         first = number * len(bound)
         calls += alike if slots is None else [command(slots[first + n]) for n, command in enumerate(bound)]
@@ -74,6 +89,49 @@ def time_commands(sample: CommandTimer) -> Timing:
     finally:
         if sample.events is not None:
             sample.events.release()
+
+
+@dataclass(slots=True)
+class QueueBlocker:
+    """Launches of a kernel that holds a queue for a while. `launch` takes its number of rounds."""
+
+    launch: Callable[[int], enqueue.PreparedCommand]
+    round_ns: float = FIRST_ROUND_NS
+    wait_ns: float = BLOCKING_TIME_FACTOR * MIN_BLOCKING_NS
+
+    def time_batch(self, sample: CommandTimer, flush: enqueue.LibraryCall) -> Timing:
+        """The calls, all enqueued behind the blocking kernel: from its end to that of the last command.
+
+        Whether the host was ahead is verified: where the blocking kernel had ended before the last call, all is repeated behind
+        a longer one. Raises DeviceError where that does not help, and OpenCLFailure.
+        """
+        events = sample.events
+        assert events is not None
+        for _ in range(MAX_BATCH_TRIES):
+            try:
+                rounds = min(2**32 - 1, int(self.wait_ns / self.round_ns))
+                cpu, start = time.process_time_ns(), time.perf_counter_ns()
+                enqueue.run_calls([self.launch(rounds)(events.slots()[0]), flush])
+                started = time.perf_counter_ns()
+                enqueue.run_calls(sample.calls)
+                enqueue_ns, ahead = time.perf_counter_ns() - started, not events.has_ended(0)
+                enqueue.run_calls(sample.waits)
+                host_ns, cpu_ns = time.perf_counter_ns() - start, time.process_time_ns() - cpu
+                (begun,) = events.stamps(enqueue.PROFILING_STARTED, [0])
+                free, ended = events.stamps(enqueue.PROFILING_ENDED, [0, 1])
+            except enqueue.OpenCLFailure:
+                for wait in sample.waits:
+                    wait()
+                raise
+            finally:
+                events.release()
+            self.round_ns = max(0.01, _signed(free - begun) / max(1, rounds))
+            self.wait_ns = (
+                max(self.wait_ns, BLOCKING_TIME_FACTOR * enqueue_ns) if ahead else max(2 * self.wait_ns, 2 * enqueue_ns)
+            )
+            if ahead:
+                return Timing(max(0, host_ns - _signed(free - begun)), _signed(ended - free), None, cpu_ns)
+        raise DeviceError("the device began before the host had queued all passes: they cannot be timed together")
 
 
 def _stamped(sample: CommandTimer, events: enqueue.Events, host_ns: int, cpu_ns: int) -> Timing:

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from clmembench.model import (
     Array,
-    Clock,
     Command,
     Copy,
     DeviceError,
@@ -29,6 +28,7 @@ from clmembench.model import (
     Runtime,
     Skip,
     Timing,
+    TimingMethod,
     Value,
 )
 from clmembench.runtimes.hardware import cpu_id, listed
@@ -147,6 +147,9 @@ class SyclDevice:
             self._programs[key] = build_bundle(self._plain[0], source, options)
         return self._programs[key]
 
+    def assemble(self, program: str) -> Mapping[str, Kernel]:
+        raise Skip("SYCL takes no programs in PTX")
+
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
         """Facts about a kernel from its compiler: see `sycl.build`."""
         assert isinstance(kernel, SyclKernel)
@@ -158,8 +161,9 @@ class SyclDevice:
     def run(self, commands: Sequence[Command]) -> None:
         self.time(commands, 1, "host")
 
-    def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
+    def time(self, commands: Sequence[Command], passes: int, clock: TimingMethod) -> Timing:
         """One sample of `passes` passes. Queues without stamps are used where `clock` is the host's."""
+        clock = "device" if clock == "batch" else clock
         timing = time_library_work(commands, passes)
         if timing is not None:
             return timing
@@ -169,7 +173,7 @@ class SyclDevice:
             self._last = None
             raise DeviceError(str(error)) from error
 
-    def _sample(self, commands: Sequence[Command], passes: int, clock: Clock) -> CommandTimer:
+    def _sample(self, commands: Sequence[Command], passes: int, clock: TimingMethod) -> CommandTimer:
         """The calls of a sample; those of the last sample again if it is the same and nothing else was prepared since."""
         last = self._last
         if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
@@ -187,7 +191,7 @@ class SyclDevice:
         self._last = sample if isinstance(commands, tuple) else None  # a list may have changed by the next call
         return sample
 
-    def _queues(self, commands: Sequence[Command], clock: Clock) -> Sequence[Any]:
+    def _queues(self, commands: Sequence[Command], clock: TimingMethod) -> Sequence[Any]:
         """The queues for the commands: with or without stamps, or out-of-order ones for launches that require them.
 
         Nothing else is submitted to out-of-order queues at the same time.

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench.model import Clock, Command, Copy, Fill, HostPart, Launch, Map, Skip, Timing
+from clmembench.model import Command, Copy, Fill, HostPart, Launch, Map, Skip, Timing, TimingMethod
 from clmembench.runtimes.sycl import enqueue
 from clmembench.runtimes.sycl.library import c_library
 
@@ -21,7 +21,7 @@ class CommandTimer:
 
     commands: Sequence[Command]
     passes: int
-    clock: Clock
+    clock: TimingMethod
     calls: list[enqueue.LibraryCall]
     waits: list[enqueue.LibraryCall]  # for everything submitted
 
@@ -43,7 +43,7 @@ def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.LibraryCall
 
 
 def prepare_commands(
-    commands: Sequence[Command], passes: int, clock: Clock, bound: Sequence[enqueue.LibraryCall], used: Sequence[Any]
+    commands: Sequence[Command], passes: int, clock: TimingMethod, bound: Sequence[enqueue.LibraryCall], used: Sequence[Any]
 ) -> CommandTimer:
     """Every call of a sample in its order.
 

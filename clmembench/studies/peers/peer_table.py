@@ -12,7 +12,7 @@ from clmembench.model import PORTABLE_KERNEL_VALUES, Fact, Placement, Run, Statu
 from clmembench.model.metrics import sign
 from clmembench.report.frame import Row
 from clmembench.report.json_outputs import Number
-from clmembench.report.sections.peer_values import CLOCK_NOTES, is_peer, label, methods, peer_cells, peer_ratios_of_run
+from clmembench.report.sections.peer_values import clock_note, is_peer, label, methods, peer_cells, peer_ratios_of_run
 from clmembench.report.table import Table, columns
 from clmembench.report.views import interval, percent
 from clmembench.specs.sheets import Peak
@@ -189,7 +189,7 @@ def peer_section(run: Run, lines: Sequence[PeerLine]) -> Table:
     """The table, with the device, versions and methods in its notes."""
     header, device = run.header, run.header.device
     pairs = [pair for line in lines for pair in line.peers]
-    clocks = tuple(dict.fromkeys(CLOCK_NOTES[line.ours.value.clock] for line in lines if line.ours.status == "ok"))
+    clocks = tuple(dict.fromkeys(clock_note(line.ours.value) for line in lines if line.ours.status == "ok"))
     limits = dict.fromkeys(
         f"limit, {format_in(line.limit.value, line.limit.unit)}: {line.limit.source}"
         + (f"; {line.limit.derived}" if line.limit.derived else "")

@@ -84,7 +84,7 @@ def test_a_library_that_does_nothing_is_seen(pocl, name, params):
 
 
 def test_the_same_work_is_asked_of_both(pocl):
-    dgemm = {"variant": "portable", "work_group": 1, "tile": "6x8", "depth": 256}
+    dgemm = {"variant": "portable", "work_group": 1, "tile": "6x8", "depth": 256, "split": 0}
     spmv = {"format": "csr_row", "hints": "none", "order": "blocked", "team": 2, "work_group": 64, "per": 1, "sigma": 1}
     for ours, theirs, params, own in (
         ("dgemm", "numpy_gemm", {"dtype": "double", "n": 67}, dgemm),

@@ -1,0 +1,193 @@
+"""Runs programs of gemm_ptx on the host: the instructions that they use, a work-group at a time, all its work-items in step."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+SUB_GROUP = 32
+INTEGERS = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul.lo": np.multiply,
+    "mul.wide": np.multiply,
+    "div": np.floor_divide,
+    "rem": np.remainder,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "xor": np.bitwise_xor,
+    "shl": np.left_shift,
+    "shr": np.right_shift,
+}
+COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "ge": np.greater_equal}
+BASE = 1 << 20  # address of the first argument; address 0 and those before are of nothing
+
+
+class Memory:
+    """Bytes with addresses from `first` on."""
+
+    def __init__(self, nbytes: int, first: int) -> None:
+        self.bytes, self.first = np.zeros(-(-nbytes // 16) * 16, np.uint8), first
+
+    def at(self, address, kind, width):
+        """The values at each address, one row for each of `width` neighbours; raises IndexError outside."""
+        size = np.dtype(kind).itemsize
+        index, rest = np.divmod(address.astype(np.int64) - self.first, size)
+        assert not rest.any() and (index >= 0).all()
+        return self.bytes.view(kind), index[None, :] + np.arange(width)[:, None]
+
+
+class Interpreter:
+    """A program with its arguments: arrays, which it may change, and numbers."""
+
+    def __init__(self, text: str, groups: int, *arguments) -> None:
+        self.items = int(re.search(r"\.reqntid (\d+)", text)[1])
+        self.local_bytes = int(re.search(r"slabs\[(\d+)\]", text)[1])
+        names = re.findall(r"\.param \S+ (?:.* )?(\w+)", text)
+        self.groups, self.values, self.arrays = groups, {}, []
+        first = BASE
+        for name, value in zip(names, arguments, strict=True):
+            self.values[name] = value
+            if isinstance(value, np.ndarray):
+                self.arrays.append((first, value))
+                self.values[name], first = first, first + -(-value.nbytes // 256) * 256
+        self.memory = Memory(first - BASE, BASE)
+        self.lines, self.labels = [], {}
+        for line in text[text.rindex("\t.reg") :].splitlines()[1:]:
+            if label := re.fullmatch(r"(\w+):", line):
+                self.labels[label[1]] = len(self.lines)
+            elif found := re.fullmatch(r"\t(?:@(\S+) )?(\S+)(?: (.*))?;", line):
+                operands = re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", found[3] or "")
+                self.lines.append((found[1], found[2], operands))
+
+    def run(self) -> None:
+        """Runs every work-group, and stores the results in the arguments."""
+        for first, array in self.arrays:
+            self.memory.bytes[first - BASE :][: array.nbytes] = array.view(np.uint8).ravel()
+        for group in range(self.groups):
+            self._run_group(group)
+        for first, array in self.arrays:
+            array.view(np.uint8).ravel()[:] = self.memory.bytes[first - BASE :][: array.nbytes]
+
+    def _run_group(self, group: int) -> None:
+        items = np.arange(self.items)
+        self.registers = {
+            "%tid.x": items,
+            "%ctaid.x": group + 0 * items,
+            "%nctaid.x": self.groups + 0 * items,
+            "slabs": 0 * items,
+        }
+        self.registers = {name: value.astype(np.uint64) for name, value in self.registers.items()}
+        self.local, self.copies, self.flying = Memory(self.local_bytes, 0), [], []
+        self.local.bytes[:] = 0xFF  # what was never written is not a number
+        at = 0
+        while self.lines[at][1] != "ret":
+            when, name, operands = self.lines[at]
+            mask = self.registers[when] if when else None
+            at += 1
+            if name in ("bra", "bra.uni"):
+                taken = True if mask is None else bool(mask[0])
+                assert mask is None or (mask == mask[0]).all(), "work-items part"
+                at = self.labels[operands[0]] if taken else at
+            else:
+                self._step(name, operands, np.ones(self.items, bool) if mask is None else mask)
+        assert not any(self.flying), "copies that nobody waited for"
+
+    def _value(self, text: str):
+        if text in self.registers:
+            return self.registers[text]
+        if text.startswith(("0d", "0f")):
+            return np.zeros(self.items)
+        return np.full(self.items, int(text), np.uint64)
+
+    def _address(self, text: str):
+        name, _, offset = text.strip("[]").partition("+")
+        return self._value(name) + np.uint64(offset or 0)
+
+    def _set(self, name: str, value, mask) -> None:
+        old = self.registers.get(name)
+        self.registers[name] = value if mask.all() or old is None else np.where(mask, value, old)
+
+    def _step(self, name: str, operands: list[str], mask) -> None:
+        parts = name.split(".")
+        if name.startswith("cp.async"):
+            self._copy(parts, operands, mask)
+        elif parts[0] in ("bar", "fence"):
+            return
+        elif name.startswith("ld.param"):
+            self._set(operands[0], np.full(self.items, self.values[operands[1].strip("[]")], np.uint64), mask)
+        elif parts[0] == "mma":
+            self._multiply_matrices(operands)
+        elif parts[0] in ("ld", "st"):
+            self._access(parts, operands, mask)
+        elif parts[0] == "atom":
+            values, ((index, *_),) = self.memory.at(self._address(operands[1])[:1], np.uint32, 1)
+            self._set(operands[0], np.full(self.items, values[index], np.uint64), mask)
+            values[index] += np.uint32(self._value(operands[2])[0])
+        else:
+            self._set(operands[0], self._compute(parts, [self._value(o) for o in operands[1:]]), mask)
+
+    def _compute(self, parts: list[str], values):
+        kind = parts[-1]
+        if parts[0] == "fma":
+            return values[0] * values[1] + values[2]
+        if kind in ("f32", "f64"):
+            with np.errstate(invalid="ignore"):
+                return values[0].astype(np.float32 if kind == "f32" else np.float64) + (values[1] if parts[0] == "add" else 0)
+        if parts[0] == "setp":
+            return COMPARISONS[parts[1]](*values)
+        if parts[0] == "selp":
+            return np.where(values[2], values[0], values[1])
+        if kind == "pred":
+            return ~values[0] if parts[0] == "not" else values[0]
+        if parts[0] == "mov" and values[0].dtype == np.float32:
+            return values[0].view(np.uint32).astype(np.uint64)
+        if parts[0] == "mad":
+            found = values[0] * values[1] + values[2]
+        elif parts[0] in ("mov", "cvt"):
+            found = values[0]
+        else:
+            found = INTEGERS[f"mul.{parts[1]}" if parts[0] == "mul" else parts[0]](*values)
+        wide = parts[1] in ("wide", "u64") if parts[0] in ("mul", "cvt") else kind.endswith("64")
+        return found if wide else found & np.uint64(0xFFFFFFFF)
+
+    def _copy(self, parts: list[str], operands: list[str], mask) -> None:
+        if parts[2] == "commit_group":
+            self.flying.append(self.copies)
+            self.copies = []
+        elif parts[2] == "wait_group":
+            keep = int(operands[0])
+            while len(self.flying) > keep:
+                for to, source, nbytes in self.flying.pop(0):
+                    target, there = self.local.at(to, np.uint32, nbytes // 4)
+                    values, here = self.memory.at(source, np.uint32, nbytes // 4)
+                    target[there] = values[here]
+        else:
+            to, source = (self._address(o)[mask] for o in operands[:2])
+            assert not (to % int(operands[2])).any() and not (source % int(operands[2])).any(), "a copy is not aligned"
+            if to.size:
+                self.copies.append((to, source, int(operands[2])))
+
+    def _access(self, parts: list[str], operands: list[str], mask) -> None:
+        width = int(next((p[1:] for p in parts if re.fullmatch(r"v\d", p)), 1))
+        kind = {"f64": np.float64, "b64": np.float64, "f32": np.float32}.get(parts[-1], np.uint32)
+        memory = self.local if "shared" in parts else self.memory
+        into, at = operands if parts[0] == "ld" else reversed(operands)
+        names, address = into.strip("{}").split(", "), self._address(at)
+        assert not (address % (width * np.dtype(kind).itemsize)).any(), "a vector is not aligned"
+        values, index = memory.at(address, kind, width)
+        for name, where in zip(names, index, strict=True):
+            if parts[0] == "ld":
+                self._set(name, values[where] if kind != np.uint32 else values[where].astype(np.uint64), mask)
+            else:
+                values[where[mask]] = self._value(name).astype(kind)[mask]
+
+    def _multiply_matrices(self, operands: list[str]) -> None:
+        a, b, c = ([self._value(n).reshape(-1, 8, 4) for n in o.strip("{}").split(", ")] for o in operands[1:])
+        rows = np.concatenate((np.concatenate((a[0], a[2]), axis=2), np.concatenate((a[1], a[3]), axis=2)), axis=1)
+        columns = np.concatenate((b[0].transpose(0, 2, 1), b[1].transpose(0, 2, 1)), axis=1)
+        product = rows @ columns
+        for i, name in enumerate(operands[0].strip("{}").split(", ")):
+            part = product[:, 8 * (i // 2) : 8 * (i // 2) + 8, i % 2 :: 2]
+            self.registers[name] = (c[i] + part).ravel()
