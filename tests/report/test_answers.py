@@ -333,7 +333,7 @@ def test_values_at_different_sizes_are_not_compared():
     assert answer.details[0] == "DGEMM (compute): A has 60,000 GFLOP/s (n=8192)."
     assert "Not compared: B (at another size, n=512)." in answer.details
     smaller = product("A", (256, 100.0), (512, 6_000.0), (8192, 60_000.0)), product("B", (256, 250.0), (512, 300.0))
-    assert answered(*smaller)[code].text == f"{code}: A is 20.0 times as fast as B (n=512)."
+    assert answered(*smaller)[code].text == f"{code}: A is 20.0 times as fast as B at n=512."
 
 
 def test_one_device_is_held_against_its_peaks():

@@ -25,7 +25,9 @@ KEYS = {  # of marks
     "●": "median, 95% interval",
     "★": "best, or as good",
     "?": "undecided against the best",
-    "○": "not compared: published, a bound, an older version",
+    "○": "not compared: published, a bound, another size, an older version",
+    "≥ ≤": "at least, at most",
+    "~ < >": "about, below, above, as published",
 }
 SYMBOLS = {"about": "~", "above": "> ", "below": "< ", "": ""}
 OLDER_REASON = f"By an {OLDER} of the benchmark, whose values are not comparable with newer ones."
@@ -86,8 +88,8 @@ def quantity_panels(found: Scorecard, others: Sequence[ImportedRun] = ()) -> Qua
     panels = tuple(_panel(*one, found, order, {label: known[label] for label in elsewhere}, short, notes) for one in lines)
     rows = [row for panel in panels for row in (*panel.rows, *panel.dots, *panel.published, *panel.folded)]
     marks = {"●", *(row.mark for row in rows)}
-    marks |= {"○" for row in rows if row.kind == "hollow"}
-    keys = tuple((mark, meaning) for mark, meaning in KEYS.items() if mark in marks)
+    marks |= {"○" for row in rows if row.kind == "hollow"} | {row.text[0] for row in rows}
+    keys = tuple((mark, meaning) for mark, meaning in KEYS.items() if marks & set(mark.split()))
     shown = {row.name for panel in panels for row in (*panel.rows, *panel.published, *panel.folded)}
     full = ((name, label.removesuffix(", published")) for label, name in short.items() if name in shown)
     legend = tuple((name, label) for name, label in full if not label.endswith(name))
@@ -129,7 +131,8 @@ def _panel(
     numbers = [at for at in order if line.cells[at].value or line.cells[at].limit]
     many = len(numbers) > MAX_ROWS  # which have no notes: the table has them
     places = order if len(order) <= MAX_ROWS else numbers
-    rows = [_row(short[labels[at]], labels[at], line.cells[at], factor, _Notes() if many else notes) for at in places]
+    size = _usual_size(line)
+    rows = [_row(short[labels[at]], labels[at], line.cells[at], size, factor, _Notes() if many else notes) for at in places]
     having = [(label, of[line.name]) for label, of in elsewhere.items() if line.name in of]
     published = [_published_row(short[label], label, one, line.unit, factor) for label, one in having]
     published.sort(key=lambda row: row.number is None)
@@ -149,12 +152,20 @@ def _panel(
     )
 
 
-def _row(name: str, label: str, cell: ScorecardCell, factor: float, notes: _Notes) -> PanelRow:
+def _usual_size(line: Line) -> str:
+    """The size that the best value of a line was measured at, where the quantity depends on one."""
+    ranked = [cell for cell in line.cells if cell.value]
+    return max(ranked, key=lambda cell: (cell.is_best, score(cell.value or 0.0, line.better))).size if ranked else ""
+
+
+def _row(name: str, label: str, cell: ScorecardCell, size: str, factor: float, notes: _Notes) -> PanelRow:
     title = printable(f"{label}: {cell.text}{f'; {cell.detail}' if cell.detail else ''}")
     kind, mark = ("best", "★") if cell.is_best else ("value", "?" if cell.is_open else "")
     if cell.value:
-        low, high = _over(cell.low, factor), _over(cell.high, factor)
-        return PanelRow(name, title, format_value(cell.value / factor), kind, cell.value / factor, low, high, mark)
+        low, high, note = _over(cell.low, factor), _over(cell.high, factor), 0
+        if cell.size != size:
+            kind, note = "hollow", notes.number(f"Measured up to {cell.size}, the best value at {size}.")
+        return PanelRow(name, title, format_value(cell.value / factor), kind, cell.value / factor, low, high, mark, note)
     if cell.status == "missing":
         return PanelRow(name, title, "–", "none")
     note = notes.number(OLDER_REASON if cell.status == OLDER else printable(f"{cell.status.capitalize()}: {cell.detail}."))

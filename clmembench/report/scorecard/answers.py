@@ -143,7 +143,7 @@ def _ratio(rival: Rival, names: Sequence[str]) -> str:
     times = (
         f"{format_value(gain.value) if is_precise else f'about {_rounded(gain.value)}'} times as fast as {names[rival.place]}"
     )
-    return f"{times} ({rival.size})" if rival.size else times
+    return f"{times} at {rival.size}" if rival.size else times
 
 
 def _two(better: Sequence[Rival], best: int, found: Scorecard) -> list[Rival]:

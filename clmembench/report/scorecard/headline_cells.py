@@ -133,7 +133,7 @@ def _why_in_a_cache(part: LabelledRun, row: Row, axis: str) -> str:
     if not axis or not isinstance(size, int) or size >= needed:
         return ""
     claimed = f", {size / info.cache_bytes:.2g} times the claimed cache" if info.cache_bytes else ""
-    return f"{format_bytes(size)}, the largest array{claimed}: a cache may hold part of it, {format_bytes(needed)} would tell"
+    return f"{format_bytes(size)}, the largest array{claimed}: a cache may hold part of it; measure {format_bytes(needed)}"
 
 
 def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
