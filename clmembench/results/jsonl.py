@@ -159,6 +159,15 @@ def read(path: Path, strict: bool = False) -> Run:
     return Run(str(path), header, tuple(records), tuple(notes))
 
 
+def read_header(path: Path) -> Header:
+    """The header of the run in a file, whatever follows. Raises ResultsError as `read` does."""
+    try:
+        with run_files.open_content(path) as file:
+            return _header(path, next(run_files.lines(path, file), b""))
+    except OSError as error:
+        raise ResultsError(f"cannot read {path}: {input_problem(error)}") from error
+
+
 def mismatch(then: Header, now: Header) -> tuple[str, object, object] | None:
     """The first property in which two headers differ that headers of one run share: its name, its value in the first and in the
     second; None where there is none.

@@ -125,6 +125,8 @@ def test_runs_that_complete_each_other_are_no_fleet_and_repeated_ones_are(tmp_pa
     assert fleet.is_fleet(fleet.grouped(digests.digests(again, False, 1)))
     devices = [stored(tmp_path, 200 + n, name=f"GPU {n}") for n in range(fleet.MAX_RUNS_WITH_COLUMNS + 1)]
     assert fleet.is_fleet(fleet.grouped(digests.digests(devices, False, 1)))
+    by_headers = [fleet.may_be_fleet(list(map(jsonl.read_header, of))) for of in (paths, again[:-1], again, devices)]
+    assert by_headers == [False, False, True, True], "without reading the values of runs that are none"
 
 
 def test_the_verdict_comes_before_the_spreads_of_a_fleet(many):

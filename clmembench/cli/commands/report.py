@@ -123,8 +123,9 @@ def _representatives(paths: list[Path], wanted: PointFilter, strict: bool) -> tu
     command where a fleet's points are to be filtered."""
     from clmembench.host.cpu_topology import usable_cpus
     from clmembench.report.many_runs import digests, fleet
+    from clmembench.results import jsonl
 
-    if len(paths) <= fleet.MAX_RUNS_WITH_COLUMNS:
+    if len(paths) <= fleet.MAX_RUNS_WITH_COLUMNS or not fleet.may_be_fleet(list(map(jsonl.read_header, paths))):
         return paths, []
     if not wanted.takes_all:
         limit = f"over {fleet.MAX_RUNS_WITH_COLUMNS} runs have no columns of their own, and their points are not filtered"

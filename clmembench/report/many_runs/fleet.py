@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
-from clmembench.model import DeviceInfo
+from clmembench.model import DeviceInfo, Header
 from clmembench.model.device_identity import device_groups
 from clmembench.report.many_runs.digests import Digest, Key
 from clmembench.report.table import Cell, Column, Table, View
@@ -79,6 +79,16 @@ def grouped(found: Iterable[Digest]) -> list[DeviceGroup]:
             device = group.runs[0].device
             group.label += f" ({printable(device.driver)}, {count(device.compute_units, 'compute unit')})"
     return ordered
+
+
+def may_be_fleet(headers: Sequence[Header]) -> bool:
+    """Whether runs of these headers may be a fleet, which their values decide: a header names what a run has values of, or more
+    than that."""
+    devices = list(dict.fromkeys(header.device for header in headers))
+    numbers = dict(zip(devices, device_groups(devices), strict=True))
+    groups = [(numbers[header.device], header.device.driver) for header in headers]
+    repeated = Counter((group, name) for group, header in zip(groups, headers, strict=True) for name in header.benchmarks)
+    return len(set(groups)) > MAX_RUNS_WITH_COLUMNS or max(repeated.values(), default=0) > MAX_REPEATED_RUNS
 
 
 def is_fleet(groups: Sequence[DeviceGroup]) -> bool:
