@@ -27,7 +27,7 @@ class Quantity:
     @property
     def label(self) -> str:
         """Its name for people."""
-        return f"{self.benchmark} {self.point}" + ("" if self.point == self.headline else f" {self.metric}")
+        return f"{self.benchmark}: {self.headline}" if self.headline else f"{self.benchmark} {self.point} {self.metric}"
 
     def value(self, slowness: float) -> float:
         """The value of a slowness."""

@@ -28,6 +28,7 @@ class Thresholds:
 
     min_effect: float = 0.02
     false_discovery_rate: float = decision.FALSE_DISCOVERY_RATE
+    common_rate: float = 0.05  # of false common factors: a hint where to look, of few devices too
     min_spread: float = 0.01  # of a population: closer values are alike for any user
     min_devices: int = 3  # of a population: which of two is slow is not known
     min_devices_alone: int = 100  # whose spread is known by 6%: it needs no other quantities
@@ -148,7 +149,7 @@ def judge(every: Iterable[Values], limits: Thresholds = DEFAULT) -> Judgement:
         prior = _prior([population for population, _ in of_model], limits)
         far += [_far(_shrunk(population, *prior), own, limits) for population, own in of_model]
     chances = _chances(far, limits)
-    level = _level(np.concatenate([np.zeros(0), *chances]), judged, limits)
+    level = _level(np.concatenate([np.zeros(0), *chances]), judged, limits.false_discovery_rate)
     flags = [
         _flag(number, one, int(at), float(chance[at]))
         for number, (one, chance) in enumerate(zip(far, chances, strict=True))
@@ -163,10 +164,10 @@ def _chosen(values: Values, members: Integers) -> Values:
     return Values(values.quantity, values.model, *(array[members] for array in of))  # type: ignore[arg-type]
 
 
-def _level(chances: Floats, judged: int, limits: Thresholds) -> float:
+def _level(chances: Floats, judged: int, rate: float) -> float:
     """As stats.benjamini_hochberg of `judged` values, of which the least probable alone are known: others never pass."""
     ordered = np.sort(chances)
-    passing = ordered <= limits.false_discovery_rate * np.arange(1, len(ordered) + 1) / max(1, judged)
+    passing = ordered <= rate * np.arange(1, len(ordered) + 1) / max(1, judged)
     return float(ordered[passing][-1]) if passing.any() else 0.0
 
 
@@ -343,7 +344,7 @@ def common_factors(
     chosen: Integers, names: Mapping[str, Levels], numbers: Mapping[str, Floats], limits: Thresholds = DEFAULT
 ) -> list[CommonFactor]:
     """What the chosen devices have in common that the others have not: levels of factors by Fisher's exact test, numbers by
-    Mann and Whitney's, together at the rate of false discoveries; the least probable first. A level whose chosen devices all
+    Mann and Whitney's, together at `common_rate`; the least probable first. A level whose chosen devices all
     have a less probable one is left out. `numbers` have an entry of each device of the model, NaN where it is not known."""
     from scipy.stats import hypergeom, mannwhitneyu
 
@@ -370,7 +371,7 @@ def common_factors(
             chance = float(mannwhitneyu(inner, outer).pvalue)
             medians = float(np.median(inner)), float(np.median(outer))
             found.append(CommonFactor(factor, "", chance, len(inner), len(inner), 0, len(outer), *medians))
-    level = _level(np.array([one.chance for one in found]), tests, limits)
+    level = _level(np.array([one.chance for one in found]), tests, limits.common_rate)
     explained = np.zeros(0, dtype=np.int64)
     kept = []
     for one in sorted((one for one in found if one.chance <= level), key=lambda one: one.chance):

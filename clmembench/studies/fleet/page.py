@@ -95,7 +95,7 @@ def strips_figure(strips: Sequence[Strip], apart: Mapping[tuple[int, int], Seque
         labels.append(_slow(strip, slow, names))
     axis.set_xlim(100 * low, 100 * high)
     axis.set_ylim(len(strips) - 0.3, -0.9)
-    axis.set_yticks(range(len(strips)), [plain(strip.quantity.headline) for strip in strips], fontsize=8)
+    axis.set_yticks(range(len(strips)), [plain(strip.quantity.label) for strip in strips], fontsize=8)
     axis.set_xlabel("speed, % of the median device")
     axis.grid(axis="y", visible=False)
     right = axis.twinx()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from clmembench.model import Benchmark, Headline
-    from clmembench.report.frame import LabelledRun, Row
+    from clmembench.report.frame import LabelledRun
     from clmembench.report.scorecard_cells import ScorecardCell
 
 SCHEMA = 1
@@ -207,8 +207,8 @@ def _run_row(run: Run, points: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _points(part: LabelledRun) -> Iterator[dict[str, Any]]:
-    """A row for each point and metric, sorted as compaction sorts them; with `headline`, the name of the quantity of the device
-    that it is, and rows of headlines that are inferred from several points."""
+    """A row for each point and metric, and for each headline of the device, whose point is its name since the best point is not
+    the same on all devices; sorted as compaction sorts them."""
     from clmembench.analysis import decision, noise
     from clmembench.report.views import point_labels
 
@@ -220,14 +220,9 @@ def _points(part: LabelledRun) -> Iterator[dict[str, Any]]:
         sd, freedom = (None, None) if noisy is None else decision.spread_of(noisy, side, table, factor or 1.0)
         return {"repeat_sd": sd, "repeat_freedom": freedom, "slack": None if noisy is None else noisy.slack}
 
-    names: dict[int, str] = {}
     found = []
     for benchmark, headline, cell in _headline_cells(part):
         metric = next(metric for metric in benchmark.metrics if metric.name == headline.metric)
-        at = next((n for n, row in enumerate(part.rows) if _is_of(row, benchmark.name, metric.name, cell.value)), None)
-        if at is not None:
-            names[at] = headline.name
-            continue
         row = {
             "benchmark": benchmark.name, "version": header.benchmarks[benchmark.name].version, "point": headline.name,
             "params": "{}", "tuning": "{}", "metric": metric.name, "headline": headline.name, "unit": metric.unit,
@@ -235,12 +230,12 @@ def _points(part: LabelledRun) -> Iterator[dict[str, Any]]:
             "ci_low": cell.low, "ci_high": cell.high,
         }  # fmt: skip
         found.append(row | repeated(cell.noisy))
-    for number, (row_of, label) in enumerate(zip(part.rows, point_labels(part.rows), strict=True)):
+    for row_of, label in zip(part.rows, point_labels(part.rows), strict=True):
         value = row_of.value
         row = {
             "benchmark": value.benchmark, "version": header.benchmarks[value.benchmark].version, "point": label,
             "params": _json(value.params), "tuning": _json(value.tuning), "metric": value.metric,
-            "headline": names.get(number, ""), "unit": value.unit, "better": value.better, "status": value.status,
+            "headline": "", "unit": value.unit, "better": value.better, "status": value.status,
             "gate": value.gate, "cause": str(value.cause), "reason": value.reason, "median": value.median,
             "ci_low": value.ci_low, "ci_high": value.ci_high, "q1": value.q1, "q3": value.q3, "min": value.least,
             "n": value.n, "processes": value.processes, "peak": row_of.peak.value if row_of.peak else None,
@@ -260,10 +255,6 @@ def _headline_cells(part: LabelledRun) -> Iterator[tuple[Benchmark, Headline, Sc
             cell = headline_cell(part, benchmark.name, headline)
             if cell.value is not None:
                 yield benchmark, headline, cell
-
-
-def _is_of(row: Row, benchmark: str, metric: str, value: float | None) -> bool:
-    return (row.value.benchmark, row.value.metric, row.value.median, row.status) == (benchmark, metric, value, "ok")
 
 
 def _json(values: Mapping[str, object]) -> str:
