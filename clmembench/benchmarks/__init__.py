@@ -209,6 +209,11 @@ def headline_bytes(info: DeviceInfo) -> int:
     return size if size <= limit else 1 << (max(1, limit).bit_length() - 1)
 
 
+def is_timed_in_batches(info: DeviceInfo) -> bool:
+    """Whether the passes of what has GPU libraries for peers are timed as theirs are; runtimes other than OpenCL cannot."""
+    return info.kind == "gpu" and info.runtime == "opencl"
+
+
 def work_group_sizes(info: DeviceInfo, *sizes: int) -> tuple[int, ...]:
     """Those of the sizes, in their order, that the device allows for a work-group; if it allows none, its largest power of
     two."""

@@ -25,6 +25,9 @@ def fact_number(facts: Mapping[str, Fact], name: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+BACK_TO_BACK_NOTE = "back-to-back passes behind a blocking kernel, timed by events"
+
+
 class Skip(Exception):
     """A point cannot be measured on this device; the message is the record's reason."""
 
@@ -166,7 +169,7 @@ class Work:
     concurrently for the metric to be valid.
 
     `back_to_back`: the passes of a sample are timed together, behind a blocking kernel that holds the queue until all are
-    enqueued, as those of a Batch; on runtimes that cannot, each on its own.
+    enqueued, as those of a Batch, and the fact `timed` says so; on runtimes that cannot, each on its own.
 
     `outputs` are poisoned before `check`, which raises AssertionError if a result is wrong, returns None, and holds after any
     number of passes. `reads` are downloaded after each sampled pass and stored with it; `own_clock` says that they also measure
@@ -203,6 +206,8 @@ class Work:
             concurrent_units=declared.whole("Work.concurrent_units", self.concurrent_units),
             outputs=tuple(_output(output) for output in declared.several("Work.outputs", self.outputs)),
         )
+        if self.back_to_back:
+            _set(self, facts={**self.facts, "timed": BACK_TO_BACK_NOTE})
         for name, read in declared.by_name("Work.reads", self.reads).items():
             declared.kind(f"Work.reads[{name!r}]", read, Read)
         declared.function_or_none("Work.check", self.check)

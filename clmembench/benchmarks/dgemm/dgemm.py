@@ -16,6 +16,7 @@ from clmembench.benchmarks import (
     axis,
     axis_of,
     benchmark,
+    is_timed_in_batches,
     work_group_sizes,
 )
 from clmembench.benchmarks.dgemm.gemm_shape import PACKED_PANELS, PtxShape, Shape, fit_cpu_tile
@@ -62,7 +63,6 @@ PTX_DEFAULTS: dict[str, tuple[tuple[int, str, int], ...]] = {
     "float": ((256, "64x32", 0), (128, "64x32", 2), (256, "64x32", 1), (256, "64x64", 0)),
 }
 MAX_DEPTH = 1 << 16
-TIMED_TOGETHER = "back-to-back passes behind a blocking kernel, timed by events"
 LIMIT = "a product of matrices also moves its operands"
 MAX_SCALING_SIZE = 4096  # n of the product that is measured over compute units
 SEEDS = (0x51ED270B, 0xC2B2AE35)
@@ -270,9 +270,9 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
     commands.append(Launch(multiply, args, (groups * work_group,), (work_group,)))
     check = check_product(device, c, shape.scalar, n, columns, seeds)
     output = ((c, sizes[2]),)
-    together = device.info.kind == "gpu" and device.info.runtime == "opencl"  # as GPU libraries are timed
-    facts = {**facts, **({"timed": TIMED_TOGETHER} if together else {})}
-    return Work(tuple(commands), flops=2 * n**3, outputs=output, check=check, facts=facts, back_to_back=together)
+    return Work(
+        tuple(commands), flops=2 * n**3, outputs=output, check=check, facts=facts, back_to_back=is_timed_in_batches(device.info)
+    )
 
 
 def _fill_matrix(device: Device, dtype: str, n: int, matrix: Buffer, stride: int, lines: int, seed: int) -> None:

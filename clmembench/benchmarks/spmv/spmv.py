@@ -10,6 +10,7 @@ from clmembench.benchmarks import (
     axis,
     axis_of,
     benchmark,
+    is_timed_in_batches,
     work_group_sizes,
 )
 from clmembench.benchmarks.spmv import matrices
@@ -167,7 +168,7 @@ def _entries_per_item(info: DeviceInfo) -> tuple[int, ...]:
     work_group=axis_of(_group_sizes, tuning=True),
     per=axis_of(_entries_per_item, tuning=True),
     sigma=axis(1, SORTED_ROWS, tuning=True),
-    version=2,
+    version=3,  # timed in batches on GPUs
 )
 def spmv(
     device: Device, matrix: str, format: str, hints: str, order: str, team: int, work_group: int, per: int, sigma: int
@@ -211,6 +212,7 @@ def spmv(
         expected_units=None if _is_even(a, groups, info.compute_units) else 0,
         notes=(NOTE_TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
         facts={"stored_over_nonzeros": stored.entries / max(1, a.nonzeros), "conversion_s": stored.seconds},
+        back_to_back=is_timed_in_batches(info),
     )
 
 
