@@ -25,9 +25,9 @@ def device_option(what: str) -> Any:
     return typer.Option("-d", "--device", metavar="DEVICE", help=text, autocompletion=completion.devices)
 
 
-def budget_option(default: str) -> Any:
+def budget_option(default: str, of: str = "the whole command") -> Any:
     """`--budget` of a command whose limit is `default`."""
-    text = f"Time limit of the whole command, such as 10m; default: {default}."
+    text = f"Time limit of {of}, such as 10m; default: {default}."
     return typer.Option("--budget", metavar="TIME", help=text, show_default=False)
 
 

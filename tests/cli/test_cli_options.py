@@ -32,7 +32,7 @@ OPTIONS = {
     "run": (
         "-d/--device --runtime -s/--suite -b/--bench -a/--axis --matrix --budget --timeout --benchmark-timeout --processes "
         "--seed --reference --size -o/--output --overwrite --resume --label --tag --wait --wait-quiet --tuning=stored "
-        "--no-tuning --strict --no-isolate --wide --json=as_json --dry-run --path --energy"
+        "--no-tuning --strict --no-isolate --wide --json=as_json --dry-run --path --energy --together"
     ),
     "tune": "bench -d/--device -a/--axis --budget --timeout --seed -o/--output --records --path=own",
     "topology": (
@@ -59,6 +59,16 @@ OPTIONS = {
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
         "--seed -o/--output --overwrite --wait --wait-quiet"
     ),
+    "fleet run": (
+        "-o/--output --scheduler --slurm --nodes --slurm-option --local --insecure -d/--device -s/--suite -b/--bench -a/--axis "
+        "--matrix --budget --timeout --benchmark-timeout --processes --seed --reference --size --tag --wait-quiet "
+        "--tuning=stored --no-tuning --energy --path"
+    ),
+    "fleet resume": "store --scheduler --slurm --nodes --slurm-option --local --insecure",
+    "fleet import": "store files",
+    "fleet show": "store --where --sql --json=as_json --csv=as_csv --md=as_md --wide",
+    "fleet report": "store -o/--output --overwrite",
+    "fleet export": "store --prometheus --junit --run --results --overwrite",
     "model": "",
     "model predict": "hardware profile --json=as_json --md=as_md --latency --scheduling --request --gpumech-dram",
     "model measure": "path -d/--device --budget --timeout --seed -o/--output --overwrite",
@@ -114,7 +124,7 @@ def test_names_short_forms_and_environment_variables_of_options_stay(name):
 
 
 def test_no_command_is_left_out():
-    groups = {"baseline", "casestudy"}  # without options
+    groups = {"baseline", "casestudy", "fleet"}  # without options
     assert set(COMMANDS) == set(OPTIONS) | groups
 
 

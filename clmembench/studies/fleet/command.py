@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
-HELP = "Keep the runs of many devices in one store, and find the devices that stand apart."
+HELP = "Measure many devices, and find those that stand apart."
 EXTRA = "fleet"
 fleet = typer.Typer(help=HELP)
 fleet.command("run")(run_command.fleet_run)
@@ -33,9 +33,9 @@ def import_files(
     store: Store,
     files: Annotated[list[Path], typer.Argument(metavar="FILES", help="Results files, or folders of them.")],
 ) -> None:
-    """Add the runs of results files to a store, which is made where there is none.
+    """Add the runs of results files to a store.
 
-    A run that the store has is left as it is; one that was resumed replaces its beginning.
+    The store is made where there is none. A run that it has is left as it is; one that was resumed replaces its beginning.
     """
     for module in ("pyarrow", "duckdb"):
         exit_codes.require(module, EXTRA, "a store")
@@ -82,7 +82,7 @@ def show(
     as_md: options.Markdown = False,
     wide: options.Wide = False,
 ) -> None:
-    """Show which devices of a store stand apart, or the answer to a query.
+    """Show devices that stand apart, or query a store.
 
     Without an option it lists models, devices that are slow and what they have in common, populations, drift and failures.
     A query reads the store alone, and changes nothing.
@@ -121,7 +121,10 @@ def report(
     output: Annotated[Path, options.output_option("Page to write: one HTML file that loads nothing.")],
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Write a page on a store: distributions, devices that stand apart and why."""
+    """Write a page on the devices of a store.
+
+    It has the distributions of each model, and a section on each device that stands apart.
+    """
     from clmembench.studies.fleet.fleet import Fleet
     from clmembench.studies.fleet.page import render_page
 
@@ -152,7 +155,10 @@ def export(
     ] = None,
     overwrite: options.Overwrite = False,
 ) -> None:
-    """Write what a store says of its devices for monitoring and acceptance tests, or a run of it as a results file."""
+    """Write a store's findings for other programs.
+
+    They are gauges for monitoring and test cases for acceptance. A run of the store becomes a results file again.
+    """
     from clmembench.results import run_files
     from clmembench.studies.fleet import export as formats
     from clmembench.studies.fleet import store as runs

@@ -51,9 +51,7 @@ SlurmOption = Annotated[
 Local = Annotated[
     int | None, typer.Option("--local", metavar="N", min=1, help="Start N workers on this host; 1 measures its devices.")
 ]
-Budget = Annotated[
-    str | None, typer.Option("--budget", metavar="TIME", help="Time limit of each device, such as 10m; default: no limit.")
-]
+Budget = Annotated[str | None, options.budget_option("no limit", "each device")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Allow a scheduler on another host without TLS.")]
 
 
