@@ -140,7 +140,7 @@ def devices_table(found: Scorecard, names: Sequence[str], width: int | None = No
     full = [f"{name} is {label}" for name, label in both if not label.endswith(name)]
     notes = [*scorecard_keys(found)]
     if any(cell.status == BOUND for _, line in key_lines(found) for cell in line.cells[:shown]):
-        notes.append("≤ ≥ bounds: a cache may have served a part, or the largest arrays were too small")
+        notes.append("≤ ≥ bounds: the whole report has the reasons")
     notes += ["; ".join(full)] if full else []
     notes += [f"{count(len(names) - shown, 'more device')} in the whole report"] if shown < len(names) else []
     return noted(Table("", columns[: shown + 2], tuple(row[: shown + 2] for row in rows), tuple(notes)))
