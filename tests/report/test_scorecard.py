@@ -260,7 +260,9 @@ def test_a_bandwidth_that_a_cache_may_have_given_is_no_bandwidth_of_memory():
     small = of("cpu", triad(900.0, 1 << 20), cache_bytes=32 << 20)
     cell = line(compared(of("gpu", triad(4000.0, 1 << 30)), small), TRIAD).cells[1]
     assert (cell.status, cell.text, cell.value) == ("bound", "at most 900 GB/s", None)
-    assert "1 MiB, the largest array, 0.031 times the claimed cache: a cache may hold part of it; measure 128 MiB" in cell.detail
+    assert (
+        "1 MiB, the largest array, 0.031 times the claimed cache: a cache may hold part of it; measure 128 MiB" in cell.detail
+    )
     own = replace(small.header.device, array_bytes=1 << 20)  # the user's --size makes it no truer
     assert (
         line(compared(of("gpu", triad(4000.0, 1 << 30)), replace(small, header=replace(small.header, device=own))), TRIAD)
