@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from clmembench.host import processes
+from clmembench.host import failures, processes
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -107,7 +108,8 @@ def _cluster(workers: Workers, folder: Path) -> Any:
                 dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL, preload=["clmembench.studies.fleet.worker"],
                 **own,
             )  # fmt: skip
-    if not shutil.which("sbatch"):
+    sbatch = shutil.which("sbatch")
+    if sbatch is None:
         raise WorkersError("sbatch is not found: run it where jobs of Slurm are submitted, or name other workers")
     handler = signal.getsignal(signal.SIGINT)
     from dask_jobqueue import SLURMCluster
@@ -122,5 +124,9 @@ def _cluster(workers: Workers, folder: Path) -> Any:
         scheduler_options={"dashboard_address": "127.0.0.1:0"}, silence_logs="error", worker_extra_args=["--no-dashboard"],
         job_script_prologue=["export DASK_LOGGING__DISTRIBUTED=warning"], **own,
     )  # fmt: skip
+    tried = subprocess.run([sbatch, "--test-only"], input=cluster.job_script(), capture_output=True, text=True, check=False)
+    if tried.returncode:  # otherwise jobs that cannot be submitted would be waited for
+        cluster.close()
+        raise WorkersError(f"sbatch refuses the job{failures.last_words(tried.stderr)}")
     cluster.scale(jobs=workers.count)
     return cluster

@@ -117,6 +117,7 @@ class Coordinator:
     targets: dict[str, Target] = field(default_factory=dict)
     _copies: dict[str, Copy] = field(default_factory=dict)
     _hosts: dict[str, str] = field(default_factory=dict)  # of workers, by their addresses
+    _left_out: set[str] = field(default_factory=set)  # devices that have nothing to measure
     _silent: set[str] = field(default_factory=set)  # addresses of workers that were no use when they were asked first
     _seen: int = 0
     _begun: float = 0.0
@@ -125,13 +126,13 @@ class Coordinator:
     def add(self, name: str, about: Mapping[str, Any], attempt: int = 1) -> None:
         """A device of the fleet. It is measured as soon as its host has a worker and measures no other device."""
         info = decode_device(about["info"])
-        target = Target(name, about["host"], about["resource"], info, ProgressEstimate(), attempt)
-        self.targets[name] = target
         try:
-            target.estimate = self.estimate(info)
+            estimate = self.estimate(info)
         except ValueError as error:
-            self._fail(target, f"left out: {error}")
+            exit_codes.say(printable(f"left out: {about['resource']}: {error}"))
+            self._left_out.add(name)
             return
+        target = self.targets[name] = Target(name, about["host"], about["resource"], info, estimate, attempt)
         path = self._path(target)
         for line in path.read_bytes().splitlines() if path.is_file() else ():
             self._count(target, line)
@@ -198,11 +199,13 @@ class Coordinator:
             self._seen += 1
             for device, info in found["devices"].items():
                 name = f"{self.plan.fleet}-{slug(host)}-{device}"
-                if name not in self.targets:
+                if name not in self.targets.keys() | self._left_out:
                     about = {"host": host, "resource": worker.resource(host, device), "info": info}
-                    self.journal.device(name, about)
                     self.add(name, about)
-                self.targets[name].selector = found["selectors"][device]
+                    if name in self.targets:
+                        self.journal.device(name, about)
+                if name in self.targets:
+                    self.targets[name].selector = found["selectors"][device]
 
     def _ask(self, function: Callable[..., Any], addresses: Sequence[str], *args: Any) -> dict[str, Any]:
         """What a function returns on each of these workers; nothing of those that are gone."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from clmembench.studies.fleet.coordinator import Coordinator
     from clmembench.studies.fleet.journal import Plan, State
 
+WAITING_PERIOD_S = 60.0  # between lines of progress while there is no worker, as while jobs are queued
 LOCK_WAIT = "1m"  # for a device that another run measures, such as one that is being killed
 # options of `run` that each device's `run` gets, and those that `run --resume` gets too
 RUN_OPTIONS = (
@@ -218,8 +219,10 @@ def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = N
     try:
         store.open_store(output, create=True)
         book = journal.Journal(output, plan)
-    except (store.StoreError, journal.JournalError, OSError) as error:
+    except (store.StoreError, journal.JournalError) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
+    except OSError as error:
+        exit_codes.stop(f"cannot write {output}: {error.strerror}: choose another place with -o", exit_codes.USAGE)
     fleet = coordinator.Coordinator(
         plan, book, output / "incoming", _estimate(request), partial(_import, output), workers.count,
         math.inf if workers.kind == "slurm" else coordinator.NO_WORKER_S,
@@ -236,7 +239,8 @@ def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = N
         problem = str(error)
     targets = fleet.targets.values()
     complete = [target for target in targets if target.status == "complete"]
-    if len(complete) == len(targets) and not problem and not interrupted:
+    known = len(state.unfinished) if state is not None else 0
+    if len(complete) == max(known, len(targets)) and not problem and not interrupted:
         book.end()
         compaction.compact(output)
     book.close()
@@ -244,7 +248,7 @@ def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = N
         book.path.unlink()  # there is nothing to resume
         if interrupted:
             exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
-        exit_codes.stop(problem or f"no worker has a device {plan.selector}", exit_codes.NO_DEVICE)
+        exit_codes.stop(problem or f"no worker has a device {plan.selector} to measure", exit_codes.NO_DEVICE)
     name = line(str(output))
     print(f"{len(complete)} of {count(len(targets), 'device')} complete\nMore: clmembench fleet show {name}")
     remedy = f"{name} has every record up to here; continue with clmembench fleet resume {name}"
@@ -284,7 +288,7 @@ def _progress(fleet: Coordinator) -> Iterator[Callable[[], None]]:
 
         def show() -> None:
             nonlocal said
-            if time.monotonic() - said >= LINE_PERIOD_S:
+            if time.monotonic() - said >= (LINE_PERIOD_S if fleet.targets else WAITING_PERIOD_S):
                 said = time.monotonic()
                 exit_codes.say(text())
 
