@@ -32,9 +32,9 @@ from clmembench.studies.fleet import journal, store
 
 HOSTS = ("node0", "node1", "node2")
 VICTIMS = ("worker", "scheduler", "client", "host")
-FAKE = ("-d", "fake:all", "-b", "barrier", "-b", "launch")
+FAKE = ("-d", "fake:all", "-b", "barrier", "-b", "launch", "-b", "atomic")
 POCL = ("-d", "all", "-b", "barrier", "--budget", "30s")
-MAX_KILL_S = 5.0  # after the first record, or after the start of every fourth fleet: the last record may have been made
+MAX_KILL_S = 5.0  # after the first record, or after the start of every fourth fleet: most have more to measure then
 FIRST_RECORD_LIMIT_S = 60.0
 MAX_RESUMES = 6
 COLUMNS = ("round", "killed", "device", "after", "finished then", "lost", "doubled", "records in the store", "resumes")
