@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis import decision, noise, stats
-from clmembench.model.metrics import sign
+from clmembench.model.metrics import more_is_better, sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def drifts(histories: Sequence[History], margin: float) -> list[Drift]:
             latest.append((one, _latest(one)))
             continue
         for change in changes[-1:]:
-            turned = change.ratio if one.better == "higher" else _inverse(change.ratio)
+            turned = change.ratio if more_is_better(one.better) else _inverse(change.ratio)
             if max(turned.low, 1 / turned.high) > 1 + margin:
                 found.append(_drift(one, change.index, turned))
     level = decision.decision_level([gain for _, gain in latest], margin)
