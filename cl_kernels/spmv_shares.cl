@@ -3,7 +3,8 @@
 // number of work-items is right.
 #include "spmv_loads.cl"
 #include "spmv_parts.cl"
-#define PRODUCTS(k) (vload4(0, values + (k)) * (double4)(x[indices[k]], x[indices[(k) + 1]], x[indices[(k) + 2]], x[indices[(k) + 3]]))
+#define X_AT(k) (double4)(x[indices[k]], x[indices[(k) + 1]], x[indices[(k) + 2]], x[indices[(k) + 3]])
+#define PRODUCTS(k) (vload4(0, values + (k)) * X_AT(k))
 
 double sum_entries(const global double* restrict values, const global int* restrict indices, const global double* restrict x,
                    const int begin, const int end) {

@@ -155,7 +155,7 @@ def main() -> None:
     at, own = str(given.store), [str(given.devices), str(given.store), "--values", str(given.values), "--seed", str(given.seed)]
     costs = ["–" if given.store.exists() else measured(__file__, *own, "--generate")]
     for words in (["show", at, "--sql", SQL, "--json"], ["report", at, "-o", f"{at}.html", "--overwrite"]):
-        costs.append(measured("-m", "clmembench", "fleet", *words))
+        costs.append(measured("-P", "-m", "clmembench", "fleet", *words))
     size = sum(path.stat().st_size for path in given.store.rglob("*.parquet")) / 1e9
     print(f"| {given.devices:,} | {given.devices * given.values:,} | {size:.2f} GB | {' | '.join(costs)} |")
 

@@ -154,7 +154,7 @@ def client(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[bytes
     with (cluster.folder / "client.log").open("ab") as log:
         log.write(f"--- {arguments}\n".encode())
         log.flush()
-        command = [sys.executable, "-m", "clmembench", "fleet", *arguments]
+        command = [sys.executable, "-P", "-m", "clmembench", "fleet", *arguments]
         process = subprocess.Popen(command, env=environment(cluster.folder, ""), stdout=log, stderr=log)
         try:
             yield process

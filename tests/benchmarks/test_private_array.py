@@ -186,7 +186,7 @@ class NVIDIA:
     def __init__(self) -> None:
         self.seen: set[str] = set()
 
-    def program(self, context: object, source: str, options: list[str]) -> SimpleNamespace:
+    def program(self, context: object, source: str, options: list[str], is_ptx: bool = False) -> SimpleNamespace:
         log = ""
         if source not in self.seen and "-cl-nv-verbose" in options:
             log = "ptxas info : Compiling entry function 'f' for 'sm_90'\nptxas info : Used 12 registers\n"
