@@ -253,6 +253,10 @@ def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_is_not_compa
     assert answer.text.endswith("times as fast as Third.") and "Not compared: Slow CPU (at most 100 GB/s)." in answer.details
     assert answered(near)["Memory-bound code"].text == f"{MEMORY}only bounds are known, at most 100 GB/s on Slow CPU."
     assert answered(*runs[:2])["Suspect"].text.endswith("not compared: 1 bound.")
+    # a bound on the worse side decides: 4,000 GB/s, less its interval, over at most 100
+    assert answered(*runs[:2])["Memory-bound code"].text == f"{MEMORY}Fast GPU is at least 39 times as fast as Slow CPU."
+    slow = of("gpu", triad(50.0, 1 << 30))
+    assert "not compared: Slow CPU (at most 100 GB/s)" in answered(slow, near)["Memory-bound code"].text
 
 
 def test_a_share_of_a_cpu_is_not_compared_with_the_whole():

@@ -120,6 +120,9 @@ def _of_several(one: Ranking, found: Scorecard, room: int) -> str:
     names = short_names(found.labels)
     best, better, equal, undecided = names[one.best], one.of("faster"), one.of("same"), one.of("undecided", "slower")
     value = _value(one.line.cells[one.best])
+    beyond = [f"at least {_floored(ratio)} times as fast as {names[place]}" for place, ratio in one.at_least()]
+    if beyond and not better and not equal:
+        return _short_enough([f"{best} is {listed(beyond[:most])}." for most in (2, 1)], room)
     if not one.rivals:
         others = [f"{names[place]} ({why})" for place, why in one.objections]
         forms = [f"{best} has {value}; not compared: {shortened(others, most)}." for most in (3, 2, 1)]
@@ -151,6 +154,12 @@ def _two(better: Sequence[Rival], best: int, found: Scorecard) -> list[Rival]:
     kind = found.devices[best].kind
     other = next((rival for rival in better if found.devices[rival.place].kind != kind), better[-1] if better else None)
     return list(dict.fromkeys(filter(None, (*better[:1], other))))
+
+
+def _floored(ratio: float) -> str:
+    """A ratio to two digits, never more than it is."""
+    unit = 10.0 ** (math.floor(math.log10(ratio)) - 1)
+    return f"{math.floor(ratio / unit) * unit:,.15g}"
 
 
 def _rounded(ratio: float) -> str:

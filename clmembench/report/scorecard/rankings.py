@@ -9,7 +9,7 @@ from itertools import combinations
 from clmembench.analysis.decision import DEFAULT_MARGIN
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import is_same_platform
-from clmembench.model.metrics import score
+from clmembench.model.metrics import more_is_better, score
 from clmembench.report.device_runs import short_names
 from clmembench.report.frame import LabelledRun
 from clmembench.report.scorecard.headline_cells import common_size
@@ -17,6 +17,7 @@ from clmembench.report.scorecard_cells import BOUND, OLDER, OTHER_SIZE, Decision
 from clmembench.units import count, format_value
 
 MAX_NAMED_RIVALS = 6  # devices that a sentence names beside the best
+MIN_RATIO_TO_BOUND = 1.5  # of the best value to another's bound, whose own interval is not known
 MAX_PAIRS = 3  # pairs of runtimes with a sentence: a cluster's nodes are of one model
 
 
@@ -44,6 +45,17 @@ class Ranking:
     def of(self, *verdicts: str) -> list[Rival]:
         """The rivals to whom the best one stands like that."""
         return [rival for rival in self.rivals if rival.found.verdict in verdicts]
+
+    def at_least(self) -> list[tuple[int, float]]:
+        """The devices with a bound that the best one is surely beyond, and how many times as good it is at least."""
+        best, ratios = self.line.cells[self.best], []
+        is_higher = more_is_better(self.line.better)
+        for place, cell in enumerate(self.line.cells):
+            closed = cell.status == BOUND and cell.text.startswith("at most" if is_higher else "at least")
+            if closed and cell.limit and cell.meaning == best.meaning:
+                end = (best.low if is_higher else best.high) or best.value or 0.0
+                ratios.append((place, end / cell.limit if is_higher else cell.limit / end))
+        return sorted(((p, r) for p, r in ratios if r > MIN_RATIO_TO_BOUND), key=lambda one: one[1])
 
 
 def ranking(line: Line, found: Scorecard, columns: Sequence[LabelledRun] = ()) -> Ranking | None:
