@@ -31,7 +31,7 @@ TITLES = {
     "mnf-versions": ("MNF: versions of its steps", "clmembench casestudy mnf", "access"),
     "other-hierarchies": ("Hierarchies of virtual CPUs", "clmembench topology", "results"),
     "fleet-storm": ("Kills of the parts of a fleet", "scripts/fleet_storm.py --rounds 30 --seed 49 --csv FILE", "fleet"),
-    "fleet-detection": ("Simulated fleets with slow devices", "scripts/fleet_detection.py --seed 20261127 --trials 30", "fleet"),
+    "fleet-detection": ("Simulated fleets, slow devices", "scripts/fleet_detection.py --seed 20261127 --trials 30", "fleet"),
     "bank-error-rates": ("Inference of banks on 2000 simulated devices", "python -m tests.banked 21 1000; 22 1000", "access"),
     "private-arrays": ("Patterns of private arrays", "clmembench describe private_array", "access"),
     "figures": ("Figures over devices", "Razzaq et al. 2016", "reading"),
