@@ -113,7 +113,7 @@ def inferred(value: float, low: float, high: float, own: Noise) -> NoisyValue:
 
 def spread_of(value: NoisyValue, side: Side, table: NoiseTable, factor: float | None = None) -> tuple[float, float]:
     """The standard deviation of the logarithm of a side's value over processes and runs where nothing was changed, and its
-    degrees of freedom. `factor` is the host's, of all its values, where that is known."""
+    degrees of freedom. `factor` scales it for the host, where that factor is known."""
     factor = factor or noise.host_factor(table, side.kind, side.values) or 1.0
     variance, freedom = noise.process_variance(value.medians, value.noise, factor)
     between = (value.noise.run_sd * (factor if value.noise.run_scales else 1.0)) ** 2

@@ -67,8 +67,8 @@ def amount_of(record: Record, series: Series | Work, metric: Metric) -> int:
 
 
 def give_up_ns(record: Record, metric: Metric) -> float:
-    """Longest time of a first pass, in ns per unit of its amount, that another configuration of this record's point may take
-    to be sampled on; 0 where that is not known: slopes, overlaps, and times by the host's clock, which include compilation."""
+    """Limit of the first pass of another configuration of this record's point, in ns per unit of its amount: a slower one is
+    given up. 0, no limit, for slopes, overlaps, and times by the host's clock, which include compilation."""
     if record.status != "ok" or len(record.series) != 1 or record.series[0].clock != "device":
         return 0.0
     (series,) = record.series

@@ -96,8 +96,8 @@ class Headline:
     `beyond_caches` names an axis in bytes: if a cache may hold its value, the quantity is undetermined. `note` tells readers
     who compare devices what else the value depends on. `on_cpu` is the different meaning of the value on CPU cores,
     `in_host_memory` that on a device that shares the host's memory; there it is not compared with other devices. On CPU cores
-    points with `core_params` stand in where there is none of `params`, by which they are told apart. `same_as` names another
-    row of the comparison, a study's, of the same quantity, whose value stands in where this has none.
+    a device without points of `params` shows those of `core_params`, which name the difference. `same_as` names a study's row
+    of the same quantity, which supplies the value where this benchmark has none.
     """
 
     group: HeadlineGroup

@@ -219,7 +219,7 @@ class _Axis:
 
 
 def _axis(rows: Sequence[PanelRow], peak: float) -> _Axis | None:
-    """The axis of these rows, to the theoretical peak where that is given; None where there is nothing to compare."""
+    """The axis of these rows, up to the theoretical peak where one is given; None for fewer than two numbers without a peak."""
     numbers = [row.number for row in rows if row.number is not None]
     if not peak and len(numbers) < 2:
         return None

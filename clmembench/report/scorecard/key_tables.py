@@ -46,7 +46,7 @@ def run_table(found: Scorecard, width: int | None = None, title: str = "") -> Ta
 
 
 def _title(quantity: KeyQuantity, line: Line) -> str:
-    """The title of a key quantity, with what its line is of where that is one of several, such as the matrix of SpMV."""
+    """The title of a key quantity; where several lines may stand for it, with this line's own, such as the matrix of SpMV."""
     of_one = line.name.partition(", ")[0]
     return of_one if of_one.startswith(f"{quantity.title} ") else quantity.title
 
@@ -83,8 +83,8 @@ def _share(cell: ScorecardCell) -> str:
 
 
 def pair_opening(first: Run, second: Run, margin: float, width: int | None, colour: bool) -> list[str]:
-    """What a comparison of two runs begins with: the answers of a report, and the key quantities, by what both measured; no
-    lines where that is nothing, or both are one run. Names are the devices', or first and second run of one device."""
+    """The opening of a comparison of two runs: the answers of a report and the key quantities that both measured. It is empty
+    where they share none, or are one run. Columns carry the devices' names, or say first and second run of one device."""
     labels = [run.header.label or device_label(run.header) for run in (first, second)]
     of = parts([first, second], labels if labels[0] != labels[1] else ["first run", "second run"])
     found = verdict(of, margin=margin)
