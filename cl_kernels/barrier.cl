@@ -15,16 +15,20 @@ kernel void group_barrier(global uint* restrict done, const uint blocks) {
     done[get_global_id(0)] = met;
 }
 
-// Each work-item passes its number on to its neighbour `rounds` times; the result is right only if the barriers separate the
-// rounds.
-kernel void rotate_ids(global uint* restrict out, const uint rounds, local uint* slot) {
+// Each work-item passes a number, at first its own index, to the neighbour `shift` places before it and adds 1, `rounds` times:
+// the result is right only if the barriers separate the rounds. Rounds use two halves of `slot` in turn, so that one barrier a
+// round is enough. Without barriers `shift` is 0: every work-item then loads what it stored, which compilers cannot know.
+kernel void exchange(global uint* restrict out, const uint rounds, const uint shift, local uint* slot) {
     const uint id = get_local_id(0), n = get_local_size(0);
+    const uint neighbour = (id + shift) % n;
     uint held = id, met = 0;
     for (uint i = 0; i < rounds; i++) {
-        slot[id] = held;
+        local uint* half_of_round = slot + (i & 1) * n;
+        half_of_round[id] = held;
+#if !NO_BARRIER
         PASS_BARRIER
-        held = slot[(id + 1) % n];
-        PASS_BARRIER
+#endif
+        held = half_of_round[neighbour] + 1;
     }
     out[id] = held;
 }

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from clmembench.benchmarks import (
-    axis_of,
-    benchmark,
-    work_group_sizes,
-)
-from clmembench.model import Device, DeviceInfo, Fill, Headline, Launch, Local, Metric, Skip, Slope, Work
+from clmembench.benchmarks import axis, axis_of, benchmark, work_group_sizes
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Fill, Headline, Launch, Local, Metric, Skip, Slope, Work
 from clmembench.resources import kernel_source
 
 BARRIERS_PER_BLOCK = 16  # as unrolled in barrier.cl
 # reads of the counter before a group gives up: over 0.1 s, far above any scheduling delay; on GPUs below every watchdog's limit
 MAX_POLLS, MAX_CPU_POLLS = 1 << 20, 1 << 25
 TRIAL_ROUNDS = 100
+ITEM_COUNTS = 32, 64, 128, 256, 512, 1024
 NOTE_LOOPS = (
     "on CPUs compilers turn work-group barriers into loops over work-items, or remove them: no core waits for another core"
 )
@@ -29,7 +28,7 @@ def _group_counts(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
-    return tuple(dict.fromkeys((1, *work_group_sizes(info, 32, 64, 128, 256, 512, 1024))))
+    return tuple(dict.fromkeys((1, *work_group_sizes(info, *ITEM_COUNTS))))
 
 
 @benchmark(
@@ -51,8 +50,9 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
 def barrier(device: Device, work_items: int) -> Slope:
     """Cost of barrier() within one work-group, by the size of the work-group.
 
-    The cost is a slope over the number of barriers, which every work-item counts. A rotation through local memory verifies that
-    these barriers separate its rounds.
+    The cost is a slope over the number of barriers, which every work-item counts. An exchange through local memory verifies
+    that these barriers separate its rounds. A compiler may merge barriers with nothing between them; barrier_exchange has a
+    round that it cannot.
     """
     kernels = device.build(kernel_source("barrier"))
     out, rotated = device.alloc(4 * work_items), device.alloc(4 * work_items)
@@ -65,11 +65,8 @@ def barrier(device: Device, work_items: int) -> Slope:
             counts = device.download(out, np.uint32, work_items)
             assert (counts == blocks * BARRIERS_PER_BLOCK).all(), f"a work-item passed {counts.min()} of {blocks * 16} barriers"
             rounds = 37
-            rotate = Launch(kernels["rotate_ids"], (rotated, np.uint32(rounds), Local(4 * work_items)), *shape)
-            device.run([rotate])
-            held = device.download(rotated, np.uint32, work_items)
-            wanted = (np.arange(work_items) + rounds) % work_items
-            assert np.array_equal(held, wanted), "a neighbour's value was read before it was written: barriers do not hold"
+            device.run([Launch(kernels["exchange"], _exchange_arguments(rotated, rounds, 1, work_items), *shape)])
+            _check_exchange(device.download(rotated, np.uint32, work_items), rounds, 1)
 
         return Work(
             commands=(Launch(kernels["group_barrier"], (out, np.uint32(blocks)), *shape),),
@@ -81,6 +78,58 @@ def barrier(device: Device, work_items: int) -> Slope:
 
     # bounded, since no number suffices if a barrier costs nothing
     return Slope(work, start=BARRIERS_PER_BLOCK, most=1 << 28)
+
+
+@benchmark(
+    Metric("exchange", "ns", "ops", "slope", "lower", cycles=True),
+    suite="sync",
+    source="this project, after Razzaq et al. 2016, section IV-B2 (B4)",
+    headlines=(
+        Headline(
+            "synchronisation",
+            "exchange between work-items by a barrier, 256 work-items",
+            "exchange",
+            {"work_items": 256, "separated_by": "barrier"},
+            on_cpu="a loop over work-items on one core",
+        ),
+    ),
+    figure_axis="work_items",
+    separated_by=axis("barrier", "nothing"),
+    work_items=axis_of(lambda info: work_group_sizes(info, *ITEM_COUNTS)),
+)
+def barrier_exchange(device: Device, separated_by: str, work_items: int) -> Slope:
+    """Cost of a round in which the work-items of a group exchange values: a store to local memory, a barrier, a load.
+
+    Every work-item loads what its neighbour stored, so that no compiler can merge or remove these barriers; a round has one.
+    The cost is a slope over rounds. separated_by nothing is the control: the same round without the barrier, in which every
+    work-item loads what it has stored itself. Raises Skip if a group has one work-item.
+    """
+    if work_items < 2:
+        raise Skip("work-groups of this device have one work-item, which has no neighbour")
+    shift = 1 if separated_by == "barrier" else 0
+    kernel = device.build(kernel_source("barrier"), NO_BARRIER=not shift)["exchange"]
+    out = device.alloc(4 * work_items)
+
+    def work(rounds: int) -> Work:
+        return Work(
+            commands=(Launch(kernel, _exchange_arguments(out, rounds, shift, work_items), (work_items,), (work_items,)),),
+            ops=rounds,
+            outputs=((out, 4 * work_items),),
+            check=lambda: _check_exchange(device.download(out, np.uint32, work_items), rounds, shift),
+            notes=(NOTE_LOOPS,) if device.info.has_cpu_cores and shift else (),
+        )
+
+    return Slope(work, most=1 << 28)
+
+
+def _exchange_arguments(out: Buffer, rounds: int, shift: int, work_items: int) -> tuple[Any, ...]:
+    return out, np.uint32(rounds), np.uint32(shift), Local(2 * 4 * work_items)
+
+
+def _check_exchange(held: Array, rounds: int, shift: int) -> None:
+    """Raises AssertionError unless every number went `shift` places further in each round and had 1 added."""
+    wanted = (np.arange(held.size) + rounds * shift) % held.size + rounds
+    assert np.array_equal(held, wanted), "a neighbour's value was read before it was written: barriers do not hold"
 
 
 @benchmark(

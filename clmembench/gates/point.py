@@ -14,7 +14,8 @@ from clmembench.model import SIZE_AXES, Cause, Metric, Record, Series
 
 MIN_REPORTED_DRIFT = MOVED  # relative drift of the core clock from which on a run warns
 NO_CYCLE_GATE = "cycle"
-SERIAL_METRICS = frozenset({"barrier"})  # metrics of operations that no core overlaps; of others several may end in one cycle
+# metrics of operations that no core overlaps; of others several may end in one cycle
+SERIAL_METRICS = frozenset({"barrier", "exchange"})
 
 
 def judged(record: Record, metrics: Sequence[Metric]) -> Record:

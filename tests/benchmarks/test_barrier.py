@@ -9,6 +9,7 @@ from clmembench.model import Skip
 from clmembench.plan.budget import Budget
 from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
+from tests.cases import each
 
 
 class Stops(FakeDevice):
@@ -41,5 +42,18 @@ def test_a_round_that_a_group_did_not_wait_for_is_seen():
 
 def test_barriers_that_are_timed_are_the_text_that_is_verified():
     text = kernel_source("barrier")
-    assert text.count("barrier(CLK_LOCAL_MEM_FENCE)") == 1 and text.count("PASS_BARRIER\n") >= 2
+    counts = {use: text.count(use) for use in ("barrier(CLK_LOCAL_MEM_FENCE)", "PASS_BARRIER\n", "(PASS_BARRIER)")}
+    assert set(counts.values()) == {1}, counts
     assert text.count("met++") == 1
+
+
+@each(("separated_by", "shift"), [("barrier", 1), ("nothing", 0)])
+def test_an_exchange_whose_numbers_stopped_on_their_way_is_seen(separated_by, shift):
+    device = FakeDevice()
+    work = discovered()["barrier_exchange"].prepare(device, separated_by=separated_by, work_items=64).work(100)
+    ((out, _),) = work.outputs
+    device.upload(out, ((np.arange(64) + 100 * shift) % 64 + 100).astype(np.uint32))
+    work.check()
+    device.upload(out, ((np.arange(64) + 100 * shift) % 64 + 99).astype(np.uint32))
+    with pytest.raises(AssertionError, match="barriers do not hold"):
+        work.check()

@@ -226,7 +226,8 @@ def test_one_benchmark_is_found_by_its_name_without_the_others():
     assert found.stdout.strip() == "False"
 
 
-NARROW = ("stream", "banks", "cache_read", "copy_grid", "datatypes", "local_copy", "local_read", "transpose", "barrier", "spmv")
+NARROW = ("stream", "banks", "cache_read", "copy_grid", "datatypes", "local_copy", "local_read", "transpose", "spmv")
+NARROW += ("barrier", "barrier_exchange")
 
 
 @each("largest", [1, 12, 100, 256])

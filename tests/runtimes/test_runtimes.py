@@ -215,13 +215,13 @@ def test_a_buffer_over_the_limit_is_refused_in_bytes_before_allocating(computing
 
 
 def test_local_memory_and_work_groups_over_the_limit_are_refused_before_launching(computing):
-    rotate = computing.build(kernel_source("barrier"), VERIFY=0)["rotate_ids"]
-    out = computing.alloc(4)
+    exchange = computing.build(kernel_source("barrier"))["exchange"]
+    out, numbers = computing.alloc(4), (np.uint32(1), np.uint32(1))
     with pytest.raises(DeviceError, match="local memory"):
-        computing.run([Launch(rotate, (out, np.uint32(1), Local(computing.info.local_mem_bytes + 4)), (1,), (1,))])
+        computing.run([Launch(exchange, (out, *numbers, Local(computing.info.local_mem_bytes + 4)), (1,), (1,))])
     too_many = computing.info.max_work_group + 1
     with pytest.raises(DeviceError, match="work-group"):
-        computing.run([Launch(rotate, (out, np.uint32(1), Local(4)), (too_many,), (too_many,))])
+        computing.run([Launch(exchange, (out, *numbers, Local(4)), (too_many,), (too_many,))])
 
 
 @each("behind", ["arithmetic", "streaming", "copy_back"])
