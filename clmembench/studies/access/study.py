@@ -15,6 +15,7 @@ STUDY = Study(
         "copy_grid": "throughput_tables:grid",
         "datatypes": "throughput_tables:types",
         "cache_read": "throughput_tables:caches",
+        "instruction": "throughput_tables:instructions",
         "banks": "bank_tables:sections",
         "local_copy": "local_throughput:copy_sections",
         "local_read": "local_throughput:read_sections",

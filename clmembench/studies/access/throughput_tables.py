@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from clmembench.analysis.derive import Derived
 from clmembench.analysis.plateaus import CurvePoint, memory_latency
+from clmembench.benchmarks.instruction import OTHER_KIND, operation_of
 from clmembench.gates.whole import latency_curve
 from clmembench.model import Finding, Run
 from clmembench.model.findings import undetermined_finding
@@ -20,6 +22,12 @@ READ_SHARE_OF_COPY = 0.5  # of a copy's bytes
 ELEMENT_BYTES = {"char": 1, "short": 2, "int": 4, "float": 4, "double": 8}
 DEVICE_COPY = "device_copy"
 BYTES_IN_FLIGHT_PER_ITEM = 4 * 16  # bytes that a work-item of cache_read loads at once, except on CPUs
+INSTRUCTIONS = "Instructions: latency by one chain, and rate of one compute unit by independent chains (Fog; uops.info)."
+INSTRUCTION_NOTES = (
+    "beside: another operation that keeps the compiler from merging two of this one; latency and rate are of both. "
+    "What is left without it is off by a cycle where the pipelines differ from those of the other's own chain",
+    "lanes: work-items of a unit, each with four chains; on CPUs elements of a vector, in eight chains (functions: four)",
+)
 NAMES = {
     "best_gb_s": "best of the grid",
     "saturating_bytes": "bytes in flight that saturate",
@@ -228,3 +236,46 @@ def _latency(curve: Mapping[int, CurvePoint], set_bytes: int, path: str) -> Find
         return replace(undetermined_finding(name, "no latency of such a set in this run", method), unit="ns")
     s = curve[set_bytes]
     return Finding(name, s.ns, s.low, s.high, "ns", "ok", method, s.evidence)
+
+
+def instructions(run: Run, rows: Sequence[Row]) -> list[Table]:
+    """A line for each operation and type: cycles of one, and results a cycle of one unit, at the best number of lanes."""
+    named: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        named.setdefault((str(row.value.params["op"]), str(row.value.params["dtype"])), []).append(row)
+    latency = {name: row.value for name, mine in named.items() for row in mine if row.is_good and row.value.cycles is not None}
+    lines = tuple((*name, *_instruction_cells(name, mine, latency)) for name, mine in named.items())
+    header: tuple[str, ...] = ("instruction", "type", "latency, cycles", "95% interval", "beside", "less that, cycles")
+    header += ("results a cycle and unit", "at lanes", "results a ns")
+    return [noted(Table(INSTRUCTIONS, columns(header, left=2), lines, INSTRUCTION_NOTES))]
+
+
+def _instruction_cells(
+    name: tuple[str, str], rows: Sequence[Row], latency: Mapping[tuple[str, str], Derived]
+) -> tuple[Entry, ...]:
+    operation, alone = operation_of(*name), latency.get(name)
+    carrier = operation.carrier if operation is not None else ""
+    bad = next((Cell(row.status, reason=row.reason) for row in rows if not row.is_good), Cell("–"))
+    cells: tuple[Entry, ...] = (bad, "–", carrier or "–", "–")
+    if alone is not None and alone.cycles is not None:
+        span = alone.cycles_low is not None and alone.cycles_high is not None
+        ends = f"{format_value(alone.cycles_low)} to {format_value(alone.cycles_high)}" if span else "–"
+        own = _own_cycles(name, latency) if carrier else None
+        cells = (format_value(alone.cycles), ends, carrier or "–", "–" if own is None else format_value(own))
+    rates = [row.value for row in rows if row.is_good and row.value.unit == "Gop/s"]
+    if not rates:
+        return (*cells, "–", "–", "–")
+    best = max(rates, key=lambda value: value.median or 0.0)
+    cycle = format_value(best.median / best.ghz) if best.median is not None and best.ghz else "–"
+    return (*cells, cycle, str(best.params["lanes"]), format_value(best.median))
+
+
+def _own_cycles(name: tuple[str, str], latency: Mapping[tuple[str, str], Derived]) -> float | None:
+    """Latency of an operation less that of its carrier, which may have one, too; None where one of them is not known."""
+    operation, found = operation_of(*name), latency.get(name)
+    if operation is None or found is None or found.cycles is None:
+        return None
+    if not operation.carrier:
+        return found.cycles
+    carrier = _own_cycles((operation.carrier, OTHER_KIND[name[1]] if name[0] == "convert" else name[1]), latency)
+    return None if carrier is None else found.cycles - carrier
