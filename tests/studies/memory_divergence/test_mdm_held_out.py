@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from clmembench.cli.running.session import cards
 from clmembench.report import render
 from clmembench.report.frame import sheet_of
 from clmembench.report.table import one_table
@@ -21,6 +22,7 @@ from clmembench.studies.memory_divergence.model.equations import MODELS
 from clmembench.studies.memory_divergence.views import mdm_held_out as report
 from clmembench.studies.memory_divergence.views import mdm_outputs, mdm_tables
 from clmembench.studies.memory_divergence.views.mdm_validation import inputs_of
+from tests.builders import clock, header, record, run, series
 from tests.commands import cli
 
 RUNS = Path(__file__).parents[3] / "reports"
@@ -137,3 +139,13 @@ def test_the_shipped_inputs_are_those_of_the_committed_runs():
     runs = [jsonl.read(RUNS / f"h200-sxm-{name}.jsonl.gz") for name in ("topology", "access", "peers")]
     (shipped,) = [path for path in mdm_hardware_paths() if path.stem == "h200-sxm"]
     assert mdm_outputs.inputs_toml(inputs_of(runs, sheet_of(runs[0]))) == shipped.read_text(encoding="utf-8")
+
+
+def test_the_latency_of_an_operation_is_that_of_multiply_adds_where_a_run_has_it():
+    times = [5000 + n % 3 for n in range(16)]
+    ends = (series(times, ops=1000), series([ns + 4200 for ns in times], ops=3000))
+    multiply_add = record("instruction", {"op": "fma", "dtype": "float", "lanes": 1}, *ends, core_clock=clock(2.0, 5.0))
+    other = record("instruction", {"op": "sin", "dtype": "float", "lanes": 1}, *ends, core_clock=clock(2.0, 5.0))
+    head = header(cards=cards(["instruction"]))
+    assert inputs_of([run([multiply_add], head)], None).found["dependent_cycles"].value == pytest.approx(4.2, rel=0.01)
+    assert inputs_of([run([other], head)], None).found["dependent_cycles"].value == 5.0

@@ -26,6 +26,7 @@ from clmembench.studies.memory_divergence.model.measured import MeasuredInputs, 
 from clmembench.studies.memory_divergence.model.measured_memory import Evidence
 
 INTERVAL_METRIC = "interval"
+INSTRUCTION, MULTIPLY_ADD = "instruction", {"op": "fma", "dtype": "float", "lanes": 1}
 MAX_CLOCK_RATIO = 1.05  # allowed deviation of in-kernel cycles from those of events: beyond it the two measure different things
 
 State = Literal["frozen", "remade", "changed", "none"]
@@ -66,6 +67,11 @@ def inputs_of(runs: Sequence[Run], sheet: SpecSheet | None) -> MeasuredInputs:
     if cycles:
         ends = min(cycles), max(cycles)
         dependent = InputQuantity(statistics.median(cycles), UNITS["dependent_cycles"], source, *ends)
+    measured = next((v for v in values if v.benchmark == INSTRUCTION and v.params == MULTIPLY_ADD and v.status == "ok"), None)
+    if measured is not None and measured.cycles is not None:  # of the operation that the kernels repeat
+        low, high = measured.cycles_low or measured.cycles, measured.cycles_high or measured.cycles
+        source = "instruction: dependent multiply-adds in float"
+        dependent = InputQuantity(measured.cycles, UNITS["dependent_cycles"], source, low, high)
     origin = f"measured: {', '.join(run.path.rpartition('/')[2] or run.header.run_id for run in runs)}"
     return measured_inputs(Evidence(runs[0].header.device, values, hierarchies, sheet, origin, dependent))
 
