@@ -105,6 +105,11 @@ def operation_of(op: str, dtype: str) -> Operation | None:
     return REAL.get(op, NATIVE.get(op) if dtype == "float" else None)
 
 
+def _operations(info: DeviceInfo) -> tuple[str, ...]:
+    exchanges = bool(info.features & {"ptx", "sub_groups"})
+    return tuple(op for op in OPERATIONS if exchanges or op not in ("shuffle", "reduce"))
+
+
 def _lanes(info: DeviceInfo) -> tuple[int, ...]:
     """On GPUs work-items of a compute unit; on CPUs elements of a vector. 1: a single chain."""
     return (1, 4, 8) if info.has_cpu_cores else GPU_LANES
@@ -152,7 +157,7 @@ SEVERAL = tuple(sorted({4, 8, *GPU_LANES} - {1}))
     where=_where,
     default_subset=_in_default_subset,
     figure_axis="op",
-    op=axis(*OPERATIONS),
+    op=axis_of(_operations),
     dtype=axis(*NUMPY_TYPES, needs={"double": ["fp64"], "half": ["fp16"]}),
     lanes=axis_of(_lanes),
 )
@@ -198,7 +203,7 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
         close = found == wanted
         if dtype not in SCALARS:
             tolerance = NATIVE_TOLERANCE if op.startswith("native_") else TOLERANCES[dtype]
-            close |= np.abs(found.astype(np.float64) - wanted) <= tolerance * np.abs(wanted.astype(np.float64))
+            close |= np.abs(found.astype(np.float64) - wanted) <= tolerance * np.maximum(1, np.abs(wanted.astype(np.float64)))
         wrong = int((~close).sum())
         assert wrong == 0, f"{wrong} of {found.size} chains are not the results of {2 * operation.pairs * rounds} operations"
 
