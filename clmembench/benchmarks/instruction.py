@@ -60,7 +60,7 @@ def _functions(prefix: str) -> dict[str, Operation]:
         "rcp": _slow(lambda x, a, b: 1 / x + b, 0.7),
         "sqrt": _slow(lambda x, a, b: np.sqrt(x) + b, 0.7),
         "rsqrt": _slow(lambda x, a, b: 1 / np.sqrt(x) + b, 0.7),
-        "exp": _slow(lambda x, a, b: np.exp(x) + b, -2.0),
+        "exp": _slow(lambda x, a, b: np.exp(x) + b, -6.0),
         "log": _slow(lambda x, a, b: np.log(x) + b, 3.0),
         "sin": _slow(lambda x, a, b: np.sin(x) + b, 1.5),
     }
