@@ -35,7 +35,6 @@ from clmembench.model import (
     Cause,
     ClockReading,
     DeclarationError,
-    Device,
     DeviceError,
     Metric,
     Overlap,
@@ -237,8 +236,10 @@ def _is_host_call(prepared: Prepared) -> bool:
     return isinstance(prepared, Work) and bool(prepared.commands) and all(isinstance(c, Call) for c in prepared.commands)
 
 
-def probe_device(device: Device) -> dict[str, Any]:
-    """Probe an open device; the result has the fields of Found, as JSON has them."""
+def probe_device(job: Job) -> dict[str, Any]:
+    """Open and probe the device of a job; the result has the fields of ProbeResult, as JSON has them."""
+    runtime(job.runtime).repair(job.device)
+    device = runtime(job.runtime).open(job.device)
     probed = probe.probe(device)
     launches, _ = probe.build_alu_chain(device)
     step = clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])
@@ -263,7 +264,7 @@ def serve() -> None:
 
     try:
         if not job.benchmark:
-            answer(json.dumps(probe_device(runtime(job.runtime).open(job.device))))
+            answer(json.dumps(probe_device(job)))
             return
         external.trust(job.left_out)
         add_folders(job.folders)

@@ -298,7 +298,7 @@ def probed(job: Job, isolated: bool = True, stopped_s: float = START_S) -> Probe
         with WorkerProcess(job) as child:
             return child.probe(stopped_s)
     try:
-        return ProbeResult(**_probe_fields(probe_device(runtime(job.runtime).open(job.device))))
+        return ProbeResult(**_probe_fields(probe_device(job)))
     except (DeviceError, BuildError) as error:
         raise WorkerError(str(error), Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
 

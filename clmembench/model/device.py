@@ -160,7 +160,7 @@ class Driver:
 class Runtime(Protocol):
     """A way to reach devices: OpenCL, SYCL, the scripted fake.
 
-    A runtime that inherits from it gets defaults for the last three methods.
+    A runtime that inherits from it gets defaults for the last four methods.
     """
 
     @property
@@ -183,3 +183,7 @@ class Runtime(Protocol):
         Empty if they show nothing.
         """
         return ""
+
+    def repair(self, info: DeviceInfo) -> None:
+        """Mend what an earlier crash has left in the driver's files. Called once a run, before the device is first opened."""
+        return

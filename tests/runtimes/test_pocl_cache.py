@@ -19,6 +19,7 @@ import numpy as np
 from clmembench.model import Launch
 from clmembench.runtimes import runtime
 info = next(d for d in runtime("opencl").devices() if "portable" in d.platform.lower())
+runtime("opencl").repair(info)
 device = runtime("opencl").open(info)
 kernels = device.build("kernel void f(global int *a) { a[get_global_id(0)] = 7; }")
 buffer = device.alloc(64)

@@ -102,7 +102,7 @@ def _empty_files(folder: Path) -> Iterator[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Programs and kernels. By scandir, since each worker process scans the cache, which may have thousands of folders."""
+    """Programs and kernels. By scandir, since the cache may have thousands of folders."""
     folders = [str(folder)]
     while folders:
         try:

@@ -67,14 +67,17 @@ class OpenCL(Runtime):
         for known, handle in installed.devices:
             # two drivers may give a device the same id
             if (known.id, known.platform, known.driver, known.name) == (info.id, info.platform, info.driver, info.name):
-                if _is_pocl(info):
-                    pocl_cache.remove_empty_programs()
                 return OpenCLDevice(info, handle)
         why = "; ".join(installed.left_out) or "see clmembench devices"
         raise DeviceError(f"device {info.name} ({info.id}) is no longer there: {why}")
 
     def death_cause(self, info: DeviceInfo, log: str, environment: Mapping[str, str]) -> str:
         return pocl_cache.damage(log, environment) if _is_pocl(info) else ""
+
+    def repair(self, info: DeviceInfo) -> None:
+        """Remove PoCL's broken programs. Its cache may have tens of thousands of files: looking at them takes 0.4 s."""
+        if _is_pocl(info):
+            pocl_cache.remove_empty_programs()
 
 
 def _is_pocl(info: DeviceInfo) -> bool:
