@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from clmembench.analysis import decision
 from clmembench.analysis.decision import DEFAULT_MARGIN, NoisyValue, Pair
@@ -12,6 +13,8 @@ from clmembench.model import DeviceInfo
 
 OLDER = "older version"  # status of a cell
 BOUND = "bound"  # status of a cell: its quantity is at least or at most this
+Signed = Literal["at least", "at most"]
+SIGNS: dict[Signed, str] = {"at least": "≥", "at most": "≤"}
 MARKS = {
     "*": "the best of those measured, and each that compare calls the same",
     "?": "compare does not decide whether it is worse than the best",
@@ -44,6 +47,7 @@ class ScorecardCell:
     ratio: str = ""
     noisy: NoisyValue | None = None  # the value as compare sees it
     limit: float | None = None
+    side: Signed | None = None  # of a bound
     meaning: str = ""  # what else it is on such a device: it is compared with values that are the same
     peak_name: str = "peak"  # that the fraction is of
     of_best: float | None = None  # how good it is as a share of the best that it is compared with
@@ -52,6 +56,15 @@ class ScorecardCell:
     def mark(self) -> str:
         """A star of the best, a question mark where that is undecided, or nothing."""
         return "*" if self.is_best else "?" if self.is_open else ""
+
+    @property
+    def signed_text(self) -> str:
+        """The text with a sign in place of the words of a bound."""
+        return (
+            f"{SIGNS[self.side]} {self.text.removeprefix(f'{self.side} ')}"
+            if self.side and self.limit is not None
+            else self.text
+        )
 
 
 @dataclass(frozen=True, slots=True)

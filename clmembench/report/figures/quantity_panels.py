@@ -11,7 +11,7 @@ from clmembench.model.metrics import more_is_better, score
 from clmembench.report.device_runs import short_names
 from clmembench.report.imported.imported_values import JoinedValue, headline_values, scorecard_label, value_text
 from clmembench.report.scorecard.key_quantities import KeyQuantity, key_lines
-from clmembench.report.scorecard_cells import OLDER, Line, Scorecard, ScorecardCell
+from clmembench.report.scorecard_cells import OLDER, SIGNS, Line, Scorecard, ScorecardCell
 from clmembench.results.imported import ImportedRun
 from clmembench.sanitize import printable
 from clmembench.units import format_value, scaled
@@ -171,7 +171,7 @@ def _row(name: str, label: str, cell: ScorecardCell, size: str, factor: float, n
     note = notes.number(OLDER_REASON if cell.status == OLDER else printable(f"{cell.status.capitalize()}: {cell.detail}."))
     if cell.limit is None:
         return PanelRow(name, title, cell.status, "none", note=note)
-    sign = "≤ " if cell.text.startswith("at most") else "≥ " if cell.text.startswith("at least") else ""
+    sign = f"{SIGNS[cell.side]} " if cell.side else ""
     return PanelRow(
         name, title, f"{sign}{format_value(cell.limit / factor)}", "hollow", cell.limit / factor, mark=mark, note=note
     )

@@ -14,7 +14,7 @@ from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.model import Headline, Value
 from clmembench.model.metrics import more_is_better, score
 from clmembench.report.frame import LabelledRun, Row
-from clmembench.report.scorecard_cells import BOUND, Line, ScorecardCell
+from clmembench.report.scorecard_cells import BOUND, Line, ScorecardCell, Signed
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.views import interval
 from clmembench.sanitize import printable
@@ -61,9 +61,8 @@ def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Scor
         why = f"{count(len(rivals), 'point')} that may be better lacked CPUs: {rivals[0].reason}"
         return ScorecardCell("suspect", detail=printable(why), status="suspect")
     why = _why_in_a_cache(part, row, headline.beyond_caches)
-    if why:
-        text = f"at most {format_in(row.value.median, row.value.unit)}"
-        return ScorecardCell(text, detail=why, status=BOUND, limit=row.value.median)
+    if why and row.value.median:
+        return _bound("at most", row.value.median, row.value.unit, why)
     return _measured(part, row, headline, instead)
 
 
@@ -120,8 +119,11 @@ def _search_bound(part: LabelledRun, skipped: Row, headline: Headline) -> Scorec
         return None
     best = max(tried, key=lambda found: score(found.median, metric.better))
     why = f"the best of {count(len(tried), 'candidate')} of the search, {count(best.n, 'sample')}: {skipped.reason}"
-    text = f"at {'least' if more_is_better(metric.better) else 'most'} {format_in(best.median, metric.unit)}"
-    return ScorecardCell(text, detail=printable(why), status=BOUND, limit=best.median)
+    return _bound("at least" if more_is_better(metric.better) else "at most", best.median, metric.unit, printable(why))
+
+
+def _bound(side: Signed, limit: float, unit: str, why: str) -> ScorecardCell:
+    return ScorecardCell(f"{side} {format_in(limit, unit)}", detail=why, status=BOUND, limit=limit, side=side)
 
 
 def _why_in_a_cache(part: LabelledRun, row: Row, axis: str) -> str:
@@ -168,7 +170,7 @@ def _memory_bound(curve: Sequence[plateaus.CurvePoint], reason: str) -> Scorecar
     largest = curve[-1].array_bytes
     least = statistics.median(point.ns for point in curve if point.array_bytes >= largest / 2)
     why = f"{reason}: this is of the largest working sets, {format_bytes(largest / 2, 1)} to {format_bytes(largest, 1)}"
-    return ScorecardCell(f"at least {format_in(least, 'ns')}", detail=why, status=BOUND, limit=least)
+    return _bound("at least", least, "ns", why)
 
 
 def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[str, Value]) -> ScorecardCell:

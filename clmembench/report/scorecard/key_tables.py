@@ -53,8 +53,7 @@ def _title(quantity: KeyQuantity, line: Line) -> str:
 
 def _value(cell: ScorecardCell, remark: str = "") -> Cell:
     """The value of a cell with this remark as a note; its status or its bound, with the reason, where it has none."""
-    text = cell.text.replace("at most ", "≤ ").replace("at least ", "≥ ") if cell.status == BOUND else cell.text
-    return Cell(text, reason=remark if cell.status in PLAIN else cell.detail)
+    return Cell(cell.signed_text, reason=remark if cell.status in PLAIN else cell.detail)
 
 
 def _remark(cell: ScorecardCell) -> str:

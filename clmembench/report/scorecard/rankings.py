@@ -51,7 +51,7 @@ class Ranking:
         best, ratios = self.line.cells[self.best], []
         is_higher = more_is_better(self.line.better)
         for place, cell in enumerate(self.line.cells):
-            closed = cell.status == BOUND and cell.text.startswith("at most" if is_higher else "at least")
+            closed = cell.side == ("at most" if is_higher else "at least")
             if closed and cell.limit and cell.meaning == best.meaning:
                 end = (best.low if is_higher else best.high) or best.value or 0.0
                 ratios.append((place, end / cell.limit if is_higher else cell.limit / end))

@@ -17,7 +17,7 @@ from clmembench.report.frame import LabelledRun, Paths, parts, results_files
 from clmembench.report.imported.imported_values import imported_cells, known_lines, scorecard_label
 from clmembench.report.scorecard.device_pairs import device_pairs, side_of
 from clmembench.report.scorecard.headline_cells import headline_cell
-from clmembench.report.scorecard_cells import BOUND, OLDER, Decision, DevicePairs, Line, Scorecard, ScorecardCell, UnknownDevice
+from clmembench.report.scorecard_cells import OLDER, Decision, DevicePairs, Line, Scorecard, ScorecardCell, UnknownDevice
 from clmembench.results import jsonl
 from clmembench.results.imported import ImportedRun
 from clmembench.specs.sheets import SpecSheet
@@ -197,7 +197,7 @@ def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:
 
 def _may_be_better(cell: ScorecardCell, better: str) -> bool:
     """Whether a cell is a bound whose open side is the better one."""
-    return cell.status == BOUND and cell.text.startswith("at least" if more_is_better(better) else "at most")
+    return cell.side == ("at least" if more_is_better(better) else "at most")
 
 
 def _objections(line: Line, pairs: DevicePairs, labels: Sequence[str], best: int) -> str:
