@@ -108,7 +108,10 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
     pool = None
     try:
         try:
-            pool, found = _shared_out(one, paths, workers)
+            with processes.inherited_environment(), _ctrl_c_held():
+                pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
+                shares = [paths[first : first + AT_ONCE] for first in range(0, len(paths), AT_ONCE)]
+                found = _in_order(deque(pool.submit(_each, one, share) for share in shares))
         except BrokenProcessPool:
             raise
         except (OSError, RuntimeError):  # no /dev/shm to write to, or no more files, processes or threads
@@ -116,25 +119,13 @@ def digests(paths: Sequence[Path], strict: bool, workers: int) -> Iterator[Diges
             found = map(one, paths)
         yield from found
     except BaseException as error:  # a worker died, Ctrl-C, or an invalid file: the results of the other workers are not needed
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)  # first: else the pool's thread fails on what has been cancelled
-        _kill_new(before)
+        _kill_new(before)  # the pool's thread sees this and ends; it fails on answers that were cancelled
         if isinstance(error, BrokenProcessPool):
             raise ReaderError(ENDED) from error
         raise
     finally:
         if pool is not None:
-            pool.shutdown()
-
-
-def _shared_out(
-    one: Callable[[Path], Digest], paths: Sequence[Path], workers: int
-) -> tuple[ProcessPoolExecutor, Iterator[Digest]]:
-    """The processes and what they will answer. Raises OSError and RuntimeError where the host does not give that many."""
-    with processes.inherited_environment(), _ctrl_c_held():
-        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
-        answers = deque(pool.submit(_each, one, paths[first : first + AT_ONCE]) for first in range(0, len(paths), AT_ONCE))
-        return pool, _in_order(answers)
+            pool.shutdown()  # waits for the pool's thread: the interpreter's end would race with it
 
 
 def _each(one: Callable[[Path], Digest], paths: Sequence[Path]) -> list[Digest]:
