@@ -65,20 +65,24 @@ void sum_rows(const global double* restrict values, const global int* restrict i
     }
 }
 
-// Sums `entries` products by all work-items of a group of any size. Only the first work-item returns the sum: the others do not
-// read it, since the first may still be writing.
+// Sums `entries` products by all work-items of a group of any size, and returns the sum to the first one. All loads of a batch
+// are in flight before the first is used.
 double sum_part(const global double* restrict values, const global int* restrict indices, const global double* restrict x,
                 const int begin, const int entries, local double* sums) {
-    const uint item = get_local_id(0);
     double sum = 0;
-    for (int k = begin + item; k < begin + entries; k += GROUP_SIZE) sum += LOAD_VALUE(&values[k]) * x[LOAD_INDEX(&indices[k])];
-    sums[item] = sum;
-    for (uint left = GROUP_SIZE; left > 1; left = (left + 1) / 2) {
-        const uint apart = (left + 1) / 2;
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (item + apart < left) sums[item] += sums[item + apart];
+    for (int first = get_local_id(0); first < entries; first += TILE) {
+        int column[PER];
+        double value[PER];
+#pragma unroll
+        for (uint i = 0; i < PER; i++) {
+            const int k = first + i * GROUP_SIZE;
+            column[i] = k < entries ? LOAD_INDEX(&indices[begin + k]) : 0;
+            value[i] = k < entries ? LOAD_VALUE(&values[begin + k]) : 0;
+        }
+#pragma unroll
+        for (uint i = 0; i < PER; i++) sum += first + i * GROUP_SIZE < entries ? value[i] * x[column[i]] : 0;
     }
-    return item == 0 ? sums[0] : 0;
+    return sum_of_group(sum, GROUP_SIZE, sums);
 }
 
 // Each work-item helps with the block that its work-group takes in a round. A block is its first row (of a part: the place of

@@ -64,6 +64,8 @@ def build_kernels(
     defines = {**stored.defines, "PTX": hints == "ptx", "AHEAD": ahead, "NONTEMPORAL": ahead > 0, "BLOCKED": blocked}
     if format == "csr_team":
         defines["TEAM"] = team
+    if format in ("csr_adaptive", "csr_shares"):
+        defines["PARTS_GROUP"] = 1 if blocked else work_group
     return device.build(kernel_source(KERNEL_FILES.get(format, "spmv")), GROUP_SIZE=work_group, **defines)
 
 
@@ -85,7 +87,7 @@ def make_commands(
     if not len(stored.parted):
         return (launch,)
     rows = _upload(device, stored.parted)
-    return launch, Launch(kernels["csr_parts"], (rows, *parts, y), (len(stored.parted),))
+    return launch, Launch(kernels["csr_parts"], (rows, *parts, y), (len(stored.parted) * group_size,), (group_size,))
 
 
 def _upload(device: Device, array: Array) -> Buffer:
