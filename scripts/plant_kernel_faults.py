@@ -168,7 +168,7 @@ def check_by_pocl(tests: str, folder: Path) -> str:
         end(process)
     if process.returncode == 0:
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) tests/(\w+)\.py::(\w+)", output, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) tests/(?:\w+/)*(\w+)\.py::(\w+)", output, re.MULTILINE)
     if "error: " in output and "BuildError" in output:
         raise BrokenCheck(output[-2000:])
     if process.returncode == PYTEST_FAILED and failed:
