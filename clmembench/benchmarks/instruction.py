@@ -117,8 +117,10 @@ def _lanes(info: DeviceInfo) -> tuple[int, ...]:
 
 def _where(info: DeviceInfo, op: str, dtype: str, lanes: int) -> bool:
     operation = operation_of(op, dtype)
-    if operation is None or lanes == 1 or not info.has_cpu_cores:
+    if operation is None or lanes == 1:
         return operation is not None
+    if not info.has_cpu_cores:
+        return operation.group != 3 or lanes % sub_group_width(info) == 0  # else the last sub-group has more than are counted
     if operation.group >= 2:
         return lanes == 8 and operation.group == 2
     if op == "convert":

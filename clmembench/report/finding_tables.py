@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clmembench.model import CacheLevel, Finding, Hierarchy
-from clmembench.report.scorecard_cells import BOUND, ScorecardCell, Signed
+from clmembench.report.scorecard_cells import BOUND, BoundKind, ScorecardCell
 from clmembench.report.table import Column, Table, columns
 from clmembench.sanitize import line, printable
 from clmembench.units import format_bytes, format_in, format_interval, format_value
@@ -205,7 +205,7 @@ def finding_cell(finding: Finding | None, hint: str) -> ScorecardCell:
     if finding.status != "ok":
         ends = [end for end in (finding.low, finding.high) if end is not None and math.isfinite(end)]
         if finding.status == "undetermined" and finding.value is None and len(ends) == 1:
-            side: Signed = "at least" if finding.low in ends else "at most"
+            side: BoundKind = "at least" if finding.low in ends else "at most"
             text, why = interval_text(finding), printable(finding.reason)
             return ScorecardCell(text, detail=why, status=BOUND, limit=ends[0], side=side)
         return ScorecardCell(value_text(finding), detail=printable(finding.reason), status=finding.status)

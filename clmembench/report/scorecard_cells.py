@@ -13,8 +13,8 @@ from clmembench.model import DeviceInfo
 
 OLDER = "older version"  # status of a cell
 BOUND = "bound"  # status of a cell: its quantity is at least or at most this
-Signed = Literal["at least", "at most"]
-SIGNS: dict[Signed, str] = {"at least": "≥", "at most": "≤"}
+BoundKind = Literal["at least", "at most"]
+SIGNS: dict[BoundKind, str] = {"at least": "≥", "at most": "≤"}
 MARKS = {
     "*": "the best of those measured, and each that compare calls the same",
     "?": "compare does not decide whether it is worse than the best",
@@ -47,7 +47,7 @@ class ScorecardCell:
     ratio: str = ""
     noisy: NoisyValue | None = None  # the value as compare sees it
     limit: float | None = None
-    side: Signed | None = None  # of a bound
+    side: BoundKind | None = None  # of a bound
     meaning: str = ""  # what else it is on such a device: it is compared with values that are the same
     peak_name: str = "peak"  # that the fraction is of
     of_best: float | None = None  # how good it is as a share of the best that it is compared with

@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks.instruction import OPERATIONS, instruction
+from clmembench.cli.running.session import cards
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
+from clmembench.report.frame import judged_rows
 from clmembench.runtimes.opencl import RUNTIME
+from clmembench.studies.access.throughput_tables import instructions
+from tests.builders import clock, header, record, run, series
 from tests.cases import each
 
 
@@ -47,3 +51,17 @@ def test_types_without_an_operation_have_no_point(device):
     with pytest.raises(Skip, match="no operation"):
         instruction.prepare(device, op="native_sin", dtype="double", lanes=1)
     assert all(instruction.where(device.info, op=op, dtype="float", lanes=1) for op in OPERATIONS[:4])
+
+
+def test_what_is_left_of_a_pair_is_a_range_that_widens_with_each_operation_that_is_subtracted():
+    def chain(op, cycles):  # at 2 GHz, by a slope over 1000 and 3000 operations
+        ends = [[5000 + n % 3 + 500 * steps * cycles // 1000 for n in range(16)] for steps in (1000, 3000)]
+        params = {"op": op, "dtype": "int", "lanes": 1}
+        samples = (series(one, ops=ops) for one, ops in zip(ends, (1000, 3000), strict=True))
+        return record("instruction", params, *samples, core_clock=clock(2.0, 5.0))
+
+    measured = run([chain("add", 5), chain("xor", 10), chain("min", 9)], header(cards=cards(["instruction"])))
+    measured, rows = judged_rows(measured, None)
+    (table,) = instructions(measured, rows)
+    left = {row[0]: row[5] for row in table.rows}
+    assert left == {"add": "–", "xor": "4.00 to 6.00", "min": "2.00 to 6.00"}

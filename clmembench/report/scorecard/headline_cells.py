@@ -14,7 +14,7 @@ from clmembench.gates.whole import CORES_GATE, latency_curve
 from clmembench.model import Headline, Value
 from clmembench.model.metrics import more_is_better, score
 from clmembench.report.frame import LabelledRun, Row
-from clmembench.report.scorecard_cells import BOUND, Line, ScorecardCell, Signed
+from clmembench.report.scorecard_cells import BOUND, BoundKind, Line, ScorecardCell
 from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.views import interval
 from clmembench.sanitize import printable
@@ -122,7 +122,7 @@ def _search_bound(part: LabelledRun, skipped: Row, headline: Headline) -> Scorec
     return _bound("at least" if more_is_better(metric.better) else "at most", best.median, metric.unit, printable(why))
 
 
-def _bound(side: Signed, limit: float, unit: str, why: str) -> ScorecardCell:
+def _bound(side: BoundKind, limit: float, unit: str, why: str) -> ScorecardCell:
     return ScorecardCell(f"{side} {format_in(limit, unit)}", detail=why, status=BOUND, limit=limit, side=side)
 
 

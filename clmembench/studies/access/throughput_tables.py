@@ -25,7 +25,8 @@ BYTES_IN_FLIGHT_PER_ITEM = 4 * 16  # bytes that a work-item of cache_read loads 
 INSTRUCTIONS = "Instructions: latency by one chain, and rate of one compute unit by independent chains (Fog; uops.info)."
 INSTRUCTION_NOTES = (
     "beside: another operation that keeps the compiler from merging two of this one; latency and rate are of both. "
-    "What is left without it is off by a cycle where the pipelines differ from those of the other's own chain",
+    "What is left is a range: what is subtracted may take another pipeline than in its own chain, and then a cycle "
+    "more or less",
     "lanes: work-items of a unit, each with four chains; on CPUs elements of a vector, in eight chains (functions: four)",
 )
 NAMES = {
@@ -261,7 +262,8 @@ def _instruction_cells(
         span = alone.cycles_low is not None and alone.cycles_high is not None
         ends = f"{format_value(alone.cycles_low)} to {format_value(alone.cycles_high)}" if span else "–"
         own = _own_cycles(name, latency) if carrier else None
-        cells = (format_value(alone.cycles), ends, carrier or "–", "–" if own is None else format_value(own))
+        left = "–" if own is None else f"{format_value(max(0.0, own[0]))} to {format_value(own[1])}"
+        cells = (format_value(alone.cycles), ends, carrier or "–", left)
     rates = [row.value for row in rows if row.is_good and row.value.unit == "Gop/s"]
     if not rates:
         return (*cells, "–", "–", "–")
@@ -270,12 +272,13 @@ def _instruction_cells(
     return (*cells, cycle, str(best.params["lanes"]), format_value(best.median))
 
 
-def _own_cycles(name: tuple[str, str], latency: Mapping[tuple[str, str], Derived]) -> float | None:
-    """Latency of an operation less that of its carrier, which may have one, too; None where one of them is not known."""
+def _own_cycles(name: tuple[str, str], latency: Mapping[tuple[str, str], Derived]) -> tuple[float, float] | None:
+    """Latency of an operation less that of its carrier, which may have one, too, as a range: a cycle to either side for each
+    that is subtracted. None where one of them is not known."""
     operation, found = operation_of(*name), latency.get(name)
     if operation is None or found is None or found.cycles is None:
         return None
     if not operation.carrier:
-        return found.cycles
+        return found.cycles, found.cycles
     carrier = _own_cycles((operation.carrier, OTHER_KIND[name[1]] if name[0] == "convert" else name[1]), latency)
-    return None if carrier is None else found.cycles - carrier
+    return None if carrier is None else (found.cycles - carrier[1] - 1, found.cycles - carrier[0] + 1)
