@@ -5,9 +5,6 @@
 #include "common.cl"
 
 #pragma OPENCL FP_CONTRACT ON
-#if FP16
-#pragma OPENCL EXTENSION cl_khr_fp16 : enable
-#endif
 
 #define LOAD_CHAIN(i) V x##i = starts[CHAINS * get_global_id(0) + i], y##i = x##i + (V)(2);
 #define STORE_CHAIN(i) ends[CHAINS * get_global_id(0) + i] = x##i;
@@ -126,8 +123,6 @@ uint reduce(const uint x) {
     return found;
 }
 #else
-#pragma OPENCL EXTENSION cl_khr_subgroups : enable
-#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable
 #define shuffle sub_group_shuffle
 #define reduce sub_group_reduce_max
 #endif

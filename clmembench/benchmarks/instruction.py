@@ -17,14 +17,13 @@ GROUP_SIZE = 256
 STARTS = 64  # work-items from which on start values repeat
 ROWS = 5  # of a column in local memory: no number of steps that a fault would leave out is a multiple of it
 SETTLING_PAIRS = 64  # after which a chain repeats itself, unless its end has a formula
-HALF_SETTLING_PAIRS = 4096  # of sums in half, which end where the addend is lost to rounding
-NUMPY_TYPES = {"float": np.float32, "double": np.float64, "half": np.float16, "int": np.uint32, "long": np.uint64}
-REAL_TYPES = ("float", "double", "half")
+NUMPY_TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, "long": np.uint64}
+REAL_TYPES = ("float", "double")
 SCALARS = {"int": "uint", "long": "ulong"}
 SIGNED = {"int": "int", "long": "long"}
-OTHER_KIND = {"int": "float", "long": "double", "float": "double", "double": "long", "half": "float"}
-WIDER_ONES = {"float": "1.000000000001", "half": "1.0001f"}  # that rounding to the type makes 1
-TOLERANCES = {"float": 1e-5, "double": 1e-13, "half": 3e-2}
+OTHER_KIND = {"int": "float", "long": "double", "float": "double", "double": "long"}
+WIDER_ONES = {"float": "1.000000000001"}  # that rounding to the type makes 1
+TOLERANCES = {"float": 1e-5, "double": 1e-13}
 NATIVE_TOLERANCE = 1e-3
 FLOAT_STEPS = 1 << 21  # up to which sums in float are exact
 Step = Callable[[Array, Array, Array], Array]  # (x, a, b) -> the next x
@@ -160,7 +159,7 @@ SEVERAL = tuple(sorted({4, 8, *GPU_LANES} - {1}))
     default_subset=_in_default_subset,
     figure_axis="op",
     op=axis_of(_operations),
-    dtype=axis(*NUMPY_TYPES, needs={"double": ["fp64"], "half": ["fp16"]}),
+    dtype=axis(*NUMPY_TYPES, needs={"double": ["fp64"]}),
     lanes=axis_of(_lanes),
 )
 def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
@@ -241,7 +240,7 @@ def _build(
         other = "float" if dtype == "long" else "int"
     defines: dict[str, Value] = {
         "T": scalar, "V": scalar + vector, "CHAINS": chains, "GROUP": operation.group, "REAL": dtype in REAL_TYPES,
-        "SIGNED": signed + vector, "OTHER": other + vector, "NATIVE": dtype == "float", "FP64": fp64, "FP16": dtype == "half",
+        "SIGNED": signed + vector, "OTHER": other + vector, "NATIVE": dtype == "float", "FP64": fp64,
         "CONVERTS": width == 1, "ONE": WIDER_ONES.get(dtype, "1"), "PTX": "ptx" in features,
         "ITEMS": group, "ROWS": ROWS if operation.group == 2 else wide,
     }  # fmt: skip
@@ -302,13 +301,13 @@ def _after(
         return np.asarray(_fibonacci(op, start, start + kind(2), pairs))
     if op == "xor":
         return np.asarray(start - kind(2 * pairs * int(b) % 2 ** (8 * start.dtype.itemsize)))
-    if op == "convert" and dtype != "half":
+    if op == "convert":
         return np.asarray(start + kind(steps))
-    if op == "add" and dtype != "half":
+    if op == "add":
         return np.asarray(start + kind(1.5 * pairs))
     first, second = operation.first, operation.second or operation.first
     few, place = np.unique(start, return_inverse=True)
-    for _ in range(min(pairs, HALF_SETTLING_PAIRS if dtype == "half" and op in ("add", "convert") else SETTLING_PAIRS)):
+    for _ in range(min(pairs, SETTLING_PAIRS)):
         few = second(first(few, a, b).astype(kind), a, b).astype(kind)
     return few[place].reshape(start.shape)
 
