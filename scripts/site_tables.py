@@ -23,7 +23,6 @@ TITLES = {
     "false-verdicts": ("Verdicts between runs of an unchanged device", "scripts/calibrate.py pairs", "measuring"),
     "detection-limits": ("Smallest slowdown detected in 80% of cases", "scripts/calibrate.py pairs", "measuring"),
     "interleaved-error-rates": ("Error rates of interleaved A/B runs", "scripts/interleaved_error_rate.py 2000", "measuring"),
-    "interleaved-runs": ("Interleaved A/B runs on a 2-core Xeon", "clmembench compare --live", "measuring"),
     "guideline-evidence": ("Evidence of guidelines", "clmembench advise", "access"),
     "xeon-phi": ("Xeon Phi, as published", "platforms/intel-xeon-phi-knc.toml", "results"),
     "spmv-formats": ("Formats of SpMV", "clmembench describe spmv", "measuring"),

@@ -28,7 +28,7 @@ NO_OPENCL = (
 
 NO_SYCL = (
     "no SYCL device found that has device allocations (USM). For this CPU: pip install intel-opencl-rt intel-cmplr-lib-rt. "
-    "For a GPU: install its vendor's Level Zero or OpenCL driver. See docs/runtimes.md"
+    "For a GPU: install its vendor's Level Zero or OpenCL driver. See docs/install.md"
 )
 
 
