@@ -1,11 +1,11 @@
-"""Where threads go on a host's CPUs: sockets, cores and hardware threads, and the order in which threads fill them."""
+"""Where threads go on a host's CPUs: sockets, nodes, cores and hardware threads, and the order in which threads fill them."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 PLACEMENTS = ("compact", "scatter", "balanced")
@@ -14,12 +14,14 @@ MAX_CPUS = 1 << 16  # a list in sysfs that goes beyond is damaged
 
 @dataclass(frozen=True, slots=True)
 class HardwareThread:
-    """One CPU as the operating system numbers it, and its place: the socket, the core there, and which thread of that core."""
+    """One CPU as the operating system numbers it, and its place: the socket, the core there, and which thread of that core; and
+    the NUMA node that the system says it is of."""
 
     cpu: int
     socket: int
     core: int
     thread: int
+    node: int = 0
 
 
 def read(root: Path = Path("/sys/devices/system/cpu"), usable: Collection[int] | None = None) -> tuple[HardwareThread, ...]:
@@ -32,7 +34,8 @@ def read(root: Path = Path("/sys/devices/system/cpu"), usable: Collection[int] |
     online = _online(root)
     cpus = sorted(wanted & online if online else wanted)
     try:
-        return _placed({cpu: _said(root / f"cpu{cpu}" / "topology", cpu) for cpu in cpus})
+        placed = _placed({cpu: _said(root / f"cpu{cpu}" / "topology", cpu) for cpu in cpus})
+        return tuple(replace(thread, node=_node(root / f"cpu{thread.cpu}")) for thread in placed)
     except (OSError, ValueError):
         return tuple(HardwareThread(cpu, 0, core, 0) for core, cpu in enumerate(cpus))
 
@@ -59,6 +62,13 @@ def placements(topology: Sequence[HardwareThread], count: int) -> tuple[str, ...
     for placement in PLACEMENTS:
         names.setdefault(cpus(topology, count, placement), placement)
     return tuple(names.values())
+
+
+def sockets_in_order(topology: Sequence[HardwareThread], chosen: Sequence[int]) -> tuple[int, ...]:
+    """The socket of each of these CPUs. Threads on the same CPUs in another order share caches and memory with other neighbours
+    where these differ."""
+    where = {t.cpu: t.socket for t in topology}
+    return tuple(where[cpu] for cpu in chosen)
 
 
 def _place(t: HardwareThread) -> tuple[int, int, int]:
@@ -114,6 +124,12 @@ def _listed(text: str) -> tuple[int, ...]:
             raise ValueError(f"{part!r} is no range of CPUs")
         numbers.update(range(low, high + 1))
     return tuple(sorted(numbers))
+
+
+def _node(folder: Path) -> int:
+    """The NUMA node whose link a CPU's folder has; 0 where it has none, as without NUMA."""
+    found = [int(link.name[4:]) for link in folder.glob("node*") if link.name[4:].isdecimal()]
+    return found[0] if len(found) == 1 else 0
 
 
 def _said(folder: Path, cpu: int) -> _Said:

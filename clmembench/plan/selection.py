@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
-from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements
+from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements, sockets_in_order
 from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Tuned, Value
 from clmembench.plan.budget import Budget
 from clmembench.studies import SelectionError, studies
@@ -131,19 +131,21 @@ class Selection:
     def sweep(self, info: DeviceInfo) -> list[Placement]:
         """Placements of a study over compute units: the user's numbers and placements, else a default choice.
 
-        On CPUs each number is combined with every placement that uses a different set of CPUs. OpenCL does not control which
-        thread runs which work-group, so another order of the same CPUs makes no difference.
+        On CPUs each number is combined with every placement that uses a different set of CPUs, or the same set in an order that
+        puts neighbouring threads on other sockets. Within a socket another order makes no difference: OpenCL does not control
+        which thread runs which work-group.
         """
         counts = [int(n) for n in self.axes.get("compute_units", _compute_unit_counts(info, self.topology))]
         wanted = tuple(str(p) for p in self.axes.get("placement", PLACEMENTS))
         if info.kind != "cpu" or len(self.topology) != info.compute_units:
             return [Placement(n) for n in counts]
-        by_cpus: dict[tuple[int, frozenset[int]], Placement] = {}
+        by_cpus: dict[tuple[frozenset[int], tuple[int, ...]], Placement] = {}
         for count in counts:
             for placement in wanted if "placement" in self.axes else placements(self.topology, count):
                 chosen = cpus(self.topology, count, placement)
                 cores = len({(t.socket, t.core) for t in self.topology if t.cpu in chosen})
-                by_cpus.setdefault((count, frozenset(chosen)), Placement(count, chosen, placement, cores))
+                key = frozenset(chosen), sockets_in_order(self.topology, chosen)
+                by_cpus.setdefault(key, Placement(count, chosen, placement, cores))
         return list(by_cpus.values())
 
 

@@ -286,6 +286,13 @@ def test_sockets_and_second_threads_numbered_as_linux_does(tmp_path):
     )
 
 
+def test_the_node_of_a_cpu_is_that_of_its_link_and_0_without_one(tmp_path):
+    root = four(tmp_path)
+    for cpu, node in ((0, 2), (2, 5), (3, 5)):
+        (root / f"cpu{cpu}" / f"node{node}").mkdir()
+    assert [t.node for t in read(root, range(4))] == [2, 0, 5, 5]
+
+
 def test_dies_whose_core_ids_repeat_in_one_socket_are_cores_of_their_own(tmp_path):
     root = sysfs(tmp_path, "0-3", (0, 0, 0, "0-1"), (1, 0, 0, "0-1"), (2, 0, 0, "2-3"), (3, 0, 0, "2-3"))
     assert [(t.cpu, t.core, t.thread) for t in read(root, range(4))] == [(0, 0, 0), (1, 0, 1), (2, 1, 0), (3, 1, 1)]

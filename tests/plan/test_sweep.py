@@ -274,16 +274,33 @@ def scales(device, op, groups, width):
 def test_a_study_over_compute_units_is_in_the_best_shape_at_every_place_that_differs():
     asked = drive(scales, Selection(topology=SOCKETS), lambda p: rate(p, float(p.params["width"])), CPU4)
     study = [p for p in asked if p.place != Placement()]
-    # one thread has one place; two are on one socket or on two; three are 0 1 2, or 0 2 1 and so the same CPUs as 0 1 2
+    # one thread has one place; two are on one socket or on two; three and four alternate between sockets in scatter alone
     assert [(p.place.compute_units, p.place.cpus, p.place.placement) for p in study] == [
         (1, (0,), "compact"),
         (2, (0, 1), "compact"),
         (2, (0, 2), "scatter"),
         (3, (0, 1, 2), "compact"),
+        (3, (0, 2, 1), "scatter"),
         (4, (0, 1, 2, 3), "compact"),
+        (4, (0, 2, 1, 3), "scatter"),
     ]
     # groups goes with the units, and the shape is the winner on all of them
-    assert [dict(p.params) for p in study] == [{"op": "copy", "groups": n, "width": 2} for n in (1, 2, 2, 3, 4)]
+    assert [dict(p.params) for p in study] == [{"op": "copy", "groups": n, "width": 2} for n in (1, 2, 2, 3, 3, 4, 4)]
+
+
+def test_balanced_differs_from_scatter_where_neighbouring_threads_are_on_other_sockets():
+    """Of the same CPUs scatter puts neighbours on alternate sockets, balanced side by side; on one socket they are one."""
+    two = tuple(HardwareThread(cpu, cpu % 8 // 4, cpu % 4, cpu // 8) for cpu in range(16))
+    one = tuple(HardwareThread(cpu, 0, cpu % 8, cpu // 8) for cpu in range(16))
+    cpu16 = replace(CPU4, compute_units=16)
+
+    def places(topology, count):
+        return {p.placement: p.cpus for p in Selection(topology=topology, axes={"compute_units": (count,)}).sweep(cpu16)}
+
+    assert places(two, 4) == {"compact": (0, 8, 1, 9), "scatter": (0, 4, 1, 5), "balanced": (0, 1, 4, 5)}
+    assert places(two, 2) == {"compact": (0, 8), "scatter": (0, 4)}
+    assert places(one, 4) == {"compact": (0, 8, 1, 9), "scatter": (0, 1, 2, 3)}
+    assert list(places(one, 10)) == ["compact", "scatter"]
 
 
 def test_the_products_of_a_scaling_study_are_as_large_on_few_compute_units_as_on_all():

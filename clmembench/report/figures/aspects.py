@@ -17,7 +17,7 @@ from clmembench.sanitize import line
 from clmembench.units import count, format_bytes, format_in, is_byte_size
 
 MAX_PLACEMENT_PLOTS = 8  # of one figure, a device each
-BALANCED = "Where balanced is missing it is scatter: both use the same CPUs."
+BALANCED = "Where balanced is missing it is scatter or compact: the same CPUs, alternating between sockets alike."
 
 
 @dataclass(frozen=True, slots=True)
