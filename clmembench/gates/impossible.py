@@ -9,7 +9,9 @@ from clmembench.gates.thresholds import IMPOSSIBLE
 from clmembench.model import DeviceInfo, Metric, Run
 
 AMOUNTS = {"nbytes": "bytes", "flops": "FLOP", "ops": "operations"}
-SERIAL_METRICS = frozenset({"barrier", "latency", "access_latency", "interval", "round", "time"})  # slopes over dependent steps
+SERIAL_METRICS = frozenset(
+    {"barrier", "latency", "access_latency", "instruction_latency", "interval", "round", "time"}
+)  # slopes over dependent steps
 WRONG = "the amount of work or the time is wrong"
 
 

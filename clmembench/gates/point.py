@@ -15,7 +15,7 @@ from clmembench.model import SIZE_AXES, Cause, Metric, Record, Series
 MIN_REPORTED_DRIFT = MOVED  # relative drift of the core clock from which on a run warns
 NO_CYCLE_GATE = "cycle"
 # metrics of operations that no core overlaps; of others several may end in one cycle
-SERIAL_METRICS = frozenset({"barrier", "exchange"})
+SERIAL_METRICS = frozenset({"barrier", "exchange", "instruction_latency"})
 
 
 def judged(record: Record, metrics: Sequence[Metric]) -> Record:

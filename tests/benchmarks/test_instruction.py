@@ -24,7 +24,8 @@ def device():
 
 
 POINTS = [
-    ("float", "fma", 8), ("float", "convert", 1), ("double", "sqrt", 1), ("int", "add", 8), ("int", "mul", 1),
+    ("float", "fma", 8), ("float", "add", 8), ("double", "add", 1), ("double", "mul", 4), ("float", "convert", 1),
+    ("double", "sqrt", 1), ("int", "add", 8), ("int", "mul", 1),
     ("int", "xor", 1), ("long", "mul_hi", 1), ("int", "local_load", 8),
 ]  # fmt: skip
 
@@ -45,6 +46,25 @@ def test_a_result_that_is_not_the_operations_is_seen(device):
     device.run([replace(launch, args=(*launch.args[:3], np.float32(-0.5), *launch.args[4:]))])
     with pytest.raises(AssertionError, match="80 operations"):
         work.check()
+
+
+@each("op", ("add", "mul"))
+def test_a_compiler_that_merges_the_steps_of_a_chain_has_no_point(device, op):
+    class Merging:
+        """The device, whose compiler takes the two steps of a pair for one."""
+
+        info = device.info
+        alloc, upload, download, run = device.alloc, device.upload, device.download, device.run
+
+        @staticmethod
+        def build(source, **defines):
+            first, second = f"x##i {'+*'[op == 'mul']}= a;", f"x##i {'+*'[op == 'mul']}= b;"
+            assert first in source and second in source
+            merged = f"x##i {'+*'[op == 'mul']}= a {'+*'[op == 'mul']} b;"
+            return device.build(source.replace(first, merged).replace(second, ""), **defines)
+
+    with pytest.raises(Skip, match=f"merges dependent operations \\({op} of float"):
+        instruction.prepare(Merging, op=op, dtype="float", lanes=1)
 
 
 def test_types_without_an_operation_have_no_point(device):
