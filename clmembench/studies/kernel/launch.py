@@ -1,0 +1,100 @@
+"""A launch of a user's kernel: source, sizes and arguments, as the command line and files write them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from clmembench.model import Array, Local
+from clmembench.units import parse_bytes
+
+SCALARS: Mapping[str, str] = {  # types of OpenCL C and their NumPy types
+    "char": "int8", "uchar": "uint8", "short": "int16", "ushort": "uint16", "int": "int32", "uint": "uint32",
+    "long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "double": "float64",
+}  # fmt: skip
+ARGUMENT = "buffer:SIZE, buffer:SIZE:random, local:SIZE, file:X.npy or TYPE:VALUE"
+MAX_DIMENSIONS = 3
+
+
+class LaunchError(ValueError):
+    """A launch cannot be meant as it is written; the message says which part and what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One launch of the kernel `kernel` of the file `source`, whose arguments are texts such as buffer:4MiB (see ARGUMENT)."""
+
+    source: Path
+    kernel: str
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...] | None
+    arguments: tuple[str, ...]
+    defines: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises LaunchError for sizes that no device can launch."""
+        local = self.local_size or (1,) * len(self.global_size)
+        if not 1 <= len(self.global_size) <= MAX_DIMENSIONS or len(local) != len(self.global_size):
+            raise LaunchError("--global and --local have one to three numbers each, and equally many")
+        if min(*self.global_size, *local) < 1 or any(n % m for n, m in zip(self.global_size, local, strict=True)):
+            raise LaunchError("--global must be multiples of --local, and both at least 1")
+
+    @property
+    def work_items(self) -> int:
+        """The number of all work-items."""
+        return prod(self.global_size)
+
+    def params(self) -> dict[str, str]:
+        """The launch as parameters of the benchmark `user_kernel`."""
+        return {
+            "file": str(self.source),
+            "kernel": self.kernel,
+            "global_size": shlex.join(map(str, self.global_size)),
+            "local_size": shlex.join(map(str, self.local_size or ())),
+            "arguments": shlex.join(self.arguments),
+            "defines": shlex.join(f"{name}={value}" for name, value in self.defines.items()),
+        }
+
+    @classmethod
+    def of_params(cls, params: Mapping[str, str]) -> KernelLaunch:
+        """The launch of such parameters. Raises LaunchError."""
+        local = tuple(map(int, shlex.split(params["local_size"])))
+        return cls(
+            Path(params["file"]),
+            params["kernel"],
+            tuple(map(int, shlex.split(params["global_size"]))),
+            local or None,
+            tuple(shlex.split(params["arguments"])),
+            dict(one.split("=", 1) for one in shlex.split(params["defines"])),
+        )
+
+
+def argument(text: str, seed: int = 0) -> Array | np.generic | Local:
+    """The content of an argument: bytes of a buffer, a scalar, or local memory. Random buffers hold floats from 0 to 1.
+    Raises LaunchError."""
+    kind, _, rest = text.partition(":")
+    try:
+        if kind == "local":
+            return Local(parse_bytes(rest))
+        if kind == "file":
+            return np.ascontiguousarray(np.lib.format.open_memmap(rest, mode="r"))  # which takes no Python objects
+        if kind == "buffer":
+            size, _, content = rest.partition(":")
+            if content not in ("", "zeros", "random"):
+                raise ValueError(f"{content!r} is neither zeros nor random")
+            nbytes = parse_bytes(size)
+            if content == "random":
+                return np.random.default_rng(seed).random(-(-nbytes // 4), np.float32).view(np.uint8)[:nbytes]
+            return np.zeros(nbytes, np.uint8)
+        dtype = np.dtype(SCALARS[kind])
+        number = dtype.type(float(rest) if dtype.kind == "f" else int(rest, 0))
+    except (KeyError, ValueError, OverflowError, OSError) as error:
+        why = "" if isinstance(error, KeyError) else f" ({error})"
+        raise LaunchError(f"--arg {text}: not {ARGUMENT}{why}") from error
+    assert isinstance(number, np.generic)
+    return number

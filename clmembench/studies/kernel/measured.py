@@ -1,0 +1,57 @@
+"""The measured time of a user's kernel on a device: one point of the benchmark `user_kernel` in a worker process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from clmembench.analysis import derive
+from clmembench.analysis.little import Estimate
+from clmembench.host import device_lock
+from clmembench.measure import worker_process
+from clmembench.measure.job import Job
+from clmembench.model import DeviceInfo, Point
+from clmembench.plan.selection import FULL_BUDGET
+from clmembench.studies.kernel.benchmarks.user_kernel import TIME, user_kernel
+from clmembench.studies.kernel.launch import KernelLaunch
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTime:
+    """The time of a launch in ns with its 95% interval, or the reason why there is none."""
+
+    ns: Estimate | None
+    reason: str = ""
+
+
+def measure(info: DeviceInfo, launches: Sequence[KernelLaunch], timeout_s: float) -> list[MeasuredTime]:
+    """The time of each launch on a device, each in a worker process of its own: a crash ends none but its launch. Raises
+    device_lock.HeldError and WorkerError where the device cannot be used."""
+    with device_lock.held(info):
+        found = worker_process.probed(Job(info.runtime, info))
+        job = Job(
+            info.runtime,
+            replace(info, features=found.features),
+            user_kernel.name,
+            budget=FULL_BUDGET,
+            features=found.features,
+            cycles_per_op=found.cycles_per_op,
+            origin=found.origin,
+            quantum_ns=found.quantum_ns,
+        )
+        return [_measured(job, launch, timeout_s) for launch in launches]
+
+
+def _measured(job: Job, launch: KernelLaunch, timeout_s: float) -> MeasuredTime:
+    try:
+        with worker_process.WorkerProcess(job) as worker:
+            record = worker.measure(Point(user_kernel.name, launch.params()), timeout_s)
+    except worker_process.WorkerError as error:
+        return MeasuredTime(None, str(error))
+    summary = derive.summarise([record], TIME)
+    if record.status != "ok" or summary is None:
+        return MeasuredTime(None, f"{record.status}: {record.reason}")
+    known = math.isfinite(summary.low)  # fewer samples have no interval
+    low, high = (summary.low, summary.high) if known else (summary.median, summary.median)
+    return MeasuredTime(Estimate(summary.median, low, high))
