@@ -337,8 +337,9 @@ def planted(device: Device, fault: str) -> Work:
 
 
 def known() -> Mapping[str, Benchmark]:
-    """Every benchmark of ours, and the planted faults: other libraries launch no kernels of ours."""
-    return {**{name: b for name, b in discovered().items() if b.peer_of is None}, planted.name: planted}
+    """Every benchmark of ours that one device can run, and the planted faults: other libraries launch no kernels of ours."""
+    ours = {name: b for name, b in discovered().items() if b.peer_of is None and "peers" not in b.needs}
+    return {**ours, planted.name: planted}
 
 
 def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:

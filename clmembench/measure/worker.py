@@ -70,6 +70,8 @@ class Session:
         self._loads = [cpu_load.read()]  # before the device is opened, then at the start of each point
         # probed features replace those that the driver claims
         self._claimed = dataclasses.replace(job.device, features=job.features or job.device.features)
+        if "peers" not in named(job.benchmark).needs:  # a context of several devices may keep its buffers elsewhere
+            self._claimed = dataclasses.replace(self._claimed, peers=0)
         info = job.place.seen(self._claimed)
         before = thread_ids()
         self._job, self._pid = job, os.getpid()
@@ -239,7 +241,7 @@ def _is_host_call(prepared: Prepared) -> bool:
 def probe_device(job: Job) -> dict[str, Any]:
     """Open and probe the device of a job; the result has the fields of ProbeResult, as JSON has them."""
     runtime(job.runtime).repair(job.device)
-    device = runtime(job.runtime).open(job.device)
+    device = runtime(job.runtime).open(dataclasses.replace(job.device, peers=0))
     probed = probe.probe(device)
     launches, _ = probe.build_alu_chain(device)
     step = clock_step_ns([device.time(launches(n), 1, "device") for n in range(20, 84)])

@@ -57,7 +57,7 @@ class Benchmark:
     single_unit: Callable[[DeviceInfo], Sequence[Mapping[str, Value]]] | None = None
     processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point
     min_time_s: float = 0.0  # minimum sampling time of a point; for quantities that fluctuate slowly
-    max_time_s: float = 0.0  # maximum sampling time of a slow point of an adaptive benchmark
+    max_time_s: float = 0.0  # maximum sampling time of a slow point
     adaptive: bool = False  # a study's plan chooses its points: it is in no suite and has no grid
     peer_of: str | None = None  # the benchmark whose points it measures with another library, on a subset of its axes
     is_available: Callable[[DeviceInfo], bool] | None = None  # whether this host seems to have the library, by a cheap test

@@ -53,6 +53,7 @@ class DeviceInfo:
     runtime: str = "opencl"  # the name of the runtime that listed it and opens it
     instance: int = 0  # numbers equal devices of one driver without UUIDs and PCI addresses, from 1
     library: str = ""  # the only driver library that worker processes may load, where another one would end them
+    peers: int = 0  # other devices of its platform, which one context can hold with it
 
     @property
     def has_cpu_cores(self) -> bool:
@@ -167,7 +168,10 @@ class Runtime(Protocol):
     def name(self) -> str: ...
     def devices(self) -> list[DeviceInfo]: ...
     def environment(self, info: DeviceInfo, place: Placement) -> Mapping[str, str]: ...
-    def open(self, info: DeviceInfo) -> Device: ...
+
+    def open(self, info: DeviceInfo) -> Device:
+        """The device, in one context with its peers where these claims have any: benchmarks that do not need them get none."""
+        ...
 
     def left_out(self) -> Sequence[str]:
         """Reasons why devices or drivers are missing from `devices`, a sentence each."""

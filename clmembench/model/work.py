@@ -62,6 +62,9 @@ class Local:
 class Launch:
     """One kernel over an NDRange. Arguments are buffers, NumPy scalars or Local.
 
+    `queue` is 0 or 1; on a device that was opened with its peers also 2n or 2n + 1, those of the n-th peer. `after` is the
+    number of an earlier command of the same pass that must have ended, for commands on different queues.
+
     `method` is the way to launch it: "" is the driver's call with arguments converted beforehand, out_of_order the same call on
     an out-of-order queue; other values are methods of the runtime's library.
     """
@@ -72,11 +75,12 @@ class Launch:
     local_size: tuple[int, ...] | None = None
     queue: int = 0
     method: Literal["", "out_of_order", "enqueue", "submit_async", "submit"] = ""
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """`nbytes` from `src` to `dst`; each is a buffer or a host array.
+    """`nbytes` from `src` to `dst`; each is a buffer, of which they begin at an offset, or a host array.
 
     A blocking copy returns when the host array may be used again; drivers have a faster path for blocking copies of pageable
     memory.
@@ -87,6 +91,19 @@ class Copy:
     nbytes: int
     queue: int = 0
     blocking: bool = False
+    src_offset: int = 0
+    dst_offset: int = 0
+    after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Migrate:
+    """Move a buffer to the memory of the device of a queue; with `discard` its contents may be lost."""
+
+    buffer: Buffer
+    queue: int = 0
+    discard: bool = False
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +158,7 @@ class HostPart:
     queue: int = 0
 
 
-Command = Launch | Copy | Fill | Map | Call | Batch | HostPart
+Command = Launch | Copy | Migrate | Fill | Map | Call | Batch | HostPart
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ MAX_SUGGESTIONS = 3
 MIN_SIMILARITY = 0.6  # difflib's default: allows a wrong, missing or swapped letter in a word of four
 
 EVERYTHING = "everything"  # suite all, with the host's libraries and the memory hierarchy, in one run
+OWN_SUITES = ("several",)  # not in suite all: they need several devices or NUMA nodes, and take a minute
 PLACE_AXES = ("compute_units", "placement")  # written like axes, but properties of the measuring process
 WORK_GROUPS_PER_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
 FURTHER_PROCESS_BUDGET_DIVISOR = 4  # divides a point's budget in every process but the first
@@ -98,7 +99,9 @@ class Selection:
             )
         budget = QUICK_BUDGET if self.suite == "quick" else FULL_BUDGET
         least_s = max(budget.min_time_s, benchmark.min_time_s)
-        return replace(budget, min_time_s=least_s, max_time_s=max(budget.max_time_s, least_s), energy=self.energy)
+        most_s = max(budget.max_time_s, least_s)
+        patience = max(budget.patience, benchmark.max_time_s / most_s)
+        return replace(budget, min_time_s=least_s, max_time_s=most_s, patience=patience, energy=self.energy)
 
     def budget_in(self, benchmark: Benchmark, process: int, share: float = 1.0) -> Budget:
         """The sampling budget of a point in one of its processes.
@@ -171,14 +174,15 @@ def suites() -> dict[str, tuple[str, ...]]:
     """The benchmarks of every suite: quick, all, everything, and one suite for each kind of benchmark."""
     known = {name: b for name, b in discovered().items() if not b.adaptive}
     kinds = dict.fromkeys(b.suite for b in known.values())
+    every = tuple(b.name for b in known.values() if b.suite not in OWN_SUITES)
     measured = {
         name for study in studies() for name in study.measures
     }  # in suite everything by studies with plans of their own
     return {
         "quick": tuple(b.name for b in known.values() if b.quick is not None),
         **{kind: tuple(b.name for b in known.values() if b.suite == kind) for kind in kinds},
-        "all": tuple(known),
-        EVERYTHING: tuple(name for name in known if name not in measured),
+        "all": every,
+        EVERYTHING: tuple(name for name in every if name not in measured),
     }
 
 
@@ -193,24 +197,23 @@ def benchmark_named(name: str) -> Benchmark:
 def selected_benchmarks(selection: Selection) -> list[Benchmark]:
     """The benchmarks of a selection. Raises SelectionError that lists the available names when nothing matches."""
     known, all_suites = discovered(), suites()
+    runnable = [name for name, benchmark in known.items() if not benchmark.adaptive]
     if selection.suite not in all_suites:
         remedy = or_all(selection.suite, all_suites, f"Suites: {', '.join(all_suites)}")
-        if selection.suite in all_suites["all"]:
+        if selection.suite in runnable:
             remedy = f"it is a benchmark: write -b {selection.suite}"
         raise SelectionError(f"no suite {selection.suite!r}: {remedy}")
     for glob in selection.globs:
         if not any(fnmatchcase(name, glob) for name in known):
-            remedy = or_all(glob, all_suites["all"], "`clmembench suites` lists all")
+            remedy = or_all(glob, runnable, "`clmembench suites` lists all")
             if glob in all_suites:
                 remedy = f"it is a suite: write -s {glob}"
             raise SelectionError(f"no benchmark matches {glob!r}: {remedy}")
         if all(b.adaptive for b in known.values() if fnmatchcase(b.name, glob)):
-            raise SelectionError(
-                f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(all_suites['all'])}"
-            )
+            raise SelectionError(f"{glob} has a plan of its own and is not run by itself: choose from {', '.join(runnable)}")
     chosen = [
         known[name]
-        for name in all_suites[selection.suite]
+        for name in (runnable if selection.globs and selection.suite == "all" else all_suites[selection.suite])
         if not selection.globs or any(fnmatchcase(name, glob) for glob in selection.globs)
     ]
     if not chosen:

@@ -32,6 +32,10 @@ CHILD_S = 600
 
 # FILE.KERNEL of kernels that Oclgrind cannot run, and why
 CANNOT: dict[str, str] = {
+    **{
+        f"device_link.{kernel}": "it needs two devices: run on PoCL by test_device_link"
+        for kernel in ("write_pattern", "count_wrong", "read_last")
+    },
     "clock.fenced_chain": "it reads a counter, and its fences are instructions of x86",
     **{
         f"l2_map.{kernel}": "a compute unit tells its number and the time by PTX alone: run on PoCL without, by test_l2_map"

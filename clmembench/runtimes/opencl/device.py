@@ -42,17 +42,18 @@ from clmembench.runtimes.shared import BuiltSources, check_buffer, check_shape, 
 
 
 class OpenCLDevice:
-    """One device with two queues that stamp events and two that do not (stamping costs time on some drivers)."""
+    """One device with two queues that stamp events and two that do not (stamping costs time on some drivers), and as many for
+    each of its peers, which are in the same context."""
 
-    def __init__(self, info: DeviceInfo, handle: Any) -> None:
+    def __init__(self, info: DeviceInfo, handle: Any, peers: Sequence[Any] = ()) -> None:
         self.info = info
         self.seed = 0
         self._handle = handle
         with explained_errors():
-            self._context = cl.Context([handle])
+            self._context = cl.Context([handle, *peers])
             stamps = cl.command_queue_properties.PROFILING_ENABLE
-            self._stamped = [cl.CommandQueue(self._context, handle, stamps) for _ in range(2)]
-            self._plain = [cl.CommandQueue(self._context, handle) for _ in range(2)]
+            self._stamped = [cl.CommandQueue(self._context, one, stamps) for one in (handle, *peers) for _ in range(2)]
+            self._plain = [cl.CommandQueue(self._context, one) for one in (handle, *peers) for _ in range(2)]
         self._kept: dict[str, Any] = {}
         self._built = BuiltSources()
         self._programs: dict[str, Mapping[str, Kernel]] = {}
@@ -185,7 +186,7 @@ class OpenCLDevice:
         if last is not None and last.commands is commands and (last.passes, last.clock) == (passes, clock):
             return last
         queues = self._plain if clock == "host" else self._stamped
-        used = [queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})]
+        used = {i: queues[i] for i in sorted({c.queue for c in commands if not isinstance(c, Call | Batch)})}
         sample = prepare_commands(commands, passes, clock, self._bind(commands, queues), used)
         self._last = sample if isinstance(commands, tuple) else None  # a list may have changed by the next call
         return sample

@@ -17,17 +17,19 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from clmembench.model import Copy, DeviceError, Fill, Launch, Map
+from clmembench.model import Copy, DeviceError, Fill, Launch, Map, Migrate
 from clmembench.runtimes.shared import host_address
 
 LibraryCall = Callable[[], int]  # one call of the library; returns its error code, 0 for success
-PreparedCommand = Callable[[ctypes.c_void_p | None], LibraryCall]  # a command that lacks only the address for its event
+# a command that lacks only the address for its event, and that of the event for which it waits (`after`) where it waits for one
+PreparedCommand = Callable[..., LibraryCall]
 
 PROFILING_INFO_NOT_AVAILABLE = -7  # CL_PROFILING_INFO_NOT_AVAILABLE
 MAX_TIMESTAMP_ATTEMPTS = 20
 EXECUTION_STATUS, COMPLETE = 0x11D3, 0  # CL_EVENT_COMMAND_EXECUTION_STATUS and one of its values; errors are below
 PROFILING_QUEUED, PROFILING_SUBMITTED, PROFILING_STARTED, PROFILING_ENDED = range(0x1280, 0x1284)  # CL_PROFILING_COMMAND_*
 BLOCKING, PENDING = 1, 0
+DISCARD = 2  # CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED
 NO_WAIT = (0, None)  # the number of events to wait for, and the events
 
 _Pointer, _Size = ctypes.c_void_p, ctypes.c_size_t
@@ -133,9 +135,10 @@ def _range(command: Launch) -> tuple[Any, ...]:
     return len(command.global_size), None, sizes(*map(int, command.global_size)), local
 
 
-def _to(function: Any, *args: Any) -> LibraryCall:
-    """The call of a function whose last argument, here the last of `args`, is the address for its event."""
-    return partial(function, *args[:-1], *NO_WAIT, args[-1])
+def _to(function: Any, *args: Any, after: ctypes.c_void_p | None = None) -> LibraryCall:
+    """The call of a function whose last argument, here the last of `args`, is the address for its event; `after` is that of an
+    event for which it waits."""
+    return partial(function, *args[:-1], *(NO_WAIT if after is None else (1, after)), args[-1])
 
 
 def bind_copy(command: Copy, queue: Any) -> PreparedCommand:
@@ -145,12 +148,20 @@ def bind_copy(command: Copy, queue: Any) -> PreparedCommand:
     whose = opencl_library(held=not command.blocking)
     if isinstance(command.src, np.ndarray):
         there = _Pointer(host_address(command.src, command.nbytes))
-        return partial(_to, whose.clEnqueueWriteBuffer, handle(queue), handle(command.dst), waits, _Size(0), nbytes, there)
+        at = _Size(command.dst_offset)
+        return partial(_to, whose.clEnqueueWriteBuffer, handle(queue), handle(command.dst), waits, at, nbytes, there)
     if isinstance(command.dst, np.ndarray):
         there = _Pointer(host_address(command.dst, command.nbytes))
-        return partial(_to, whose.clEnqueueReadBuffer, handle(queue), handle(command.src), waits, _Size(0), nbytes, there)
-    buffers = handle(command.src), handle(command.dst)
-    return partial(_to, whose.clEnqueueCopyBuffer, handle(queue), *buffers, _Size(0), _Size(0), nbytes)
+        at = _Size(command.src_offset)
+        return partial(_to, whose.clEnqueueReadBuffer, handle(queue), handle(command.src), waits, at, nbytes, there)
+    buffers, places = (handle(command.src), handle(command.dst)), (_Size(command.src_offset), _Size(command.dst_offset))
+    return partial(_to, whose.clEnqueueCopyBuffer, handle(queue), *buffers, *places, nbytes)
+
+
+def bind_migrate(command: Migrate, queue: Any) -> PreparedCommand:
+    """Move a buffer to the device of the queue."""
+    buffers, flags = (_Pointer * 1)(handle(command.buffer)), ctypes.c_uint64(DISCARD if command.discard else 0)
+    return partial(_to, opencl_library(held=True).clEnqueueMigrateMemObjects, handle(queue), 1, buffers, flags)
 
 
 def bind_fill(command: Fill, queue: Any) -> PreparedCommand:

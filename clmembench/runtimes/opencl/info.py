@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import struct
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -81,6 +82,7 @@ def _described(simulators: bool) -> Installed:
                 words = _text(platform, "platform") or "an OpenCL platform without a readable name"
                 left_out.append(f"{words} does not list its devices: {_first_line(error)}: reinstall or update this driver")
             continue
+        described = list[tuple[DeviceInfo, Any]]()
         for d, device in enumerate(devices):
             try:
                 info = _retried_description(device, f"{p}:{d}", d)
@@ -91,9 +93,14 @@ def _described(simulators: bool) -> Installed:
                 words = _text(device, "device") or "a device without a readable name"
                 left_out.append(f"{words} ({_text(platform, 'platform')} {p}:{d}) is left out: {reason}: update its driver")
             else:
-                devices_of_platforms.append((info, device))
+                described.append((info, device))
+        devices_of_platforms += [(_with_peers(info, len(described) - 1), device) for info, device in described]
     # the same driver can be registered twice, under two loaders' folders
     return Installed(listed(devices_of_platforms), left_out)
+
+
+def _with_peers(info: DeviceInfo, peers: int) -> DeviceInfo:
+    return replace(info, peers=peers, features=info.features | {"peers"}) if peers else info
 
 
 def _retried_description(device: Any, selector: str, ordinal: int) -> DeviceInfo:

@@ -55,7 +55,7 @@ class OpenCL(Runtime):
         return {**alone, _THREAD_VARIABLES[driver]: str(place.compute_units)} if driver else alone
 
     def open(self, info: DeviceInfo) -> OpenCLDevice:
-        """Raises DeviceError if the device is gone or is known to give wrong results."""
+        """The device, with its peers if the claims have any. Raises DeviceError if it is gone or gives wrong results."""
         if "llvmpipe" in info.name.lower():
             raise DeviceError(f"{info.name} caps loops at 65,535 iterations silently, so chases are wrong there: use PoCL")
         if info.library:  # already set in a worker process
@@ -67,7 +67,9 @@ class OpenCL(Runtime):
         for known, handle in installed.devices:
             # two drivers may give a device the same id
             if (known.id, known.platform, known.driver, known.name) == (info.id, info.platform, info.driver, info.name):
-                return OpenCLDevice(info, handle)
+                platform = known.selector.partition(":")[0]
+                peers = [h for other, h in installed.devices if other.selector.partition(":")[0] == platform and h != handle]
+                return OpenCLDevice(info, handle, peers[: info.peers])
         why = "; ".join(installed.left_out) or "see clmembench devices"
         raise DeviceError(f"device {info.name} ({info.id}) is no longer there: {why}")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clmembench.model import Command, Copy, DeviceError, Fill, Map, Timing, TimingMethod
+from clmembench.model import Command, Copy, DeviceError, Fill, Launch, Map, Migrate, Timing, TimingMethod
 from clmembench.runtimes.opencl import enqueue
 
 BLOCKING_SOURCE = """// One work-item computes for `rounds` steps, each of which needs the one before.
@@ -39,6 +39,8 @@ def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.PreparedCom
     """The call of a command other than a launch, on its queue."""
     if isinstance(command, Copy):
         return enqueue.bind_copy(command, queues[command.queue])
+    if isinstance(command, Migrate):
+        return enqueue.bind_migrate(command, queues[command.queue])
     if isinstance(command, Fill):
         return enqueue.bind_fill(command, queues[command.queue])
     if isinstance(command, Map):
@@ -47,15 +49,23 @@ def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.PreparedCom
 
 
 def prepare_commands(
-    commands: Sequence[Command], passes: int, clock: TimingMethod, bound: Sequence[enqueue.PreparedCommand], used: Sequence[Any]
+    commands: Sequence[Command],
+    passes: int,
+    clock: TimingMethod,
+    bound: Sequence[enqueue.PreparedCommand],
+    used: Mapping[int, Any],
 ) -> CommandTimer:
-    """Every call of a sample in its order.
+    """Every call of a sample in its order; `used` are the queues by their number.
 
     Queues run concurrently within a pass, never across passes: the calls between passes wait for all of them.
     """
+    waits = [enqueue.bind_finish(queue) for queue in used.values()]
+    flushes = {number: enqueue.bind_flush(queue) for number, queue in used.items()}
+    between = [*flushes.values(), *waits] if len(used) > 1 else []
+    after = {n: c.after for n, c in enumerate(commands) if isinstance(c, Launch | Copy | Migrate) and c.after is not None}
+    if after:
+        return _prepare_dependent_commands(commands, passes, clock, bound, after, flushes, waits)
     events = None if clock == "host" else enqueue.Events(2 if clock == "batch" else len(bound) * passes)
-    waits = [enqueue.bind_finish(queue) for queue in used]
-    between = [*map(enqueue.bind_flush, used), *waits] if len(used) > 1 else []
     slots = events.slots() if events is not None else None
     alike = [command(None) for command in bound] if slots is None or clock == "batch" else []
     calls: list[enqueue.LibraryCall] = []
@@ -69,6 +79,29 @@ def prepare_commands(
     return CommandTimer(commands, passes, clock, calls if between else [*calls, *waits], events, waits)
 
 
+def _prepare_dependent_commands(
+    commands: Sequence[Command],
+    passes: int,
+    clock: TimingMethod,
+    bound: Sequence[enqueue.PreparedCommand],
+    after: Mapping[int, int],
+    flushes: Mapping[int, enqueue.LibraryCall],
+    waits: list[enqueue.LibraryCall],
+) -> CommandTimer:
+    """Commands some of which wait for others, by number. Each is submitted at once, so that those that wait for it begin."""
+    if any(before >= number for number, before in after.items()) or clock == "batch":
+        raise ValueError("a command waits for an earlier one of its pass, and not in a batch")
+    events, wanted = enqueue.Events(len(bound) * passes), set(after.values())
+    slots, calls = events.slots(), list[enqueue.LibraryCall]()
+    for first in range(0, len(slots), len(bound)):
+        for number, command in enumerate(bound):
+            slot = slots[first + number] if clock != "host" or number in wanted else None
+            waiting = {"after": slots[first + after[number]]} if number in after else {}
+            calls += [command(slot, **waiting), flushes[getattr(commands[number], "queue", 0)]]
+        calls += waits
+    return CommandTimer(commands, passes, clock, calls, events, waits)
+
+
 def time_commands(sample: CommandTimer) -> Timing:
     """Make the calls. Raises OpenCLFailure for one that fails, after everything enqueued before it has ended.
 
@@ -79,7 +112,7 @@ def time_commands(sample: CommandTimer) -> Timing:
         enqueue.run_calls(sample.calls)
         host_ns = time.perf_counter_ns() - start
         cpu_ns = time.process_time_ns() - cpu
-        if sample.events is None:
+        if sample.events is None or sample.clock == "host":
             return Timing(host_ns, None, None, cpu_ns)
         return _stamped(sample, sample.events, host_ns, cpu_ns)
     except enqueue.OpenCLFailure:

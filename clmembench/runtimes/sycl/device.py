@@ -118,11 +118,11 @@ class SyclDevice:
     def download(self, buffer: Any, dtype: npt.DTypeLike, count: int, offset_bytes: int = 0) -> Array:
         array = np.empty(count, dtype=dtype)
         if array.nbytes:
-            self._copy(Copy(array, buffer, array.nbytes, blocking=True), offset_bytes)
+            self._copy(Copy(array, buffer, array.nbytes, blocking=True, src_offset=offset_bytes))
         return array
 
-    def _copy(self, command: Copy, offset_bytes: int = 0) -> None:
-        calls = [enqueue.bind_copy(command, self._plain[0], offset_bytes), enqueue.bind_wait(self._plain[0])]
+    def _copy(self, command: Copy) -> None:
+        calls = [enqueue.bind_copy(command, self._plain[0]), enqueue.bind_wait(self._plain[0])]
         events: list[int] = []
         try:
             enqueue.run_calls(calls, events)

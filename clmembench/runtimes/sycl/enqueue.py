@@ -178,11 +178,10 @@ def _address(of: Any, nbytes: int) -> int:
     return pointer(of)
 
 
-def bind_copy(command: Copy, queue: Any, offset_bytes: int = 0) -> LibraryCall:
-    """A copy between host arrays and allocations, from `offset_bytes` of its source on; a blocking one includes the wait for
-    it."""
-    target = _address(command.dst, command.nbytes)
-    source = _address(command.src, offset_bytes + command.nbytes) + offset_bytes
+def bind_copy(command: Copy, queue: Any) -> LibraryCall:
+    """A copy between host arrays and allocations; a blocking one includes the wait for it."""
+    target = _address(command.dst, command.dst_offset + command.nbytes) + command.dst_offset
+    source = _address(command.src, command.src_offset + command.nbytes) + command.src_offset
     copy = c_library(held=not command.blocking).DPCTLQueue_Memcpy
     call: LibraryCall = partial(copy, handle(queue), _Pointer(target), _Pointer(source), _Size(command.nbytes))
     if not command.blocking:

@@ -12,6 +12,7 @@ from clmembench.model import Command, Copy, Fill, HostPart, Launch, Map, Skip, T
 from clmembench.runtimes.sycl import enqueue
 from clmembench.runtimes.sycl.library import c_library
 
+NO_AFTER = "commands on several queues that wait for each other are OpenCL's"
 NO_MAP = "SYCL has no map and unmap: host and device both see shared and host allocations"
 
 
@@ -33,6 +34,8 @@ def bind_command(command: Command, queues: Sequence[Any]) -> enqueue.LibraryCall
     if isinstance(command, HostPart):
         launch = command.launch
         return enqueue.bind_host_part(launch, launch.kernel.handle, queues[launch.queue])  # type: ignore[attr-defined]
+    if getattr(command, "after", None) is not None:
+        raise Skip(NO_AFTER)
     if isinstance(command, Copy):
         return enqueue.bind_copy(command, queues[command.queue])
     if isinstance(command, Fill):

@@ -1,0 +1,1 @@
+"""The study of what lies between devices, and between NUMA nodes."""

@@ -1,0 +1,1 @@
+"""Benchmarks of several devices and of several NUMA nodes."""
