@@ -73,6 +73,7 @@ def benchmark(
     processes: Callable[..., int] | None = None,
     min_time_s: float = 0.0,
     max_time_s: float = 0.0,
+    on_nodes: bool = False,
     adaptive: bool = False,
     peer_of: str | None = None,
     is_available: Callable[[DeviceInfo], bool] | None = None,
@@ -102,6 +103,7 @@ def benchmark(
             processes=processes,
             min_time_s=min_time_s,
             max_time_s=max_time_s,
+            on_nodes=on_nodes,
             adaptive=adaptive or peer_of is not None,  # --reference selects the points of peers, not a suite
             peer_of=peer_of,
             is_available=is_available,

@@ -63,10 +63,11 @@ class Chase:
     first: int  # index in that order of the first node
 
     @classmethod
-    def built(cls, device: Device, nodes: int, spacing: int, seed: int) -> Chase:
-        """A cycle through this many nodes, `spacing` bytes apart."""
+    def built(cls, device: Device, nodes: int, spacing: int, seed: int, chain: Buffer | None = None) -> Chase:
+        """A cycle through this many nodes, `spacing` bytes apart, in a new buffer unless there is one for it."""
         kernels = device.build(kernel_source("pchase"))
-        chain, cursor, successor = device.alloc(nodes * spacing), device.alloc(32), device.alloc(4 * nodes)
+        chain = device.alloc(nodes * spacing) if chain is None else chain
+        cursor, successor = device.alloc(32), device.alloc(4 * nodes)
         order, successors = random_cycle(nodes, seed)
         device.upload(successor, successors)
         device.run([Launch(kernels["build_chain"], (chain, successor, cursor, np.uint64(spacing)), (nodes,))])

@@ -109,12 +109,12 @@ def usable_cpus() -> set[int]:
 def _online(root: Path) -> set[int]:
     """The CPUs that are online; empty where that is not said."""
     try:
-        return set(_listed((root / "online").read_text(encoding="ascii")))
+        return set(listed((root / "online").read_text(encoding="ascii")))
     except (OSError, ValueError):
         return set()
 
 
-def _listed(text: str) -> tuple[int, ...]:
+def listed(text: str) -> tuple[int, ...]:
     """The numbers of a list such as 0-3,8. Raises ValueError for anything else."""
     numbers: set[int] = set()
     for part in text.strip().split(","):
@@ -137,7 +137,7 @@ def _said(folder: Path, cpu: int) -> _Said:
     package, core, siblings = (
         (folder / name).read_text(encoding="ascii") for name in ("physical_package_id", "core_id", "thread_siblings_list")
     )
-    shared = _listed(siblings)
+    shared = listed(siblings)
     if cpu not in shared:
         raise ValueError(f"CPU {cpu} is not among those that share its core")
     return int(package), int(core), shared

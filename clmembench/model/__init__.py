@@ -21,6 +21,7 @@ from clmembench.model.chase import (
 from clmembench.model.declared import DeclarationError
 from clmembench.model.device import (
     MAX_TIME_NS,
+    NODE_PLACEMENT,
     Device,
     DeviceInfo,
     Driver,
@@ -117,6 +118,7 @@ __all__ = [
     "Device",
     "DeviceInfo",
     "Driver",
+    "NODE_PLACEMENT",
     "ImageForm",
     "Runtime",
     "Timing",

@@ -58,6 +58,7 @@ class Benchmark:
     processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point
     min_time_s: float = 0.0  # minimum sampling time of a point; for quantities that fluctuate slowly
     max_time_s: float = 0.0  # maximum sampling time of a slow point
+    on_nodes: bool = False  # on a CPU each point is measured on the CPUs of each NUMA node in turn
     adaptive: bool = False  # a study's plan chooses its points: it is in no suite and has no grid
     peer_of: str | None = None  # the benchmark whose points it measures with another library, on a subset of its axes
     is_available: Callable[[DeviceInfo], bool] | None = None  # whether this host seems to have the library, by a cheap test

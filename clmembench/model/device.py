@@ -67,6 +67,9 @@ class DeviceInfo:
         return self.kind == "cpu" or (self.kind == "accelerator" and in_cache)
 
 
+NODE_PLACEMENT = "node "  # the rule of a placement on the CPUs of the NUMA node whose number follows
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The compute units on which a process runs; one process has one placement.

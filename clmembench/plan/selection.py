@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
 from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements, sockets_in_order
-from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Tuned, Value
+from clmembench.model import NODE_PLACEMENT, Axis, Benchmark, DeviceInfo, Placement, Tuned, Value
 from clmembench.plan.budget import Budget
 from clmembench.studies import SelectionError, studies
 
@@ -130,6 +130,17 @@ class Selection:
         if not set(PLACE_AXES) & set(self.axes):
             return [Placement()]
         return self.sweep(info)
+
+    def node_places(self, info: DeviceInfo) -> list[Placement]:
+        """The CPUs of each NUMA node; an unrestricted Placement if the device is not this host's CPU."""
+        if info.kind != "cpu" or len(self.topology) != info.compute_units:
+            return [Placement()]
+        found = []
+        for node in sorted({thread.node for thread in self.topology}):
+            mine = tuple(thread for thread in self.topology if thread.node == node)
+            chosen, cores = tuple(thread.cpu for thread in mine), len({(thread.socket, thread.core) for thread in mine})
+            found.append(Placement(len(mine), chosen, f"{NODE_PLACEMENT}{node}", cores))
+        return found
 
     def sweep(self, info: DeviceInfo) -> list[Placement]:
         """Placements of a study over compute units: the user's numbers and placements, else a default choice.

@@ -48,11 +48,18 @@ def explore(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> Pla
         return
     context = BenchmarkContext(benchmark, info, selection)
     winners: Winners = {}
-    for place in selection.places(info) if is_placeable(benchmark, info) else [Placement()]:
+    for place in _places(benchmark, info, selection):
         yield from _grid(context, place, winners)
     placed = _placed_points(context, winners)
     if placed:
         yield placed
+
+
+def _places(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> list[Placement]:
+    """The placements of every point of a benchmark."""
+    if benchmark.on_nodes:
+        return selection.node_places(info)
+    return selection.places(info) if is_placeable(benchmark, info) else [Placement()]
 
 
 def _placed_points(context: BenchmarkContext, winners: Winners) -> list[Point]:
@@ -239,7 +246,7 @@ def describe_plan(benchmark: Benchmark, info: DeviceInfo, selection: Selection) 
             parts.append(f"{name} {values[0]} to at most {values[-1]}, {axis.per_octave} per octave until the curve settles")
         else:
             parts.append(f"{'tuned ' if axis.tuning else ''}{name} {', '.join(values)}")
-    places = [p for p in (selection.places(info) if is_placeable(benchmark, info) else []) if p != Placement()]
+    places = [p for p in _places(benchmark, info, selection) if p != Placement()]
     bases = _scaling_points(context)
     if bases:
         places = selection.sweep(info)

@@ -112,7 +112,7 @@ def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> W
     ways = DIRECTIONS[:2] if both else (direction,)
     copies = [prepare_copy(device, way, memory == "pinned", array_bytes, queue, blocking) for queue, way in enumerate(ways)]
     batch = 1 if device.info.shares_host_memory or memory != "pinned" else BATCH_BYTES // array_bytes
-    return _interleave(copies, max(1, min(MAX_COPIES, batch)))
+    return interleave_copies(copies, max(1, min(MAX_COPIES, batch)))
 
 
 @benchmark(
@@ -174,7 +174,7 @@ def prepare_copy(device: Device, direction: str, pinned: bool, nbytes: int, queu
     )
 
 
-def _interleave(copies: Sequence[Work], times: int) -> Work:
+def interleave_copies(copies: Sequence[Work], times: int) -> Work:
     """`times` copies of each direction, interleaved one by one."""
 
     def check() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from clmembench.benchmarks import MEMORY_READS, MEMORY_WRITES, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.copy_check import copy_array_bytes
 from clmembench.benchmarks.stream import OPERATION_CODES, sum_items
-from clmembench.model import Call, Device, DeviceInfo, Fill, Launch, MemoryKind, Metric, Quantity, Skip, Value, Work
+from clmembench.model import Buffer, Call, Device, DeviceInfo, Fill, Launch, MemoryKind, Metric, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
 
 USM_BANDWIDTH = Metric("usm_bandwidth", "GB/s", "nbytes", "rate", "higher")
@@ -97,10 +97,7 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
 
     def check() -> None:
         if op == "read":
-            lane_sums = device.download(sums, np.uint32, lanes * items).reshape(items, lanes).sum(axis=0, dtype=np.uint64)
-            wanted = [FACTOR * (lanes * (vectors * (vectors - 1) // 2) + lane * vectors) for lane in range(lanes)]
-            same = all((int(sum_) - of_lane) % 2**32 == 0 for sum_, of_lane in zip(lane_sums, wanted, strict=True))
-            assert same, "the sum of the words read is wrong"
+            assert_sums(device, sums, items, lanes, vectors)
             return
         for first in range(0, words, CHECKED_WORDS):
             count = min(CHECKED_WORDS, words - first)
@@ -116,6 +113,14 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
         check=check,
         clock="host" if last_touch == "host" else "device",
     )
+
+
+def assert_sums(device: Device, sums: Buffer, items: int, lanes: int, vectors: int) -> None:
+    """Raises AssertionError unless the sums of each work-item and lane are those of all words written."""
+    lane_sums = device.download(sums, np.uint32, lanes * items).reshape(items, lanes).sum(axis=0, dtype=np.uint64)
+    wanted = [FACTOR * (lanes * (vectors * (vectors - 1) // 2) + lane * vectors) for lane in range(lanes)]
+    same = all((int(sum_) - of_lane) % 2**32 == 0 for sum_, of_lane in zip(lane_sums, wanted, strict=True))
+    assert same, "the sum of the words read is wrong"
 
 
 @benchmark(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from clmembench.model import Finding, Run
+from clmembench.model import NODE_PLACEMENT, Finding, Run
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.report.frame import Row
 from clmembench.report.table import Cell, Entry, Table, columns, noted
@@ -55,6 +55,31 @@ def driver_path(run: Run, rows: Sequence[Row], way: str) -> Finding:
         reason = f"{low:.2g} to {high:.2g} times the bandwidth through pinned memory, which both paths may reach"
         return undetermined_finding(name, reason, METHOD, evidence)
     return measured_finding(name, path, METHOD, evidence, low, high)
+
+
+def numa_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
+    """A matrix for each policy: cores of a node down, memory of a node across."""
+    names = {"first_touch": "first touch", "mbind": "mbind"}
+    policies = dict.fromkeys(str(row.value.params["policy"]) for row in rows)
+    return [
+        matrix(
+            f"{rows[0].value.benchmark}: from the cores of a node to the memory of a node, by {names.get(policy, policy)}",
+            [row for row in rows if row.value.params["policy"] == policy],
+            ("cores of node", node_of_cores),
+            ("memory of node", node_of_memory),
+        )
+        for policy in policies
+    ]
+
+
+def node_of_cores(row: Row) -> int:
+    """The node whose CPUs measured; 0 where the process had no placement."""
+    return int(row.value.place.placement.removeprefix(NODE_PLACEMENT) or 0)
+
+
+def node_of_memory(row: Row) -> int:
+    """The node whose memory was read."""
+    return int(row.value.params["memory_node"])
 
 
 def matrix(

@@ -9,8 +9,12 @@ STUDY = Study(
     source="NVIDIA nvbandwidth; Intel Memory Latency Checker",
     tables={
         "device_link": "matrices:device_sections",
+        "numa_latency": "matrices:numa_sections",
+        "numa_bandwidth": "matrices:numa_sections",
     },
     figures={
         "device_link": "curves:device_link",
+        "numa_latency": "curves:numa",
+        "numa_bandwidth": "curves:numa",
     },
 )
