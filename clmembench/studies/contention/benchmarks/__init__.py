@@ -1,0 +1,1 @@
+"""Benchmarks in which compute units meet: a chase beside streams."""
