@@ -1,0 +1,140 @@
+"""Facts of a kernel, by the trace of a launch; amounts are of the whole launch, scaled where only some work-groups were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Space = Literal["global", "constant", "local", "private"]
+Operation = Literal["load", "store", "atomic"]
+Pattern = Literal["single", "broadcast", "unit stride", "stride", "permuted", "scattered", "none"]
+WIDTHS = (8, 16, 32, 64)  # of sub-groups
+LINE_BYTES = (32, 64, 128)
+BANKS = (16, 32, 64)  # of local memory, 4 bytes each
+
+
+@dataclass(frozen=True, slots=True)
+class TracedLaunch:
+    """The launch: file of the source, sizes in work-items, arguments and definitions as they were given."""
+
+    source: str
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    arguments: tuple[str, ...]
+    defines: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """How much of the launch was traced: `groups` of `all_groups` work-groups, with so many accesses outside private memory.
+    `factor` is what amounts of the trace were multiplied by."""
+
+    groups: int
+    all_groups: int
+    accesses: int
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Amounts of the whole launch, over all work-items.
+
+    `instructions` are those of LLVM's optimised program, a vector operation once; `flops` count each element, a multiply-add
+    twice, a division and a function once. Unique bytes are of the traced work-groups alone: `global_unique_bytes` at least,
+    `global_unique_bytes_high` at most of the whole launch. `barriers` are those that work-groups reached.
+    """
+
+    work_items: int
+    work_groups: int
+    instructions: float
+    instructions_by_kind: Mapping[str, float]
+    flops: float
+    global_bytes_loaded: float
+    global_bytes_stored: float
+    global_bytes_atomic: float
+    global_unique_bytes: float
+    global_unique_bytes_high: float
+    constant_bytes: float
+    local_bytes: float
+    private_bytes: float
+    barriers: float
+    instructions_between_barriers: float  # of a work-item; of all its instructions where there is no barrier
+    atomics: float
+    atomics_at_one_address: float  # the most that meet at one address
+    flops_per_byte: float | None  # of global memory, loaded, stored and atomic; None without a byte
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryInstruction:
+    """One load, store or atomic operation of the program.
+
+    `pattern` is what most requests of sub-groups of 32 look like, `stride_bytes` the distance of neighbours where it is one.
+    A request is one execution by a sub-group. `lines_per_request` has, by the width of a sub-group and the bytes of a line,
+    how many lines a request touches in the mean; `requests` how many there are, by width. `bank_conflict_ways` has, for local
+    memory, by width and number of banks, the words at most that one bank serves in a pass (1: no conflict); 8 bytes a
+    work-item take two passes. `misaligned` is the share of accesses whose address is no multiple of their size.
+    """
+
+    instruction: int
+    line: int
+    space: Space
+    op: Operation
+    accesses: float
+    bytes: float
+    access_bytes: int
+    pattern: Pattern
+    stride_bytes: int | None
+    active_items: float  # of a sub-group of 32, in the mean
+    misaligned: float
+    requests: Mapping[str, float]
+    lines_per_request: Mapping[str, Mapping[str, float]]
+    bank_conflict_ways: Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch on a condition: how often work-items reach it, and the share of requests of sub-groups, by width, whose
+    work-items go different ways."""
+
+    line: int
+    executions: float
+    divergent: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class ReuseCurve:
+    """The share of touched lines that a fully associative LRU cache of each size misses (a stack algorithm; Mattson et al.
+    1970, sampled by lines as Waldspurger et al. 2015). Touches are those of sub-groups of 32 to global and constant memory,
+    work-group after work-group, the work-items of each in step."""
+
+    line_bytes: int
+    touches: float
+    cold: float  # share of first touches, which any cache misses
+    sizes_bytes: tuple[int, ...]
+    miss_ratio: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Instructions of one work-item up to the first that needs what a load of the same interval brings (Wang et al. 2019):
+    how many they are, and the numbers of the instructions that load or store outside private memory."""
+
+    instructions: int
+    memory: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """What one launch of a kernel does. `faults` are what the simulator reports: accesses outside buffers, races."""
+
+    kernel: str
+    launch: TracedLaunch
+    sampled: Sample
+    totals: Totals
+    memory: tuple[MemoryInstruction, ...]
+    branches: tuple[Branch, ...]
+    reuse: tuple[ReuseCurve, ...]
+    intervals: tuple[Interval, ...]  # of the representative work-item
+    faults: tuple[str, ...]
+    instructions_by_line: Mapping[str, float]
