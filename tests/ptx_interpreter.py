@@ -1,4 +1,5 @@
-"""Runs programs of gemm_ptx on the host: the instructions that they use, a work-group at a time, all its work-items in step."""
+"""Runs PTX programs of the benchmarks on the host: the instructions that they use, a work-group at a time, all its work-items
+in step."""
 
 from __future__ import annotations
 
@@ -16,11 +17,13 @@ INTEGERS = {
     "rem": np.remainder,
     "min": np.minimum,
     "and": np.bitwise_and,
+    "or": np.bitwise_or,
     "xor": np.bitwise_xor,
     "shl": np.left_shift,
     "shr": np.right_shift,
 }
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "ge": np.greater_equal}
+GROUP_ITEMS = 128  # that issue wgmma together
 BASE = 1 << 20  # address of the first argument; address 0 and those before are of nothing
 
 
@@ -113,8 +116,10 @@ class Interpreter:
         parts = name.split(".")
         if name.startswith("cp.async"):
             self._copy(parts, operands, mask)
-        elif parts[0] in ("bar", "fence"):
+        elif parts[0] in ("bar", "fence") or (parts[0] == "wgmma" and parts[1] != "mma_async"):
             return
+        elif parts[0] == "wgmma":
+            self._multiply_by_groups(parts, operands)
         elif name.startswith("ld.param"):
             self._set(operands[0], np.full(self.items, self.values[operands[1].strip("[]")], np.uint64), mask)
         elif parts[0] == "mma":
@@ -132,6 +137,8 @@ class Interpreter:
         kind = parts[-1]
         if parts[0] == "fma":
             return values[0] * values[1] + values[2]
+        if parts[0] == "cvt" and kind == "f32":
+            return np.rint(values[0]).astype(np.uint64)
         if kind in ("f32", "f64"):
             with np.errstate(invalid="ignore"):
                 return values[0].astype(np.float32 if kind == "f32" else np.float64) + (values[1] if parts[0] == "add" else 0)
@@ -191,3 +198,42 @@ class Interpreter:
         for i, name in enumerate(operands[0].strip("{}").split(", ")):
             part = product[:, 8 * (i // 2) : 8 * (i // 2) + 8, i % 2 :: 2]
             self.registers[name] = (c[i] + part).ravel()
+
+    def _multiply_by_groups(self, parts: list[str], operands: list[str]) -> None:
+        """wgmma, done at once: each 128 work-items multiply the matrices that their descriptors name."""
+        rows, columns, depth = map(int, re.fullmatch(r"m(\d+)n(\d+)k(\d+)", parts[4]).groups())
+        names = operands[0].strip("{}").split(", ")
+        number, item = np.arange(len(names)), np.arange(GROUP_ITEMS)[:, None]
+        row = 16 * (item // 32) + item % 32 // 4 + 8 * (number // 2 % 2)
+        column = 8 * (number // 4) + 2 * (item % 4) + number % 2
+        for first in range(0, self.items, GROUP_ITEMS):
+            a, b = (
+                self._operand(int(self._value(o)[first]), parts[6], n, depth)
+                for o, n in zip(operands[1:3], (rows, columns), strict=True)
+            )
+            products = (a @ b.T)[row, column]
+            for name, product in zip(names, products.T, strict=True):
+                old = self.registers.setdefault(name, np.zeros(self.items))
+                mine = slice(first, first + GROUP_ITEMS)
+                total = product + (old[mine] if self._value(operands[3])[first] else 0)
+                self.registers[name] = old.copy() if parts[5] == "f32" else old.astype(np.uint64)
+                self.registers[name][mine] = total if parts[5] == "f32" else total.astype(np.int64) & 0xFFFFFFFF
+
+    def _operand(self, descriptor: int, kind: str, rows: int, depth: int):
+        """The matrix that a descriptor names, as float64: core matrices of 8 rows of 16 B, or swizzled rows of 128 B."""
+        start, along_depth, along_rows = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
+        stored = {"f16": np.float16, "bf16": np.uint16, "tf32": np.float32, "s8": np.int8, "e4m3": np.uint8}[kind]
+        size = np.dtype(stored).itemsize
+        row, byte = np.arange(rows)[:, None], size * np.arange(depth)
+        if descriptor >> 62:
+            at = start + row // 8 * along_rows + row % 8 * 128 + byte
+            at = at ^ (at >> 7 & 7) << 4
+        else:
+            at = start + row // 8 * along_rows + byte // 16 * along_depth + row % 8 * 16 + byte % 16
+        found = self.local.bytes.view(stored)[at // size]
+        if kind == "bf16":
+            return (found.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        if kind == "e4m3":  # of normal numbers
+            sign, exponent, fraction = found >> 7, found >> 3 & 15, found & 7
+            return (1 - 2.0 * sign) * (1 + fraction / 8) * 2.0 ** (exponent.astype(int) - 7)
+        return found.astype(np.float64)

@@ -229,14 +229,15 @@ def line_bytes(info: DeviceInfo) -> int:
     return claimed if 16 <= claimed <= 1024 and claimed & (claimed - 1) == 0 else 64
 
 
-def iterate_multiply_add(start: Array, factor: int, addend: int, steps: int) -> Array:
-    """The result of `steps` operations x := x * factor + addend modulo 2^32 from each start: uint64, shape of `start`."""
-    total, offset = 1, 0
+def iterate_multiply_add(start: Array, factor: int, addend: int, steps: int, bits: int = 32) -> Array:
+    """The result of `steps` operations x := x * factor + addend modulo 2^bits from each start: uint64, shape of `start`."""
+    modulus = 1 << bits
+    total, offset, factor, addend = 1, 0, factor % modulus, addend % modulus
     while steps:
         if steps & 1:
-            total, offset = total * factor % 2**32, (offset * factor + addend) % 2**32
-        factor, addend, steps = factor * factor % 2**32, (addend * factor + addend) % 2**32, steps >> 1
-    return np.asarray((start.astype(np.uint64) * np.uint64(total) + np.uint64(offset)) % np.uint64(2**32))
+            total, offset = total * factor % modulus, (offset * factor + addend) % modulus
+        factor, addend, steps = factor * factor % modulus, (addend * factor + addend) % modulus, steps >> 1
+    return np.asarray(start.astype(np.uint64) * np.uint64(total) + np.uint64(offset) & np.uint64(modulus - 1))
 
 
 def telling_count(least: int, period: int, each: int = 1) -> int:

@@ -48,7 +48,7 @@ class ImpossibleThresholds:
     max_a_cycle: Mapping[str, int] = field(
         default_factory=lambda: {
             "nbytes": 1024,  # L1 and local memory: 128 on NVIDIA and AMD, 512 on Intel's Xe cores, 192 of a CPU's core
-            "flops": 8192,  # vectors 256, matrix instructions of FP64 and TF32 up to 2,048, of integers 4,096
+            "flops": 16384,  # vectors 256, matrix instructions of FP8 8,192 on Hopper and 16,384 on Blackwell
             "ops": 8192,  # of any kind; atomics 32 to 64
         }
     )

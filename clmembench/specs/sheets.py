@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 MAX_SHEET_BYTES = 1 << 20  # our largest sheet, most of it published results, has 31 KB
+RATES = {"FLOP/cycle": "GFLOP/s", "op/cycle": "Gop/s"}  # of units a cycle, with a clock in GHz
 MAX_FIGURES = 1000  # also the limit for published results
 
 
@@ -31,9 +32,9 @@ class SpecError(Exception):
 class Figure:
     """One theoretical figure and its source.
 
-    A figure of scope `core` holds for each core or compute unit, and needs its clock if the unit is FLOP/cycle. A figure of
-    scope `socket` holds for a whole socket and is not the peak of a virtual machine's share of it. `quote` and `formula` are as
-    in Published.
+    A figure of scope `core` holds for each core or compute unit, and needs its clock if the unit is FLOP/cycle or op/cycle. A
+    figure of scope `socket` holds for a whole socket and is not the peak of a virtual machine's share of it. `quote` and
+    `formula` are as in Published.
     """
 
     value: float
@@ -203,12 +204,12 @@ def peak(
     if figure.unit == "GB/s":  # the bandwidth of each compute unit's memory
         how = f"{figure.value:g} {figure.unit} x {info.compute_units} compute units"
         return Peak(figure.value * info.compute_units, figure.unit, figure.source, how)
-    if ghz is None or figure.unit != "FLOP/cycle":
+    if ghz is None or figure.unit not in RATES:
         return None
     number = min(cores or info.compute_units, info.compute_units)
     counted = "cores" if cores else "compute units, each taken for a core"
     how = f"{figure.value:g} {figure.unit} x {number} {counted} x {ghz:.2f} GHz measured"
-    return Peak(figure.value * number * ghz, "GFLOP/s", figure.source, how)
+    return Peak(figure.value * number * ghz, RATES[figure.unit], figure.source, how)
 
 
 @cache

@@ -46,7 +46,9 @@ CLPEAK_3 = {
     "devices": [{
         "backend": "OpenCL", "platform": "P", "name": "Card A", "driver": "1",
         "tests": [{"id": "double_precision_compute", "quantity": "flops", "unit": "FLOPS", "metrics": [
-            {"id": "double2", "value": 3e13}, {"id": "double4", "status": "error", "reason": "out of memory"}]}],
+            {"id": "double2", "value": 3e13}, {"id": "double4", "status": "error", "reason": "out of memory"}]},
+            {"id": "half_precision_compute", "quantity": "flops", "unit": "FLOPS", "metrics": [
+                {"id": "half2", "value": 6e13}]}],
     }],
 }  # fmt: skip
 NVBANDWIDTH = {"nvbandwidth": {
@@ -168,8 +170,9 @@ def test_clpeak_of_both_versions_joins_the_best_kernel_of_its_own_type_alone():
     assert "the kernel is another" in found["kernel_launch_latency, roundtrip"].note
     assert any("unsupported: no" in why for why in first.left_out) and any("0 GB/s is no" in why for why in first.left_out)
     (newer,) = READERS["clpeak"](json.dumps(CLPEAK_3))
-    (value,) = newer.values
+    value, half = newer.values
     assert value.value == pytest.approx(30_000) and headlines(value) == ["FP64 multiply-adds in registers"]
+    assert half.value == pytest.approx(60_000) and headlines(half) == ["FP16 multiply-adds in registers"]
     assert newer.left_out == ("double_precision_compute, double4: error: out of memory",) and newer.date.startswith("2026")
 
 

@@ -119,7 +119,16 @@ class Program:
         """A product of two 32-bit numbers, of 64 bits."""
         return self.let("mul.wide.u32", number, by)
 
-    def text(self, name: str, parameters: Sequence[tuple[str, str]], tiles: Tiles, resident: int) -> str:
+    def text(
+        self,
+        name: str,
+        parameters: Sequence[tuple[str, str]],
+        work_group: int,
+        local_bytes: int,
+        resident: int,
+        target: str = "sm_90",
+        version: str = "7.8",
+    ) -> str:
         """The whole program: one kernel of that name, whose parameters are pointers (b64) and numbers (b32)."""
         declared = ",\n".join(
             f"\t.param .u64 .ptr .global .align 16 {p}" if kind == "b64" else f"\t.param .u32 {p}" for p, kind in parameters
@@ -127,8 +136,8 @@ class Program:
         registers = "\n".join(f"\t.reg .{kind} %{kind}_<{count}>;" for kind, count in sorted(self.counts.items()))
         body = "\n".join(self.lines)
         return (
-            f".version 7.8\n.target sm_90\n.address_size 64\n.shared .align 128 .b8 slabs[{tiles.local_bytes}];\n"
-            f".visible .entry {name}(\n{declared}\n)\n.reqntid {tiles.work_group}, 1, 1\n.minnctapersm {resident}\n{{\n"
+            f".version {version}\n.target {target}\n.address_size 64\n.shared .align 128 .b8 slabs[{local_bytes}];\n"
+            f".visible .entry {name}(\n{declared}\n)\n.reqntid {work_group}, 1, 1\n.minnctapersm {resident}\n{{\n"
             f"{registers}\n{body}\n}}\n"
         )
 
@@ -439,7 +448,7 @@ def program(tiles: Tiles, split: bool, overlap: bool, name: str = "multiply") ->
     kinds |= {"sums": "b64", "arrivals": "b64", "whole_rounds": "b32"}
     values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
     _Multiply(p, tiles, values, split, overlap).emit()
-    return p.text(name, list(kinds.items()), tiles, 1 if split else tiles.resident)
+    return p.text(name, list(kinds.items()), tiles.work_group, tiles.local_bytes, 1 if split else tiles.resident)
 
 
 class _Multiply:

@@ -38,6 +38,13 @@ FIGURES = {
     "FP64, vector": FP64_PEAK,
     "FP64, matrix instructions": "fp64_matrix_gflop_s",
     "FP32, vector": FP32_PEAK,
+    "FP16, vector": "fp16_vector_gflop_s",
+    "BF16, vector": "bf16_vector_gflop_s",
+    "FP16, matrix instructions": "fp16_matrix_gflop_s",
+    "BF16, matrix instructions": "bf16_matrix_gflop_s",
+    "TF32, matrix instructions": "tf32_matrix_gflop_s",
+    "FP8, matrix instructions": "fp8_matrix_gflop_s",
+    "INT8, matrix instructions": "int8_matrix_gop_s",
     "host link, one direction": "link_gb_s",
 }
 VALUE = Column("value", is_number=True)

@@ -108,7 +108,10 @@ def _of_programs() -> tuple[Join, ...]:
     """Joins of values of BabelStream, clpeak and MT4G under the names that their importers give them. nvbandwidth's rates and
     the size of L1 join as published ones do."""
     streams = [{"op": op, "dtype": dtype} for op, dtype in (("copy", "double"), ("triad", "double"), ("copy", "float"))]
-    dtypes = (("double", "FP64 multiply-adds in registers"), ("float", "FP32 multiply-adds in registers"))
+    dtypes = [
+        (dtype, f"{name} multiply-adds in registers")
+        for dtype, name in (("double", "FP64"), ("float", "FP32"), ("half", "FP16"))
+    ]
     levels = (("L1", "L1"), ("L2", "L2"), ("memory", "DRAM"))
     return (
         *(

@@ -17,7 +17,11 @@ UNITS = {
 QUANTITIES = {
     "flops": ("GFLOP/s", 1e-9), "ops": ("Gop/s", 1e-9), "bytes_per_second": ("GB/s", 1e-9), "seconds": ("us", 1e6),
 }  # fmt: skip
-ARITHMETIC = {"double_precision_compute": "double", "single_precision_compute": "float"}  # the best of a test's kernels is ours
+ARITHMETIC = {  # the best of a test's kernels is ours
+    "double_precision_compute": "double",
+    "single_precision_compute": "float",
+    "half_precision_compute": "half",
+}
 NOTES = {
     "global_memory_bandwidth": "vectors of float are read, or on CPUs copied too; ours reads single doubles",
     "kernel_launch_latency": "the kernel is another: as many of the largest work-groups as there are compute units",

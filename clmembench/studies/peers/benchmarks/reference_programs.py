@@ -16,7 +16,12 @@ ITEM_BYTES = {"double": 8, "float": 4}
 REPETITIONS = 11  # runs of each operation by BabelStream, which drops the first
 MIN_ARRAY_BYTES = 16 << 20  # of an array: below, BabelStream's host clock times the launch
 NS_PER_S = 10**9
-CLPEAK_TESTS = {"double": "double_precision_compute", "float": "single_precision_compute", "int": "integer_compute"}
+CLPEAK_TESTS = {
+    "double": "double_precision_compute",
+    "float": "single_precision_compute",
+    "half": "half_precision_compute",
+    "int": "integer_compute",
+}
 MAX_RATE_PER_S = 1e18  # operations or bytes: a thousand times any device's
 UNIT_SCALES = {"gflops": 1e9, "tflops": 1e12, "gops": 1e9, "tops": 1e12, "gbps": 1e9}
 
@@ -124,7 +129,7 @@ def _best_rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
 
 
 @benchmark(
-    Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher", only={"dtype": ("double", "float")}),
+    Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher", only={"dtype": ("double", "float", "half")}),
     Metric("operation_rate", "Gop/s", "flops", "rate", "higher", only={"dtype": ("int",)}),
     suite="compute",
     source="clpeak (Bhat)",

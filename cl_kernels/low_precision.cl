@@ -1,0 +1,80 @@
+// Peak rate of arithmetic whose numbers count few steps exactly, or whose instruction OpenCL C has no word for: independent
+// chains in registers, as in arithmetic.cl. FORM says what a step is, CHAINS how many chains a work-item has. After FOLDED
+// rounds of 16 steps the bits of a chain's end are added up, and it starts again. INSTRUCTION is one of PTX.
+#include "common.cl"
+
+#define HALF 0
+#define PACKED 1
+#define DOT 2
+#define MATRIX 3
+#define QUOTE_TOKENS(text) #text
+#define QUOTE(text) QUOTE_TOKENS(text)
+
+#if FORM == HALF
+// OpenCL C's half. V is half or a vector of it, BITS and SUMS are such vectors of ushort and uint.
+#pragma OPENCL FP_CONTRACT ON
+#define WORD ushort
+#define OPERAND half
+#define FROM_BITS(bits) as_half((ushort)(bits))
+#define FROM_SUMS(bits) PASTE(as_, V)(PASTE(convert_, BITS)(bits))
+#define TO_SUMS(x) PASTE(convert_, SUMS)(PASTE(as_, BITS)(x))
+#define STEP(x, a, b) x = x * a + a;
+#else
+#define WORD uint
+#define OPERAND uint
+#define SUMS V
+#define FROM_BITS(bits) bits
+#define FROM_SUMS(bits) bits
+#define TO_SUMS(x) x
+#endif
+
+#if FORM == PACKED
+// Two numbers of 16 bits in a register.
+#define V uint
+#define STEP(x, a, b) asm volatile(QUOTE(INSTRUCTION) " %0, %0, %1, %1;" : "+r"(x) : "r"(a));
+#elif FORM == DOT
+// The dot product of the four bytes of two registers, and an addend.
+#define V uint
+#define STEP(x, a, b) asm volatile(QUOTE(INSTRUCTION) " %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
+#elif FORM == MATRIX
+// The matrix instruction of a sub-group: D += A B with D of 16 x 8 in four registers, which hold 32-bit floats or integers. All
+// elements of A are one number and all of B another, so that it does not matter which of them a work-item holds. With
+// OPAQUE, A depends on the sums so far, or else the assembler would take the product out of the loop where it emulates the
+// instruction. Such an A costs others half of their rate.
+#define V uint4
+#define STEP(x, a, b)                                                                        \
+    asm volatile(QUOTE(INSTRUCTION) " {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%5,%5}, {%0,%1,%2,%3};" \
+                 : "+r"(x.s0), "+r"(x.s1), "+r"(x.s2), "+r"(x.s3)                            \
+                 : "r"(OPAQUE ? a ^ (x.s0 & zero) : a), "r"(b));
+#endif
+
+#define STARTS 16  // work-items from which on start values repeat
+// A chain starts with bits that depend on its last end, or else a compiler could move the steps out of the loop.
+#define DECLARE_CHAIN(i)                               \
+    V x##i;                                            \
+    SUMS sum##i = (SUMS)(0);                           \
+    const SUMS start##i = (SUMS)((uint)starts[own + i]);
+#define START_CHAIN(i) x##i = FROM_SUMS(start##i ^ (sum##i & zero));
+#define STEP_CHAIN(i) STEP(x##i, a, b)
+#define STEP_BACK(i) STEP(x##i, c, d)
+#define FOLD_CHAIN(i) sum##i += TO_SUMS(x##i);
+#define STORE_CHAIN(i) mine[i] = sum##i;
+#define TWO_STEPS APPLY(CHAINS, STEP_CHAIN) APPLY(CHAINS, STEP_BACK)
+
+// Each work-item runs CHAINS chains of FOLDED x 16 steps from different start values `rounds` times, and writes the sum of the
+// ends of each. Operands are bits of registers; `zero` is 0, opaque to the compiler.
+kernel void chains(global uint* restrict out, const global WORD* restrict starts, const uint a_bits, const uint b_bits,
+                   const uint c_bits, const uint d_bits, const uint zero, const uint rounds) {
+    const uint own = get_global_id(0) % STARTS;
+    const OPERAND a = FROM_BITS(a_bits), b = FROM_BITS(b_bits), c = FROM_BITS(c_bits), d = FROM_BITS(d_bits);
+    APPLY(CHAINS, DECLARE_CHAIN)
+    for (uint i = 0; i < rounds; i++) {
+        APPLY(CHAINS, START_CHAIN)
+        for (uint j = 0; j < FOLDED; j++) {
+            REPEAT_8(TWO_STEPS)
+        }
+        APPLY(CHAINS, FOLD_CHAIN)
+    }
+    global SUMS* const mine = (global SUMS*)out + CHAINS * get_global_id(0);
+    APPLY(CHAINS, STORE_CHAIN)
+}
