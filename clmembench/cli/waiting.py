@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,9 +69,8 @@ class _Said:
 
 
 @contextmanager
-def locked(info: DeviceInfo, wait_s: float, peers: Sequence[DeviceInfo] = ()) -> Iterator[None]:
-    """Hold the locks of the device and its peers, after waiting so many seconds at most. Raises HeldError where another run
-    still has one."""
+def locked(info: DeviceInfo, wait_s: float) -> Iterator[None]:
+    """Hold the device's lock, after waiting for it so many seconds at most. Raises HeldError where another run still has it."""
     from clmembench.host import device_lock
 
     said = _Said("--wait", wait_s)
@@ -79,7 +78,7 @@ def locked(info: DeviceInfo, wait_s: float, peers: Sequence[DeviceInfo] = ()) ->
     with ExitStack() as stack:
         while True:
             try:
-                without = stack.enter_context(device_lock.held(info, *peers))
+                without = stack.enter_context(device_lock.held(info))
                 break
             except device_lock.HeldError as error:
                 if not wait_s or (said.use and time.monotonic() >= end) or isinstance(error, device_lock.NoLockError):

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clmembench.benchmarks import named
 from clmembench.benchmarks.plugins import external
 from clmembench.model import DeviceInfo, Placement
 from clmembench.plan.budget import Budget
@@ -62,8 +61,6 @@ def job_line(job: Job) -> str:
                 del budget[name]
     defaults = {field.name: field.default for field in dataclasses.fields(DeviceInfo)}
     claims = {name: value for name, value in raw["device"].items() if value != defaults[name]}
-    if "peers" in claims and (not job.benchmark or "peers" not in named(job.benchmark).needs):
-        del claims["peers"]
     return json.dumps({**raw, "device": claims}, default=sorted)
 
 

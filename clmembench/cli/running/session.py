@@ -149,7 +149,7 @@ def measure_to_file(
     from clmembench.results import jsonl
 
     try:
-        with waiting.locked(info, waits.lock_s, _peers(info, cards)):
+        with waiting.locked(info, waits.lock_s):
             waiting.warn_of_others(info, waits.quiet_s)
             found = worker_process.probed(Job(info.runtime, info), selection.isolated, selection.timeout_s)
             claimed, info = info, replace(info, features=found.features)
@@ -172,19 +172,6 @@ def measure_to_file(
         exit_codes.stop(str(error), exit_codes.INTERNAL)
     except KeyboardInterrupt:
         exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
-
-
-def _peers(info: DeviceInfo, cards: Iterable[str]) -> list[DeviceInfo]:
-    """The other devices of the platform, where a benchmark of the run uses them, too."""
-    from clmembench.benchmarks import discovered
-    from clmembench.measure import device_list
-
-    known = discovered()
-    if not info.peers or not any("peers" in known[name].needs for name in cards if name in known):
-        return []
-    platform, _, _ = info.selector.partition(":")
-    others = device_list.listed(info.runtime).devices
-    return [one for one in others if one.selector.partition(":")[0] == platform and one.selector != info.selector]
 
 
 def _outlook(

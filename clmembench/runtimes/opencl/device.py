@@ -15,6 +15,7 @@ from clmembench.model import (
     Batch,
     Call,
     Command,
+    DeviceError,
     DeviceInfo,
     HostPart,
     ImageForm,
@@ -223,6 +224,9 @@ class OpenCLDevice:
                     known.append(id(launch.args))
                 kernel = self._object(launch.kernel.handle, known.index(id(launch.args)))  # type: ignore[attr-defined]
                 check_shape(self.info, launch)
+                if kernel.num_args != len(launch.args):
+                    name = launch.kernel.name
+                    raise DeviceError(f"kernel {name} takes {kernel.num_args} arguments, and {len(launch.args)} are given")
                 kernel.set_args(*(cl.LocalMemory(a.nbytes) if isinstance(a, Local) else a for a in launch.args))
                 if launch is command:
                     bound[id(command)] = enqueue.bind_launch(launch, kernel, queues[launch.queue])

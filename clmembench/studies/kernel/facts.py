@@ -1,4 +1,4 @@
-"""Facts of a kernel, by the trace of a launch; amounts are of the whole launch, scaled where only some work-groups were traced."""
+"""Facts of a kernel, by the trace of a launch; amounts are of the whole launch, scaled where only a part was traced."""
 
 from __future__ import annotations
 
@@ -122,6 +122,7 @@ class Interval:
 
     instructions: int
     memory: tuple[int, ...]
+    times: int  # that such intervals occur in the work-item
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clmembench.model import Array, Local
+from clmembench.model import Array, Buffer, Device, Launch, Local
 from clmembench.units import parse_bytes
 
 SCALARS: Mapping[str, str] = {  # types of OpenCL C and their NumPy types
@@ -98,3 +98,35 @@ def argument(text: str, seed: int = 0) -> Array | np.generic | Local:
         raise LaunchError(f"--arg {text}: not {ARGUMENT}{why}") from error
     assert isinstance(number, np.generic)
     return number
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedLaunch:
+    """A launch on a device: the command, and each buffer with its first content as bytes."""
+
+    command: Launch
+    buffers: tuple[tuple[Buffer, Array], ...]
+
+
+def prepared(device: Device, launch: KernelLaunch) -> PreparedLaunch:
+    """Build the kernel and fill its buffers. Raises LaunchError, BuildError and DeviceError."""
+    given = [argument(text, number) for number, text in enumerate(launch.arguments)]
+    try:
+        source = launch.source.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise LaunchError(f"{launch.source} cannot be read: {error.strerror}") from error
+    kernels = device.build(source, **launch.defines)
+    kernel = kernels.get(launch.kernel)
+    if kernel is None:
+        raise LaunchError(f"{launch.source} has no kernel {launch.kernel!r}, only {', '.join(sorted(kernels)) or 'none'}")
+    args: list[Buffer | np.generic | Local] = []
+    buffers = []
+    for one in given:
+        if isinstance(one, np.ndarray):
+            buffer = device.alloc(one.nbytes)
+            device.upload(buffer, one)
+            buffers.append((buffer, one.reshape(-1).view(np.uint8)))
+            args.append(buffer)
+        else:
+            args.append(one)
+    return PreparedLaunch(Launch(kernel, tuple(args), launch.global_size, launch.local_size), tuple(buffers))

@@ -11,8 +11,6 @@ from clmembench.report.frame import LabelledRun
 from clmembench.studies.several.matrices import BANDWIDTH, node_of_cores, node_of_memory
 from clmembench.units import format_value
 
-MIN_SHOWN_BYTES = 1024  # less has a time, in the table, and no bandwidth
-
 
 def device_link(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
     """A plot for each run: bandwidth over bytes from the first device to the second one, a line for each way."""
@@ -21,8 +19,7 @@ def device_link(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
         lines: dict[str, list[tuple[int, float, float, float]]] = {}
         for row in device.rows:
             p = row.value.params
-            is_shown = row.is_good and row.value.metric == BANDWIDTH and int(p["array_bytes"]) >= MIN_SHOWN_BYTES
-            if is_shown and (p["traffic"], p["sender"], p["receiver"]) == ("one", 0, 1):
+            if row.is_good and row.value.metric == BANDWIDTH and (p["traffic"], p["sender"], p["receiver"]) == ("one", 0, 1):
                 lines.setdefault(str(p["by"]), []).append((int(p["array_bytes"]), *value_and_interval(row.value)))
         if lines:
             plots.append((plain(device.label), lines))
@@ -35,7 +32,6 @@ def device_link(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
             axis.plot(sizes, medians, marker=MARKERS[number], markersize=4, linewidth=1.4, color=colour(number), label=way)
             axis.fill_between(sizes, low, high, color=colour(number), alpha=0.2, linewidth=0)
         axis.set_xscale("log", base=2)
-        axis.set_xticks(sorted({size for points in lines.values() for size, *_ in points}), minor=False)
         log_y(axis)
         bytes_axis(axis, "bytes from device 0 to device 1")
         axis.set_ylabel("bandwidth (GB/s)")

@@ -18,7 +18,7 @@ METHOD = (
     f"below {MAX_STAGED_RATIO:g} times staged in the host"
 )
 BANDWIDTH, TIME = "device_link_bandwidth", "device_link_time"
-NUMBERS = "device 0 is the one of this run; the others of its platform follow in the order in which they are listed"
+NUMBERS = "device 0 is the one of this run; the others of its platform follow in the order of `clmembench devices`"
 
 
 def device_sections(run: Run, rows: Sequence[Row]) -> list[Table]:

@@ -11,9 +11,6 @@ from dataclasses import replace
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.cli.running import session
-from clmembench.measure import device_list
-from clmembench.measure.job import Job, job_line
 from clmembench.model import Copy, Migrate
 from clmembench.plan import sweep
 from clmembench.plan.selection import OWN_SUITES, Selection, selected_benchmarks, suites
@@ -103,19 +100,6 @@ def walked_params(info):
 def test_its_suite_is_not_in_all_and_is_run_by_name():
     assert "several" in OWN_SUITES and "device_link" not in suites()["all"]
     assert selected_benchmarks(Selection(globs=("device_link",))) == [LINK]
-
-
-def test_its_run_holds_the_locks_of_all_devices_of_the_platform(monkeypatch):
-    gpus = [device(selector=f"0:{n}", id=str(n), peers=2, runtime="opencl") for n in range(3)]
-    found = device_list.Listing((*gpus, device(selector="1:0", kind="cpu")))
-    monkeypatch.setattr(device_list, "listed", lambda *_: found)
-    assert session._peers(gpus[1], ["stream", "device_link"]) == [gpus[0], gpus[2]]
-    assert session._peers(gpus[1], ["stream"]) == session._peers(replace(gpus[1], peers=0), ["device_link"]) == []
-
-
-def test_a_worker_is_told_of_peers_only_where_it_needs_them():
-    for name, told in (("device_link", True), ("launch", False), ("", False)):
-        assert ("peers" in json.loads(job_line(Job("opencl", TWO, name)))["device"]) == told
 
 
 def link_run(**gb_s):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clmembench.benchmarks import axis, benchmark
-from clmembench.model import Copy, Device, Launch, Metric, Skip, Work
-from clmembench.studies.kernel.launch import KernelLaunch, LaunchError, argument
+from clmembench.model import Copy, Device, Metric, Skip, Work
+from clmembench.studies.kernel.launch import KernelLaunch, LaunchError, prepared
 
 TIME = Metric("time", "ns", "ops", "cost", "lower")
 
@@ -38,28 +38,14 @@ def user_kernel(device: Device, **params: str) -> Work:
     These copies are not timed. Results are not verified. Raises Skip for a launch that this device does not allow.
     """
     try:
-        launch = KernelLaunch.of_params(params)
-        given = [argument(text, number) for number, text in enumerate(launch.arguments)]
-        kernels = device.build(launch.source.read_text(), **launch.defines)
-        kernel = kernels[launch.kernel]
-    except (LaunchError, OSError, KeyError) as error:
-        reason = f"no kernel {launch.kernel}, only {', '.join(kernels)}" if isinstance(error, KeyError) else str(error)
-        raise Skip(reason) from error
-    args, buffers = [], []
-    for one in given:
-        if isinstance(one, np.ndarray):
-            buffer = device.alloc(one.nbytes)
-            device.upload(buffer, one)
-            buffers.append((buffer, one.reshape(-1).view(np.uint8)))
-            args.append(buffer)
-        else:
-            args.append(one)
-    command = Launch(kernel, tuple(args), launch.global_size, launch.local_size)
-    device.run([command])
+        launch = prepared(device, KernelLaunch.of_params(params))
+    except LaunchError as error:
+        raise Skip(str(error)) from error
+    device.run([launch.command])
     before = []
-    for buffer, content in buffers:
+    for buffer, content in launch.buffers:
         if not np.array_equal(device.download(buffer, np.uint8, content.nbytes), content):
             first = device.alloc(content.nbytes)
             device.upload(first, content)
             before.append(Copy(buffer, first, content.nbytes))
-    return Work(commands=(command,), ops=1, before=tuple(before), facts=device.compiled(kernel))
+    return Work(commands=(launch.command,), ops=1, before=tuple(before), facts=device.compiled(launch.command.kernel))

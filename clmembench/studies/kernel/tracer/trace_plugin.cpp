@@ -3,7 +3,7 @@
 //
 // Environment: CLMEMBENCH_TRACE (prefix of the files), CLMEMBENCH_TRACE_KERNEL (its first launch is traced; empty: the first of
 // all), CLMEMBENCH_TRACE_ACCESSES and CLMEMBENCH_TRACE_SECONDS (no further work-group begins after so many; a work-group that
-// goes on for ten times as many ends the process with exit code 77).
+// goes on for four times as many ends the process with exit code 77).
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -19,6 +19,7 @@
 #include "Kernel.h"
 #include "Memory.h"
 #include "Plugin.h"
+#include "Program.h"
 #include "WorkGroup.h"
 #include "WorkItem.h"
 
@@ -32,9 +33,10 @@ using namespace oclgrind;
 namespace {
 
 const int ENDLESS = 77;             // the exit code of a work-group that does not end
-const uint64_t PATIENCE = 10;       // times the budget that one work-group may take
+const uint64_t PATIENCE = 4;        // times the budget that one work-group may take
 const size_t STRETCHES = 8;         // of neighbouring work-groups, spread over the launch
 const size_t NEIGHBOURS = 4;        // work-groups of a stretch that follow each other
+const size_t MOST_FIRST = 400000;
 const uint64_t CLOCK_EVERY = 4096;  // instructions between two looks at the clock
 enum Operation : uint8_t { LOAD, STORE, ATOMIC, BRANCH };
 
@@ -84,6 +86,12 @@ class Trace : public Plugin {
         auto& groups = const_cast<KernelInvocation*>(invocation)->m_workGroups;
         all_groups = groups.size();
         order(groups);
+        std::ofstream(prefix + ".source") << invocation->getKernel()->getProgram()->getSource();
+        const Size3 global = invocation->getGlobalSize(), local = invocation->getLocalSize();
+        std::ostringstream sizes;
+        sizes << global.x << '\t' << global.y << '\t' << global.z << '\t' << local.x << '\t' << local.y << '\t' << local.z << '\t'
+              << invocation->getWorkDim() << '\t' << invocation->getKernel()->getName();
+        described = sizes.str();
     }
 
     void kernelEnd(const KernelInvocation* invocation) override {
@@ -123,6 +131,10 @@ class Trace : public Plugin {
         Seen& what = known(instruction);
         what.executed++;
         const size_t place = index(item);
+        if (place == 0 && first.size() < MOST_FIRST) {
+            first.push_back(group_index);
+            first.push_back(what.number);
+        }
         if (branch[place]) {  // the last instruction of this work-item was a branch, which led here
             Seen& from = *branch[place];
             emit(from, place, what.number, 0, 0, BRANCH);
@@ -159,6 +171,8 @@ class Trace : public Plugin {
     std::unordered_map<const void*, Seen> seen;
     std::vector<uint32_t> steps;  // by work-item of the group
     std::vector<Seen*> branch;
+    std::vector<uint32_t> first;  // pairs of a group and an instruction: what the first work-item of each group runs
+    std::string described;
     Size3 group_size;
     uint32_t group_index = 0, epoch = 0;
     uint64_t all_groups = 0, done_groups = 0, barriers = 0, written = 0, executed = 0;
@@ -246,8 +260,10 @@ class Trace : public Plugin {
 
     void write() {
         events.close();
+        std::ofstream(prefix + ".first", std::ios::binary)
+            .write(reinterpret_cast<const char*>(first.data()), first.size() * sizeof first[0]);
         std::ofstream table(prefix + ".instructions");
-        table << all_groups << '\t' << done_groups << '\t' << barriers << '\n';
+        table << all_groups << '\t' << done_groups << '\t' << barriers << '\t' << described << '\n';
         for (const auto& one : seen) {
             const Seen& what = one.second;
             table << what.number << '\t' << what.line << '\t' << what.executed << '\t' << what.loads << '\t' << what.stores

@@ -4,6 +4,7 @@
 #include <cstdint>
 typedef uint64_t cl_mem_flags;
 typedef uint64_t cl_map_flags;
+typedef uint32_t cl_program_binary_type;
 typedef struct {
     uint32_t image_channel_order, image_channel_data_type;
 } cl_image_format;

