@@ -175,7 +175,7 @@ def _read(prefix: Path, faults: tuple[str, ...]) -> Trace:
         number, line, executed, loads, stores, nbytes, text = row.split("\t", 6)
         one = Instruction(int(number), int(line), int(executed), int(loads), int(stores), int(nbytes), text.strip())
         instructions[one.number] = one
-    pairs = np.fromfile(prefix.with_suffix(".first"), np.uint32).reshape(-1, 2)
+    pairs = np.frombuffer(prefix.with_suffix(".first").read_bytes(), np.uint32).reshape(-1, 2)
     return Trace(
         kernel,
         prefix.with_suffix(".source").read_text(errors="replace"),
@@ -185,7 +185,7 @@ def _read(prefix: Path, faults: tuple[str, ...]) -> Trace:
         int(groups),
         int(barriers),
         instructions,
-        np.fromfile(prefix.with_suffix(".events"), EVENT),
+        np.frombuffer(prefix.with_suffix(".events").read_bytes(), EVENT),
         {int(group): pairs[pairs[:, 0] == group, 1] for group in np.unique(pairs[:, 0])},
         faults,
     )

@@ -61,7 +61,7 @@ def test_every_pass_starts_from_the_same_data(launch):
 
 def test_a_kernel_that_is_not_there_is_told(launch):
     device = runtime("opencl").open(runtime("opencl").devices()[0])
-    with pytest.raises(Skip, match="no kernel sub, only add"):
+    with pytest.raises(Skip, match="no kernel 'sub', only add"):
         discovered()["user_kernel"].prepare(device, **{**launch.params(), "kernel": "sub"})
 
 
