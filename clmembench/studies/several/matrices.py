@@ -26,7 +26,10 @@ def device_sections(run: Run, rows: Sequence[Row]) -> list[Table]:
     whole = [row for row in rows if row.value.metric == BANDWIDTH]
     ways = list(dict.fromkeys(str(row.value.params["by"]) for row in whole))
     found = [_device_matrix(way, _pairs(whole, way)) for way in ways]
-    sections = [*(table for table in found if table is not None), _sizes(rows, ways), _at_once(whole)]
+    sections = [*(table for table in found if table is not None), _sizes(rows, ways)]
+    if all(row.status == "skipped" for row in whole):
+        return sections
+    sections.append(_at_once(whole))
     notes = [f"{way}: {_said(driver_path(run, rows, way))}" for way in ways if way != "pinned"]
     last = sections[-1]
     return [*sections[:-1], Table(last.title, last.columns, last.rows, (*last.notes, *notes, METHOD, NUMBERS))]

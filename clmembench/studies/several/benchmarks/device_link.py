@@ -96,7 +96,14 @@ class Route:
     figure_axis="array_bytes",
     max_time_s=10.0,
     headlines=[
-        Headline("host link", "device to device", "device_link_bandwidth", {"traffic": "one"}, {"array_bytes": "largest"}),
+        Headline(
+            "host link",
+            "device to device",
+            "device_link_bandwidth",
+            {"traffic": "one"},
+            {"array_bytes": "largest"},
+            in_host_memory="a copy within the host's memory, over no link",
+        ),
     ],
     by=axis_of(lambda info: WAYS if info.peers else WAYS[:1]),
     traffic=axis_of(lambda info: TRAFFIC[: 1 + min(2, info.peers)] if info.peers else TRAFFIC[:1]),
@@ -120,6 +127,8 @@ def device_link(device: Device, by: str, traffic: str, sender: int, receiver: in
     one, back = (sender, receiver), (receiver, sender)
     pairs = {"one": [one], "both": [one, back], "all": [*permutations(range(devices), 2)]}
     words = array_bytes // 4
+    if not words:
+        raise Skip(f"{array_bytes} B hold no word of 4 B")
     kernels, seed = device.build(kernel_source("device_link")), SEED + device.seed
     routes = [_route(device, pair, 4 * words, by == "migrate") for pair in pairs[traffic]]
     moved = [_commands(device, by, route, 4 * words) for route in routes]
