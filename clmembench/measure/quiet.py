@@ -102,12 +102,14 @@ class Repeats:
         is_calm = most_s >= MIN_WAIT_S and not self._wait(self._info, most_s)
         waited_s = self._clock() - began_s
         second = measure() if is_calm else first
-        self._spent_s += self._clock() - began_s
+        lost_s = self._clock() - began_s
+        self._spent_s += lost_s
         if not is_calm or second.status not in ("ok", "suspect"):
-            return first
+            return _with_repeat(first, lost_s)
         better = min(second, first, key=lambda record: (self._is_disturbed(record), record.cpu_waited or 0.0))
         other = "first" if better is second else "second"
         said = f"; measured twice, {waited_s:.2g} s apart: other programs took its CPUs the {other} time"
+        better = _with_repeat(better, lost_s + first.seconds - better.seconds)
         return replace(better, stopped=better.stopped + said)
 
     def _is_disturbed(self, record: Record) -> bool:
@@ -117,3 +119,8 @@ class Repeats:
         """How long the next wait may be. Of a budget it takes no more than the same share of what is left."""
         left_s = FREE_WAIT_S + MAX_WAIT_SHARE * (now_s - self._began_s) - self._spent_s
         return min(self._max_wait_s, left_s, MAX_WAIT_SHARE * self._deadline.left_s())
+
+
+def _with_repeat(record: Record, seconds: float) -> Record:
+    """The record with the time that waiting and its other measurement took."""
+    return replace(record, parts_s={**record.parts_s, "repeat": round(max(0.0, seconds), 3)})

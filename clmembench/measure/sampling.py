@@ -58,6 +58,7 @@ class SampledPoint:
     facts: Mapping[str, Value] = field(default_factory=dict)
     context: Context | None = None
     cpu: CpuUse = field(default_factory=CpuUse)
+    parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def sample_point(
@@ -73,7 +74,9 @@ def sample_point(
     slope = isinstance(prepared, Slope)
     first = _first_checked_work(prepared)
     budget = _own_clock_budget(budget) if first.own_clock else budget
+    begun_s = time.monotonic()
     wrong = check_outputs(device, first, budget.give_up_ns if prepared is first else 0)
+    checked_s = time.monotonic()
     if wrong:
         return SampledPoint((), "check failed before sampling", True, first.notes, wrong, facts=first.facts)
     if isinstance(prepared, Slope):
@@ -90,6 +93,7 @@ def sample_point(
     stopped = _sample_until_stopped(device, ends, budget, slope)
     cpu = watch.use()
     context = beside.end(device, ends, budget)
+    sampled_s = time.monotonic()
     last = ends[-1].work
     if last.check is not None and not budget.trial:  # a trial's winner is measured and checked again
         try:
@@ -99,6 +103,7 @@ def sample_point(
                 (), "check failed after sampling", True, last.notes, f"after sampling: {error}", facts=last.facts
             )
     unverified = () if last.check is not None else (NOTE_UNVERIFIED,)
+    ended_s = time.monotonic()
     notes = tuple(dict.fromkeys((*(note for end in ends for note in end.work.notes), *unverified)))
     clocked = any(end.work.own_clock for end in ends)
     return SampledPoint(
@@ -110,6 +115,7 @@ def sample_point(
         facts=last.facts,
         context=context,
         cpu=cpu,
+        parts_s={"check": ended_s - sampled_s + checked_s - begun_s, "sample": sampled_s - checked_s},
     )
 
 

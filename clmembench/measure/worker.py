@@ -111,6 +111,7 @@ class Session:
             started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
         self.device.sources()
+        build_s = self.device.build_s
         load, beside = cpu_load.read(), cpu_load.CpuUse()
         self._loads = [*self._loads[-MAX_KEPT_LOADS:], load]
         try:
@@ -134,6 +135,7 @@ class Session:
                 notes=measured.notes,
                 facts=measured.facts,
                 context=measured.context,
+                parts_s=measured.parts_s,
             )
             record = judged(record, benchmark.metrics)
         except Skip as skip:
@@ -164,6 +166,7 @@ class Session:
             record,
             sources=self.device.sources(),
             seconds=seconds,
+            parts_s={n: round(s, 4) for n, s in {**record.parts_s, "build": self.device.build_s - build_s}.items() if s > 5e-5},
             cpu_others=used.others if used else None,
             cpu_stolen=used.stolen_at_work if used else None,
             cpu_waited=beside.waited,

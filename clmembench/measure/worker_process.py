@@ -89,6 +89,7 @@ class WorkerProcess:
             raise WorkerError(not_started(error), Cause.PROCESS_NOT_STARTED) from error
         self._buffer = b""
         self._ready = False
+        self._started_s = time.monotonic()
         self._asked = 0  # points so far
         self._moved = False  # since the last point
         self._send(job_line(job))
@@ -131,12 +132,13 @@ class WorkerProcess:
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point, whose time begins when the process is ready; a process that is stopped while it starts has
         the same limit. Raises WorkerError when there will be no record; the process has then ended."""
+        start_s = 0.0
         if not self._ready:
             answer = self._reply(self._answer(START_S, timeout_s))
             if "error" in answer:
                 reason = f"the device cannot be opened: {answer['error']}"
                 raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
-            self._ready = True
+            self._ready, start_s = True, round(time.monotonic() - self._started_s, 3)
         self._asked += 1
         more: dict[str, object] = {"give_up_ns": point.give_up_ns} if point.give_up_ns else {}  # an older worker knows none
         if self._moved:
@@ -149,9 +151,10 @@ class WorkerProcess:
             self.end()
             raise WorkerError(f"the device was lost: {self._reply(line)['lost']}", Cause.DEVICE_LOST, log)
         try:
-            return decode_record(line)
+            record = decode_record(line)
         except ValueError as error:
             raise self._no_answer(repr(line[:2000]), "record") from error
+        return dataclasses.replace(record, parts_s={**record.parts_s, "start": start_s}) if start_s else record
 
     def _matched(self, line: bytes) -> bytes:
         """An answer without the number of the question, which it must repeat: what another process wrote into the pipe, or an

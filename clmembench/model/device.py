@@ -127,7 +127,8 @@ class Device(Protocol):
 
     compiled returns the compiler's facts about a kernel: private_bytes, local_bytes, preferred_multiple and work_group_max;
     through SYCL sub_group_items; on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes. Facts that the
-    compiler does not report are absent. sources returns the hash of everything built since its last call.
+    compiler does not report are absent. sources returns the hash of everything built since its last call; build_s is how many
+    seconds all builds took so far, facts included.
     """
 
     seed: int  # of the random inputs; each process has another one
@@ -146,6 +147,8 @@ class Device(Protocol):
     def run(self, commands: Sequence[Command]) -> None: ...
     def time(self, commands: Sequence[Command], passes: int, clock: TimingMethod) -> Timing: ...
     def sources(self) -> str: ...
+    @property
+    def build_s(self) -> float: ...
 
 
 @dataclass(frozen=True, slots=True)

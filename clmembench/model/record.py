@@ -201,7 +201,9 @@ class Record:
     the measurement; `cpu_stolen` the largest share of its time that a hypervisor took from one of the busy CPUs (in older
     records: from all CPUs); `cpu_waited` the share for which a thread of the process was ready to run and had no CPU. They are
     None where the system does not report them. `facts` are the compiler's facts about the kernel, `context` the sensor readings
-    around the samples; these are None in records of older versions and of points that were not sampled.
+    around the samples; these are None in records of older versions and of points that were not sampled. `parts_s` are seconds
+    of its time: to `build` programs, to `check` results (on PoCL with their compilation), to warm up and `sample`; and besides
+    its `seconds`, to `start` its process, and to `repeat` it after others disturbed it.
     """
 
     benchmark: str
@@ -229,6 +231,7 @@ class Record:
     facts: Mapping[str, Value] = field(default_factory=dict)
     cause: Cause = Cause.NONE
     context: Context | None = None
+    parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
 Plan = Generator[Sequence[Point], list[Record], None]

@@ -53,6 +53,8 @@ def check_record(record: Record) -> None:
     check_params("facts", record.facts)
     _check_place(record.place)
     _check_numbers("version or seconds", (record.version, record.seconds))
+    check_params("parts_s", record.parts_s)
+    _check_numbers("parts_s", record.parts_s.values())
     _check_numbers("process", (record.process,), most=MAX_PROCESSES)
     _check_numbers("index", (record.index,))
     _check_texts("gate", (record.gate,), MAX_NAME_LETTERS)

@@ -104,6 +104,7 @@ class FakeDevice:
     timed: list[tuple[int, TimingMethod]] = field(default_factory=list)
     buffers: dict[str, FakeBuffer] = field(default_factory=dict)
     facts: Mapping[str, Value] = field(default_factory=dict)  # its compiler's facts about any kernel
+    build_s: float = 0.0
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> FakeBuffer:
         """Raises DeviceError over the largest allocation, like a real device."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -73,10 +74,20 @@ def options_of(defines: Mapping[str, Value]) -> list[str]:
 
 
 class BuiltSources:
-    """Sources that were built since the last call of `hashes`, with their options."""
+    """Sources that were built since the last call of `hashes`, with their options, and how long all builds took."""
 
     def __init__(self) -> None:
         self._keys: list[str] = []
+        self.seconds = 0.0
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Add the time of a build."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds += time.monotonic() - begun
 
     def add(self, source: str, options: list[str]) -> str:
         """Record a build; the result is a key of its program."""

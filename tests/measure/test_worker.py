@@ -43,6 +43,7 @@ def test_what_was_sampled_while_the_clock_moved_is_void_and_taken_once_more(movi
     moving[:] = [1e6, 1.2e6, 1e6, 1.01e6]
     record = session.record({"groups": 1}, "measure")
     assert record.status == "ok" and record.core_clock.moved == pytest.approx(0.01)
+    assert 0 < record.parts_s["sample"] <= record.seconds
     assert "taken a second time, since the core clock moved by 20% the first" in record.stopped
 
 

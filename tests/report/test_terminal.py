@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from clmembench.model import Cause
 from clmembench.report import frame, render, summary
 from clmembench.report.device_runs import short_names
 from clmembench.report.page import text_pages
 from clmembench.report.scorecard import key_tables
 from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES
 from clmembench.report.scorecard.scorecard import verdict
+from clmembench.report.sections.time_table import times_of
 from clmembench.report.table import one_table
 from clmembench.results import jsonl
 from tests.builders import device, header, record, run, series
@@ -116,3 +118,16 @@ def test_a_report_as_text_has_answers_and_a_table_or_says_that_there_is_none():
     text = text_pages.render_text([odd, GPU], width=100)
     assert "\x1b" not in text and "2 devices" not in text and "H200" in text
     assert text_pages.render_text([odd]).endswith("No key quantity was measured.")
+
+
+def test_the_time_of_a_run_is_that_of_its_parts_by_benchmark():
+    """Of two processes: the first starts in 1 s, and its second point ends 0.5 s before the next process begins to start."""
+    points = (("a", 10.0, 2.0, {"start": 1.0, "build": 0.5, "check": 0.25, "sample": 1.0}), ("a", 12.0, 1.0, {"sample": 1.0}))
+    records = [
+        record(name, {"n": n}, started=f"2024-01-01T00:00:{at:02.0f}+00:00", seconds=took, parts_s=parts)
+        for n, (name, at, took, parts) in enumerate((*points, ("b", 15.0, 3.0, {"start": 1.5, "repeat": 0.25})))
+    ]
+    b, a, whole = times_of([*reversed(records), record("b", {}, cause=Cause.BUDGET)])
+    assert (a.points, a.total_s, a.other_s) == (2, 4.0, 0.25)
+    assert (b.points, b.between_s, b.total_s) == (1, 0.25, 5.0)
+    assert (whole.total_s, len(whole.processes)) == (a.total_s + b.total_s, 2)

@@ -60,6 +60,7 @@ def show(
     overwrite: options.Overwrite = False,
     strict: options.StrictReading = False,
     energy: options.ShowEnergy = False,
+    time: Annotated[bool, typer.Option("--time", help="Show where the run's time went, by benchmark.")] = False,
 ) -> None:
     """Show the tables of a stored run, or every value as one table.
 
@@ -77,6 +78,16 @@ def show(
         return
     run = stored_runs.load(path, strict)
     stored_runs.of_device([path], device, [run])
+    if time:
+        if form == "json":
+            exit_codes.stop("--time is a table: choose --csv or --md", exit_codes.USAGE)
+        from clmembench.report.sections import time_table
+        from clmembench.report.table import one_table
+
+        (run,) = stored_runs.chosen_runs([run], wanted)
+        found = time_table.section(run)
+        outputs.print_as(form, lambda: one_table(found), fields=lambda: found, wide=wide)
+        return
     sheet = stored_runs.sheet_of(run)
     if energy and form != "json":
         print_energy(run, sheet, form, wanted, wide)

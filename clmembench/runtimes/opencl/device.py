@@ -136,7 +136,8 @@ class OpenCLDevice:
         options = options_of(defines)
         key = self._built.add(source, options)
         if key not in self._programs:
-            self._programs[key] = build_program(self._context, source, options)
+            with self._built.timed():
+                self._programs[key] = build_program(self._context, source, options)
         return self._programs[key]
 
     def assemble(self, program: str) -> Mapping[str, Kernel]:
@@ -145,13 +146,19 @@ class OpenCLDevice:
             raise Skip("this driver takes no programs in PTX")
         key = self._built.add(program, [])
         if key not in self._programs:
-            self._programs[key] = build_program(self._context, program, [], is_ptx=True)
+            with self._built.timed():
+                self._programs[key] = build_program(self._context, program, [], is_ptx=True)
         return self._programs[key]
 
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
         """Facts about a kernel from its compiler: see `opencl.build`."""
         assert isinstance(kernel, OpenCLKernel)
-        return compile_program(self._context, self._handle, kernel)
+        with self._built.timed():
+            return compile_program(self._context, self._handle, kernel)
+
+    @property
+    def build_s(self) -> float:
+        return self._built.seconds
 
     def sources(self) -> str:
         return self._built.hashes()

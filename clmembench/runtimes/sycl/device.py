@@ -144,7 +144,8 @@ class SyclDevice:
         options = options_of(defines)
         key = self._built.add(source, options)
         if key not in self._programs:
-            self._programs[key] = build_bundle(self._plain[0], source, options)
+            with self._built.timed():
+                self._programs[key] = build_bundle(self._plain[0], source, options)
         return self._programs[key]
 
     def assemble(self, program: str) -> Mapping[str, Kernel]:
@@ -154,6 +155,10 @@ class SyclDevice:
         """Facts about a kernel from its compiler: see `sycl.build`."""
         assert isinstance(kernel, SyclKernel)
         return kernel_facts(kernel)
+
+    @property
+    def build_s(self) -> float:
+        return self._built.seconds
 
     def sources(self) -> str:
         return self._built.hashes()
