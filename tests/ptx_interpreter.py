@@ -24,6 +24,7 @@ INTEGERS = {
 }
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "ge": np.greater_equal}
 GROUP_ITEMS = 128  # that issue wgmma together
+MAX_TURNS = 10_000  # of work-items that wait
 BASE = 1 << 20  # address of the first argument; address 0 and those before are of nothing
 
 
@@ -84,18 +85,34 @@ class Interpreter:
         self.registers = {name: value.astype(np.uint64) for name, value in self.registers.items()}
         self.local, self.copies, self.flying = Memory(self.local_bytes, 0), [], []
         self.local.bytes[:] = 0xFF  # what was never written is not a number
-        at = 0
+        self.barriers: dict[int, list[int]] = {}  # by place: what arrives in a phase, what is still to arrive, phases done
+        streams, tries = [(0, np.ones(self.items, bool))], 0
+        while streams:
+            at, active = streams.pop(0)
+            tries += 1
+            assert tries < MAX_TURNS, "work-items wait for each other"
+            streams += self._run_stream(at, active)
+        assert not any(self.flying), "copies that nobody waited for"
+
+    def _run_stream(self, at: int, active):
+        """Runs work-items that go the same way until they end, part or wait; gives where they go on."""
         while self.lines[at][1] != "ret":
             when, name, operands = self.lines[at]
-            mask = self.registers[when] if when else None
+            mask = self.registers[when].astype(bool) & active if when else active
             at += 1
             if name in ("bra", "bra.uni"):
-                taken = True if mask is None else bool(mask[0])
-                assert mask is None or (mask == mask[0]).all(), "work-items part"
-                at = self.labels[operands[0]] if taken else at
+                target = self.labels[operands[0]]
+                if mask.any() and not np.array_equal(mask, active):
+                    return [(target, mask), (at, active & ~mask)]
+                at = target if mask.any() else at
+            elif name.startswith("mbarrier.try_wait"):
+                place, parity = (int(x[active][0]) for x in (self._address(operands[1]), self._value(operands[2])))
+                if self.barriers[place][2] % 2 == parity:
+                    return [(at - 1, active)]
+                self._set(operands[0], np.ones(self.items, bool), active)
             else:
-                self._step(name, operands, np.ones(self.items, bool) if mask is None else mask)
-        assert not any(self.flying), "copies that nobody waited for"
+                self._step(name, operands, mask)
+        return []
 
     def _value(self, text: str):
         if text in self.registers:
@@ -119,7 +136,9 @@ class Interpreter:
         elif parts[0] in ("bar", "fence") or (parts[0] == "wgmma" and parts[1] != "mma_async"):
             return
         elif parts[0] == "wgmma":
-            self._multiply_by_groups(parts, operands)
+            self._multiply_by_groups(parts, operands, mask)
+        elif parts[0] == "mbarrier":
+            self._arrive(parts[1], operands, mask)
         elif name.startswith("ld.param"):
             self._set(operands[0], np.full(self.items, self.values[operands[1].strip("[]")], np.uint64), mask)
         elif parts[0] == "mma":
@@ -147,7 +166,7 @@ class Interpreter:
         if parts[0] == "selp":
             return np.where(values[2], values[0], values[1])
         if kind == "pred":
-            return ~values[0] if parts[0] == "not" else values[0]
+            return ~values[0] if parts[0] == "not" else np.logical_and.reduce(values)
         if parts[0] == "mov" and values[0].dtype == np.float32:
             return values[0].view(np.uint32).astype(np.uint64)
         if parts[0] == "mad":
@@ -181,14 +200,16 @@ class Interpreter:
         kind = {"f64": np.float64, "b64": np.float64, "f32": np.float32}.get(parts[-1], np.uint32)
         memory = self.local if "shared" in parts else self.memory
         into, at = operands if parts[0] == "ld" else reversed(operands)
-        names, address = into.strip("{}").split(", "), self._address(at)
+        names, address = into.strip("{}").split(", "), self._address(at)[mask]
         assert not (address % (width * np.dtype(kind).itemsize)).any(), "a vector is not aligned"
         values, index = memory.at(address, kind, width)
         for name, where in zip(names, index, strict=True):
             if parts[0] == "ld":
-                self._set(name, values[where] if kind != np.uint32 else values[where].astype(np.uint64), mask)
+                found = np.zeros(self.items, kind if kind != np.uint32 else np.uint64)
+                found[mask] = values[where]
+                self._set(name, found, mask)
             else:
-                values[where[mask]] = self._value(name).astype(kind)[mask]
+                values[where] = self._value(name)[mask].astype(kind)
 
     def _multiply_matrices(self, operands: list[str]) -> None:
         a, b, c = ([self._value(n).reshape(-1, 8, 4) for n in o.strip("{}").split(", ")] for o in operands[1:])
@@ -199,14 +220,25 @@ class Interpreter:
             part = product[:, 8 * (i // 2) : 8 * (i // 2) + 8, i % 2 :: 2]
             self.registers[name] = (c[i] + part).ravel()
 
-    def _multiply_by_groups(self, parts: list[str], operands: list[str]) -> None:
+    def _arrive(self, what: str, operands: list[str], mask) -> None:
+        places = self._address(operands[what == "arrive"])[mask]
+        for place in places.tolist():
+            if what == "init":
+                self.barriers[place] = [int(operands[1]), int(operands[1]), 0]
+                continue
+            barrier = self.barriers[place]
+            barrier[1] -= 1
+            if not barrier[1]:
+                barrier[1:] = barrier[0], barrier[2] + 1
+
+    def _multiply_by_groups(self, parts: list[str], operands: list[str], mask) -> None:
         """wgmma, done at once: each 128 work-items multiply the matrices that their descriptors name."""
         rows, columns, depth = map(int, re.fullmatch(r"m(\d+)n(\d+)k(\d+)", parts[4]).groups())
         names = operands[0].strip("{}").split(", ")
         number, item = np.arange(len(names)), np.arange(GROUP_ITEMS)[:, None]
         row = 16 * (item // 32) + item % 32 // 4 + 8 * (number // 2 % 2)
         column = 8 * (number // 4) + 2 * (item % 4) + number % 2
-        for first in range(0, self.items, GROUP_ITEMS):
+        for first in np.flatnonzero(mask)[::GROUP_ITEMS].tolist():
             a, b = (
                 self._operand(int(self._value(o)[first]), parts[6], n, depth)
                 for o, n in zip(operands[1:3], (rows, columns), strict=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis_of, benchmark, iterate_multiply_add, telling_count
+from clmembench.benchmarks.gemm.wgmma import BATCH, SUMS, WORK_GROUP, rate_program
+from clmembench.benchmarks.gemm.wgmma import BY_TYPE as BY_WGMMA
 from clmembench.benchmarks.low_precision import BY_PTX, HALF, REAL_PAIR_SUM, STARTING_ITEMS, SUB_GROUP_SIZE, LowPrecision
-from clmembench.benchmarks.wgmma import BATCH, SUMS, WORK_GROUP, rate_program
-from clmembench.benchmarks.wgmma import BY_TYPE as BY_WGMMA
 from clmembench.model import (
     Array,
     BuildError,
@@ -260,7 +260,7 @@ def _wgmma_chains(device: Device, kind: str) -> Slope:
     try:
         kernel = device.assemble(rate_program(wgmma, WGMMA_GROUPS_PER_UNIT))["chains"]
     except BuildError as error:
-        raise Skip(f"the driver does not assemble {wgmma.name} for this device") from error
+        raise Skip(f"the driver does not assemble {wgmma.name()} for this device") from error
     items = WORK_GROUP * WGMMA_GROUPS_PER_UNIT * device.info.compute_units
     out = device.alloc(4 * items)
     operands = [np.uint32(bits) for bits in encode(np.array([1.0, 2.0]))]

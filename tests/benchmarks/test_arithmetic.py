@@ -9,8 +9,8 @@ import pytest
 
 from clmembench.benchmarks import iterate_multiply_add
 from clmembench.benchmarks.arithmetic import CONSTANTS, arithmetic
+from clmembench.benchmarks.gemm.wgmma import BY_TYPE, SUMS, WORK_GROUP, rate_program
 from clmembench.benchmarks.low_precision import BY_PTX, HALF, STARTS, STEPS_PER_ROUND
-from clmembench.benchmarks.wgmma import BY_TYPE, SUMS, WORK_GROUP, rate_program
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice

@@ -242,7 +242,7 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
     tiles = down * along
     groups = shape.groups(device.info, tiles) if isinstance(shape, PtxShape) else device.info.work_groups or tiles
     further = [2 * groups * math.prod(shape.tile) * shape.scalar.itemsize] if split else sizes[1:2] if work_group == 1 else []
-    _require_memory(device.info, n, sizes + further)
+    require_memory(device.info, n, sizes + further)
     a, b, c = (device.alloc(size) for size in sizes)
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
     for matrix, stride, lines, seed in ((a, inner, rows, seeds[0]), (b, columns, inner, seeds[1])):
@@ -284,7 +284,7 @@ def _fill_matrix(device: Device, dtype: str, n: int, matrix: Buffer, stride: int
     device.run([Launch(init, args, (-(-lines * stride // group) * group,), (group,))])
 
 
-def _require_memory(info: DeviceInfo, n: int, sizes: list[int]) -> None:
+def require_memory(info: DeviceInfo, n: int, sizes: list[int]) -> None:
     """Raises Skip if one buffer is over the largest allocation, or if all are over the device's memory."""
     for needed, limit, what in (
         (max(sizes), info.max_alloc_bytes, "largest buffer"),

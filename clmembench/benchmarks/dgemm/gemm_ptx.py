@@ -128,6 +128,7 @@ class Program:
         resident: int,
         target: str = "sm_90",
         version: str = "7.8",
+        align: int = 128,
     ) -> str:
         """The whole program: one kernel of that name, whose parameters are pointers (b64) and numbers (b32)."""
         declared = ",\n".join(
@@ -136,7 +137,7 @@ class Program:
         registers = "\n".join(f"\t.reg .{kind} %{kind}_<{count}>;" for kind, count in sorted(self.counts.items()))
         body = "\n".join(self.lines)
         return (
-            f".version {version}\n.target {target}\n.address_size 64\n.shared .align 128 .b8 slabs[{local_bytes}];\n"
+            f".version {version}\n.target {target}\n.address_size 64\n.shared .align {align} .b8 slabs[{local_bytes}];\n"
             f".visible .entry {name}(\n{declared}\n)\n.reqntid {work_group}, 1, 1\n.minnctapersm {resident}\n{{\n"
             f"{registers}\n{body}\n}}\n"
         )

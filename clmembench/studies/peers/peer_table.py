@@ -22,6 +22,7 @@ COLUMNS = ("what", "ours", "our variant", "best peer", "its value", "ours / peer
 # the table's problems in order: the parameters that identify a row; of all others the best choice is shown
 PARAMETERS_OF_LINE: Mapping[str, tuple[str, ...]] = {
     "dgemm": ("dtype", "n"),
+    "gemm": ("dtype", "n"),
     "spmv": ("matrix",),
     "stream": ("op", "dtype", "array_bytes"),
     "reduction": ("n",),

@@ -33,6 +33,8 @@ HOST = [
 CUDA = [
     ("cublas_gemm", {"dtype": "double", "n": 67}),
     ("cublas_gemm", {"dtype": "float", "n": 33}),
+    ("cublas_gemm_ex", {"dtype": "half", "n": 67}),
+    ("cublas_gemm_ex", {"dtype": "char", "n": 33}),
     ("cusparse_spmv", {"matrix": "reservoir"}),
     ("cusparse_spmv", {"matrix": "power_law"}),
     ("cub_sum", {"n": (1 << 20) + 77}),
@@ -123,6 +125,7 @@ def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
     versions = {name: facts["version"] for name, facts in told.items()}
     assert versions == {
         "cublas_gemm": "13.0.2",
+        "cublas_gemm_ex": "13.0.2",
         "cusparse_spmv": "12.6.3",
         "cub_sum": "3.1.2",
         "cuda_copy": "13.0.0",

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.dgemm.dgemm import MAX_ELEMENT, SEEDS, element
+from clmembench.benchmarks.dgemm.dgemm import MAX_ELEMENT, SEEDS, element, expected_products
+from clmembench.benchmarks.gemm.gemm import RATES, SIZES, element_bits, result_type
 from clmembench.host.cpu_topology import usable_cpus
 from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
@@ -177,3 +178,53 @@ def _times_vectors(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
     found = cupy.zeros((n, FREIVALDS_VECTORS))
     kernels.get_function("times")((n,), (256,), (matrix, vectors, found, np.uint64(n), np.uint32(FREIVALDS_VECTORS)))
     return found
+
+
+# cudaDataType of operands and of the result, and cublasComputeType: sums of 32 bits, floats by TF32
+CUDA_TYPES = {"half": (2, 0, 68), "bfloat16": (14, 0, 68), "tf32": (0, 0, 77), "char": (3, 10, 72)}
+DEFAULT_ALGORITHM = -1
+
+
+@benchmark(
+    *RATES.values(),
+    suite="compute",
+    source="NVIDIA's cuBLAS, as CuPy has it",
+    peer_of="gemm",
+    is_available=cuda_timing.is_available,
+    figure_axis="n",
+    dtype=axis(*RATES),
+    n=axis(*SIZES),
+)
+def cublas_gemm_ex(device: Device, dtype: str, n: int) -> Work:
+    """Rate of C = A B in low precision by cuBLAS (cublasGemmEx), for the same matrices, layout and types as gemm's.
+
+    A product has 2 n^3 operations. Passes are enqueued behind a blocking kernel, between two CUDA events. The product is
+    compared exactly by Freivalds' check on the host. Raises Skip where CuPy does not work or does not find this GPU, and for
+    matrices that do not fit into its memory.
+    """
+    cupy = cuda_timing.cupy_on(device.info)
+    bits, result = element_bits(dtype), result_type(dtype)
+    require_memory(device.info, "device", n * n * (2 * bits.itemsize + CHUNKS_PER_OPERAND * result.itemsize), OPERANDS)
+    seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
+    a, b = (element(np.arange(n * n), seed).reshape(n, n).astype(np.int8) + MAX_ELEMENT for seed in seeds)
+    left, right = cupy.asarray(bits[a]), cupy.asarray(bits[np.ascontiguousarray(b.T)])
+    c = cupy.full((n, n), -1, result)
+    one, zero = np.ones(1, result), np.zeros(1, result)
+    kind, result_kind, computed = CUDA_TYPES[dtype]
+    cublas, transposed, plain = cupy.cuda.cublas, 1, 0
+
+    def multiply() -> object:
+        # C by rows is its transpose by columns, the product of B's transpose and A's
+        return cublas.gemmEx(
+            cupy.cuda.device.get_cublas_handle(), transposed, plain, n, n, n,
+            one.ctypes.data, right.data.ptr, kind, n, left.data.ptr, kind, n,
+            zero.ctypes.data, c.data.ptr, result_kind, n, computed, DEFAULT_ALGORITHM,
+        )  # fmt: skip
+
+    def check() -> None:
+        vectors, wanted = expected_products(n, seeds)
+        with np.errstate(all="ignore"):
+            _check_elements(cupy.asnumpy(c).astype(np.float64) @ vectors, wanted)
+
+    facts = cuda_timing.library_facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
+    return Work((Batch(cuda_timing.timed_batch(cupy, multiply)),), flops=2 * n**3, check=check, facts=facts)

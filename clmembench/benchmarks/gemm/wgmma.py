@@ -8,6 +8,7 @@ from clmembench.benchmarks.dgemm.gemm_ptx import Program
 
 WORK_GROUP = 128  # four sub-groups, which issue an instruction together
 ROWS, COLUMNS, ROW_BYTES = 64, 256, 32  # of an instruction's result, and of each operand's rows
+SWIZZLE_128 = 1  # in a descriptor
 CORE_BYTES = 8 * 16  # of a core matrix, of which operands in local memory consist: 8 rows of 16 bytes
 A_BYTES, B_BYTES = ROWS * ROW_BYTES, COLUMNS * ROW_BYTES
 SUMS = ROWS * COLUMNS // WORK_GROUP  # elements of the result in a work-item
@@ -23,9 +24,8 @@ class Wgmma:
     depth: int
     flags: str
 
-    @property
-    def name(self) -> str:
-        return f"wgmma.mma_async.sync.aligned.m{ROWS}n{COLUMNS}k{self.depth}.{self.result}.{self.kind}.{self.kind}"
+    def name(self, columns: int = COLUMNS) -> str:
+        return f"wgmma.mma_async.sync.aligned.m{ROWS}n{columns}k{self.depth}.{self.result}.{self.kind}.{self.kind}"
 
 
 BY_TYPE = {
@@ -37,11 +37,14 @@ BY_TYPE = {
 }
 
 
-def descriptor(p: Program, address: str, along_depth: int, along_rows: int) -> str:
-    """The register that describes an operand in local memory without swizzling: neighbouring core matrices lie so many bytes
-    apart."""
+def descriptor(p: Program, address: str, along_depth: int, along_rows: int, swizzle: int = 0) -> str:
+    """The register that describes an operand in local memory, in which neighbouring core matrices lie so many bytes apart.
+
+    With SWIZZLE_128 rows have 128 bytes, whose pieces of 16 are permuted by the row's number, and groups of 8 rows follow each
+    other `along_rows`.
+    """
     start = p.let("cvt.u64.u32", p.let("shr.u32", address, 4))
-    return p.let("or.b64", start, (along_depth >> 4) << 16 | (along_rows >> 4) << 32)
+    return p.let("or.b64", start, (along_depth >> 4) << 16 | (along_rows >> 4) << 32 | swizzle << 62)
 
 
 def rate_program(wgmma: Wgmma, resident: int) -> str:
@@ -70,7 +73,7 @@ def rate_program(wgmma: Wgmma, resident: int) -> str:
     p.place(loop)
     p.op("wgmma.fence.sync.aligned")
     for i in range(BATCH):
-        p.op(wgmma.name, f"{{{', '.join(sums)}}}", operands[0], operands[1 + i % 2], f"{ever if i else never}{wgmma.flags}")
+        p.op(wgmma.name(), f"{{{', '.join(sums)}}}", operands[0], operands[1 + i % 2], f"{ever if i else never}{wgmma.flags}")
     p.op("wgmma.commit_group.sync.aligned")
     p.op("wgmma.wait_group.sync.aligned", 0)
     while len(sums) > 1:

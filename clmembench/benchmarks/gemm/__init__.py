@@ -1,0 +1,1 @@
+"""The product of two dense matrices in low precision."""

@@ -1,0 +1,120 @@
+"""Rate of the product of two dense matrices in low precision, by NVIDIA's matrix instructions of four sub-groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clmembench.benchmarks import axis, axis_of, benchmark, is_timed_in_batches
+from clmembench.benchmarks.dgemm.dgemm import INIT_GROUP_SIZE, MAX_ELEMENT, SEEDS, check_product, require_memory
+from clmembench.benchmarks.gemm.gemm_ptx import SLAB_ROW_BYTES, TILE_ROWS, GemmTiles, program
+from clmembench.benchmarks.gemm.wgmma import BY_TYPE
+from clmembench.model import Array, Buffer, BuildError, Device, DeviceInfo, Headline, Launch, Metric, Skip, Value, Work
+from clmembench.resources import kernel_source
+
+PEAKS = {"half": "fp16_matrix_gflop_s", "bfloat16": "bf16_matrix_gflop_s", "tf32": "tf32_matrix_gflop_s"}
+PEAKS |= {"char": "int8_matrix_gop_s"}
+RATES = {
+    dtype: Metric(
+        *(("operation_rate", "Gop/s") if dtype == "char" else ("performance", "GFLOP/s")),
+        "flops", "rate", "higher", peak=peak, only={"dtype": (dtype,)},
+    )
+    for dtype, peak in PEAKS.items()
+}  # fmt: skip
+STAGES = {256: 4, 128: 6, 64: 8}  # slabs in local memory, by the columns of a tile
+SIZES = (1024, 2048, 4096, 8192)
+OF_ALL_TYPES = (4096, 8192)  # sizes that are measured in each type by default
+FEW_TILES = 1024  # the largest n whose tiles of 256 columns leave most compute units idle
+ELEMENTS = np.arange(-MAX_ELEMENT, MAX_ELEMENT + 1)
+
+
+def element_bits(dtype: str) -> Array:
+    """The bits of -MAX_ELEMENT to MAX_ELEMENT in a type, as unsigned numbers of its size."""
+    if dtype == "char":
+        return ELEMENTS.astype(np.int8).view(np.uint8)
+    if dtype == "half":
+        return ELEMENTS.astype(np.float16).view(np.uint16)
+    bits = ELEMENTS.astype(np.float32).view(np.uint32)
+    return (bits >> 16).astype(np.uint16) if dtype == "bfloat16" else bits
+
+
+def result_type(dtype: str) -> np.dtype[np.generic]:
+    """The type of sums and of C."""
+    return np.dtype(np.int32 if dtype == "char" else np.float32)
+
+
+def _in_default_subset(info: DeviceInfo, dtype: str, n: int, columns: int) -> bool:
+    """Few sizes in most types, and the tiles that suit a size."""
+    return (dtype == "half" or n in OF_ALL_TYPES) and (columns < 256) == (n <= FEW_TILES)
+
+
+@benchmark(
+    *RATES.values(),
+    suite="compute",
+    source="this project; peer: cuBLAS",
+    needs=["ptx"],
+    headlines=[
+        Headline("compute", f"{name} GEMM", RATES[dtype].name, {"dtype": dtype}, {"n": "largest"})
+        for dtype, name in {"half": "FP16", "bfloat16": "BF16", "tf32": "TF32", "char": "INT8"}.items()
+    ],
+    default_subset=_in_default_subset,
+    figure_axis="n",
+    dtype=axis(*RATES),
+    n=axis_of(lambda info: SIZES),
+    columns=axis(*STAGES, tuning=True),
+)
+def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
+    """Rate of C = A B in low precision, dense n x n, with sums of 32 bits; A by rows and B by columns.
+
+    A product has 2 n^3 operations. A program in PTX for sm_90a: of each work-group, one for each compute unit, four sub-groups
+    copy slabs of 128 bytes a row asynchronously into a ring in local memory, and eight multiply them by wgmma, of 64 rows by
+    `columns`. Half, bfloat16 and TF32 have sums and C in float, char in int. Matrices are padded with zeros to whole tiles and
+    slabs; the padding is not counted.
+
+    Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
+    n = 512. Raises Skip where the driver does not assemble the program, and for matrices that do not fit.
+    """
+    if columns not in STAGES:
+        raise Skip(f"a tile has {', '.join(map(str, STAGES))} columns, not {columns}")
+    if n < 1:
+        raise Skip(f"n is {n}: matrices have at least one element")
+    tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns])
+    bits, result = element_bits(dtype), result_type(dtype)
+    down, along = -(-n // TILE_ROWS), -(-n // columns)
+    row_bytes = -(-n * bits.itemsize // SLAB_ROW_BYTES) * SLAB_ROW_BYTES
+    wide = along * columns
+    sizes = (down * TILE_ROWS * row_bytes, wide * row_bytes, down * TILE_ROWS * wide * result.itemsize)
+    require_memory(device.info, n, list(sizes))
+    try:
+        kernel = device.assemble(program(tiles))["multiply"]
+    except BuildError as error:
+        raise Skip(f"the driver does not assemble {tiles.wgmma.name(columns)} for this device: {error}") from error
+    a, b, c = (device.alloc(size) for size in sizes)
+    seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
+    for matrix, size, seed in ((a, sizes[0], seeds[0]), (b, sizes[1], seeds[1])):
+        _fill_matrix(device, n, matrix, size, row_bytes, bits, seed, transposed=matrix is b)
+    groups = min(device.info.work_groups or device.info.compute_units, down * along)
+    args = (a, b, c, *(np.uint32(x) for x in (down, along, row_bytes)))
+    facts: Mapping[str, Value] = {**device.compiled(kernel), "local_bytes": tiles.local_bytes}
+    return Work(
+        (Launch(kernel, args, (groups * tiles.work_group,), (tiles.work_group,)),),
+        flops=2 * n**3,
+        outputs=((c, sizes[2]),),
+        check=check_product(device, c, result, n, wide, seeds),
+        facts=facts,
+        back_to_back=is_timed_in_batches(device.info),
+    )
+
+
+def _fill_matrix(
+    device: Device, n: int, matrix: Buffer, size: int, row_bytes: int, bits: Array, seed: int, transposed: bool
+) -> None:
+    """Fills the buffer, whose rows have so many bytes: the n x n matrix of this seed, with zeros around it."""
+    kind = {1: "uchar", 2: "ushort", 4: "uint"}[bits.itemsize]
+    init = device.build(kernel_source("gemm_init"), T=kind)["init_bits"]
+    table, elements = device.alloc(bits.nbytes), size // bits.itemsize
+    device.upload(table, bits)
+    numbers = (n, row_bytes // bits.itemsize, seed, MAX_ELEMENT, transposed)
+    args = (matrix, table, *(np.uint32(x) for x in numbers), np.uint64(elements))
+    device.run([Launch(init, args, (-(-elements // INIT_GROUP_SIZE) * INIT_GROUP_SIZE,), (INIT_GROUP_SIZE,))])
