@@ -129,6 +129,8 @@ def place_files(one: Shown, folder: Path) -> None:
             run = name if name.startswith("reports/") else RUNS.get(kind, QUICK)
             content = run_copy(run, number)
             path.write_bytes(run_files.compress(content) if run_files.is_compressed(path) else content)
+        elif name.startswith("docs/example/"):
+            shutil.copytree(ROOT / "docs" / "example", folder / "docs" / "example", dirs_exist_ok=True)
         elif name.endswith(".toml") and (ROOT / name).is_file():
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, path)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 
 import numpy as np
 
+from clmembench import sanitize
 from clmembench.model import Array, Buffer, Device, Launch, Local
 from clmembench.units import parse_bytes
 
@@ -19,6 +20,8 @@ SCALARS: Mapping[str, str] = {  # types of OpenCL C and their NumPy types
 }  # fmt: skip
 ARGUMENT = "buffer:SIZE, buffer:SIZE:random, local:SIZE, file:X.npy or TYPE:VALUE"
 MAX_DIMENSIONS = 3
+DEFAULT_LOCAL = 256  # work-items of a work-group, where none are named
+MAX_FILE_BYTES = 1 << 20  # of a file of a launch
 
 
 class LaunchError(ValueError):
@@ -100,6 +103,38 @@ def argument(text: str, seed: int = 0) -> Array | np.generic | Local:
     return number
 
 
+def default_local(global_size: Sequence[int]) -> tuple[int, ...]:
+    """Work-groups of up to 256 neighbours that divide the launch."""
+    first = next(n for n in range(min(DEFAULT_LOCAL, global_size[0]), 0, -1) if global_size[0] % n == 0)
+    return (first, *[1] * (len(global_size) - 1))
+
+
+def buffers_bytes(launch: KernelLaunch) -> int:
+    """Bytes of all buffers. Raises LaunchError."""
+    return sum(one.nbytes for one in map(argument, launch.arguments) if isinstance(one, np.ndarray))
+
+
+def of_file(path: Path) -> KernelLaunch:
+    """The launch in a TOML file: source (beside it), kernel, global, local, args, and a table define. Raises LaunchError."""
+    try:
+        raw = sanitize.parse_toml(sanitize.read_regular(path, MAX_FILE_BYTES))
+        unknown = set(raw) - {"source", "kernel", "global", "local", "args", "define"}
+        if unknown:
+            raise LaunchError(f"{path}: unknown key {sorted(unknown)[0]}")
+        sizes = tuple(int(size) for size in raw["global"])
+        local = tuple(int(size) for size in raw["local"]) if "local" in raw else default_local(sizes)
+        args = tuple(str(one) for one in raw.get("args", ()))
+        args = tuple(f"file:{path.parent / one[5:]}" if one.startswith("file:") else one for one in args)
+        given = {str(name): str(value) for name, value in raw.get("define", {}).items()}
+        return KernelLaunch(path.parent / raw["source"], str(raw.get("kernel", "")), sizes, local, args, given)
+    except OSError as error:
+        raise LaunchError(f"{path}: {sanitize.input_problem(error)}") from error
+    except KeyError as error:
+        raise LaunchError(f"{path}: no {error.args[0]}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise LaunchError(f"{path}: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedLaunch:
     """A launch on a device: the command, and each buffer with its first content as bytes."""
@@ -116,7 +151,9 @@ def prepared(device: Device, launch: KernelLaunch) -> PreparedLaunch:
     except OSError as error:
         raise LaunchError(f"{launch.source} cannot be read: {error.strerror}") from error
     kernels = device.build(source, **launch.defines)
-    kernel = kernels.get(launch.kernel)
+    kernel = kernels.get(launch.kernel or next(iter(kernels), "")) if launch.kernel or len(kernels) == 1 else None
+    if kernel is None and not launch.kernel:
+        raise LaunchError(f"{launch.source} has several kernels: choose one by --kernel: {', '.join(sorted(kernels))}")
     if kernel is None:
         raise LaunchError(f"{launch.source} has no kernel {launch.kernel!r}, only {', '.join(sorted(kernels)) or 'none'}")
     args: list[Buffer | np.generic | Local] = []

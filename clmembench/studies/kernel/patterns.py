@@ -13,6 +13,7 @@ from clmembench.studies.kernel.facts import BANKS, LINE_BYTES, WIDTHS, Pattern
 Numbers = npt.NDArray[np.int64]
 USUAL_WIDTH = 32
 WORD_BYTES = 4  # of a bank
+MOST = 0.75  # share of neighbours, or of requests, whose pattern is that of an instruction
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,33 +64,22 @@ class Requests:
         return found
 
     def pattern(self) -> tuple[Pattern, int | None]:
-        """What most requests of sub-groups of 32 look like, and the stride in bytes where it is one."""
+        """What requests of sub-groups of 32 look like, and the stride in bytes where it is one: the step between neighbours
+        that most have, so that rows of a two-dimensional work-group are what each of them is."""
         starts = self.starts[USUAL_WIDTH]
-        counts = np.diff(np.append(starts, len(self.items)))
-        names = np.full(len(starts), "scattered", dtype=object)
-        several = counts > 1
-        names[~several] = "single"
-        steps = np.diff(self.addresses) / np.maximum(1, np.diff(self.items))
         inside = np.ones(len(self.items), bool)
         inside[starts] = False
-        least, most = np.full(len(starts), np.inf), np.full(len(starts), -np.inf)
-        request = self.numbers(USUAL_WIDTH)[1:][inside[1:]]
-        np.minimum.at(least, request, steps[inside[1:]])
-        np.maximum.at(most, request, steps[inside[1:]])
-        straight = several & (least == most) & (np.diff(self.items, append=0)[starts] != 0)
-        size = self.sizes[starts]
-        names[straight] = "stride"
-        names[straight & (least == 0)] = "broadcast"
-        names[straight & (least == size)] = "unit stride"
-        names[several & ~straight & self._are_permuted(starts, counts, size)] = "permuted"
-        found, times = np.unique(names.astype(str), return_counts=True)
-        name = str(found[times.argmax()])
-        if name != "stride":
-            return name, None  # type: ignore[return-value]
-        strides, times = np.unique(least[names == "stride"], return_counts=True)
-        if times.max() * 2 < times.sum():
-            return "scattered", None
-        return "stride", int(strides[times.argmax()])
+        steps = (np.diff(self.addresses) / np.maximum(1, np.diff(self.items)))[inside[1:]]
+        if not len(steps):
+            return "single", None
+        found, times = np.unique(steps, return_counts=True)
+        step = found[times.argmax()]
+        if times.max() >= MOST * len(steps):
+            size = int(np.bincount(self.sizes).argmax())
+            return ("broadcast", None) if step == 0 else ("unit stride", None) if step == size else ("stride", int(step))
+        counts = np.diff(np.append(starts, len(self.items)))
+        permuted = self._are_permuted(starts, counts, self.sizes[starts])[counts > 1]
+        return ("permuted" if permuted.mean() >= MOST else "scattered"), None
 
     def _are_permuted(self, starts: Numbers, counts: Numbers, size: Numbers) -> npt.NDArray[np.bool_]:
         """Whether the addresses of each request are those of neighbours, each once, in another order."""

@@ -132,7 +132,7 @@ def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], secon
     if code == 0:
         return
     if code == REFUSED:
-        message, _, log = ended.stderr.partition("\n")
+        message, _, log = ended.stdout.partition("\n")
         raise TraceError(message, log)
     if code == ENDLESS:
         raise TraceError(_endless(seconds))

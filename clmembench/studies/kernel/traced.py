@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _refuse(message: str, log: str = "") -> NoReturn:
-    print(" ".join(message.split()), log, sep="\n", file=sys.stderr)
+    print(" ".join(message.split()), log, sep="\n")
     sys.exit(REFUSED)
 
 

