@@ -16,8 +16,9 @@ from clmembench.host.cpu_topology import listed
 NODES = Path("/sys/devices/system/node")
 STATUS = Path("/proc/self/status")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
-CALL_NUMBERS = {"x86_64": (237, 238, 279), "aarch64": (235, 237, 239)}  # mbind, set_mempolicy, move_pages
+CALL_NUMBERS = {"x86_64": (237, 238, 279, 28), "aarch64": (235, 237, 239, 233)}  # mbind, set_mempolicy, move_pages, madvise
 DEFAULT, BIND = 0, 2  # MPOL_*
+DONT_NEED = 4  # MADV_DONTNEED
 STRICT_AND_MOVE = 3  # MPOL_MF_STRICT | MPOL_MF_MOVE
 MASK_BITS = 1024  # nodes that Linux can have
 MAX_QUERIED_PAGES = 1 << 16  # a sample of larger arrays
@@ -69,6 +70,15 @@ def allocating_on(node: int) -> Iterator[None]:
         _call(1, "set_mempolicy", DEFAULT, None, ctypes.c_ulong(0))
 
 
+def renew_pages(address: int, nbytes: int) -> None:
+    """Give up the whole pages of a range, their contents and their policy, so that the next touch decides where they are: a
+    driver's memory may be what it freed before. Raises NodeError."""
+    first, count = _whole_pages(address, nbytes)
+    place, size = ctypes.c_void_p(first), ctypes.c_ulong(count * PAGE_BYTES)
+    _call(0, "mbind", place, size, DEFAULT, None, ctypes.c_ulong(0), 0)
+    _call(3, "madvise", place, size, DONT_NEED)
+
+
 def bind_pages(address: int, nbytes: int, node: int) -> None:
     """Move the whole pages of a range to the node, and have those that are not touched yet come there. Raises NodeError."""
     first, count = _whole_pages(address, nbytes)
@@ -104,7 +114,7 @@ def _mask(node: int) -> ctypes.Array[ctypes.c_ulong]:
 
 
 def _call(which: int, what: str, *args: object) -> None:
-    """One of the three system calls, which the C library has no functions for. Raises NodeError."""
+    """One of the four system calls, which the C library has no functions for. Raises NodeError."""
     numbers = CALL_NUMBERS.get(platform.machine()) if platform.system() == "Linux" else None
     if numbers is None:
         raise NodeError("placing pages on NUMA nodes is known for Linux on x86-64 and ARM only")

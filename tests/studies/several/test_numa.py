@@ -72,7 +72,7 @@ def test_each_nodes_cores_measure_the_memory_of_each_node(three_nodes):
 
 def test_pages_are_bound_and_counted_by_the_system_itself():
     node = memory_nodes.memory_nodes()[0]
-    pages = mmap.mmap(-1, 8 * memory_nodes.PAGE_BYTES)
+    pages = mmap.mmap(-1, 8 * memory_nodes.PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     array = np.frombuffer(pages, np.uint8)
     address = array.ctypes.data
     assert min(memory_nodes.pages_by_node(address, array.nbytes)) < 0  # never touched
@@ -81,6 +81,8 @@ def test_pages_are_bound_and_counted_by_the_system_itself():
         array[:: memory_nodes.PAGE_BYTES] = 1
     assert memory_nodes.pages_by_node(address, array.nbytes) == {node: 8}
     assert memory_nodes.pages_by_node(address + 1, array.nbytes - 1) == {node: 7}  # whole pages
+    memory_nodes.renew_pages(address, array.nbytes)
+    assert min(memory_nodes.pages_by_node(address, array.nbytes)) < 0 and not array.any()
     with pytest.raises(NodeError, match="no whole page"):
         memory_nodes.pages_by_node(address + 1, 4000)
     with pytest.raises(NodeError, match=r"mbind to node 1000 fails: EINVAL"):

@@ -147,6 +147,7 @@ def _placed_buffer(device: Device, nbytes: int, policy: str, node: int) -> Buffe
             device.mapped(buffer, nbytes, "write") as array,
             memory_nodes.running_on(node) if policy == "first_touch" else nullcontext(),
         ):
+            memory_nodes.renew_pages(array.ctypes.data, nbytes)
             if policy == "mbind":
                 memory_nodes.bind_pages(array.ctypes.data, nbytes, node)
             array[:: memory_nodes.PAGE_BYTES] = 0
