@@ -36,6 +36,8 @@ def kernel(
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Trace no further work-group after this time, such as 5s or 1m.")
     ] = f"{SECONDS:g}s",
+    output: Annotated[Path | None, options.output_option("Write a page, with the source as a heat map.", "FILE.html")] = None,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
     as_md: options.Markdown = False,
 ) -> None:
@@ -44,10 +46,12 @@ def kernel(
     One launch is simulated and traced, on any machine: accesses and patterns of each line, requests of sub-groups, conflicts
     of banks, divergent branches, reuse, races and accesses outside buffers. Where the launch is large, some work-groups stand
     for all; the output says how many."""
-    from clmembench.studies.kernel import facts_of_trace, views
+    from clmembench.studies.kernel import facts_of_trace, page, views
     from clmembench.studies.kernel.trace import TraceError, trace, trace_script
 
     form = options.output_format(json=as_json, md=as_md)
+    if output is not None:
+        outputs.check(output, overwrite, "-o", "kernel.html")
     try:
         seconds = units.parse_seconds(budget, "--budget")
         launch = None if script else _launch(source, name, global_size, local_size, arguments or (), defines or ())
@@ -64,7 +68,10 @@ def kernel(
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     facts = facts_of_trace.facts_of(traced, launch, buffers_bytes(launch) if launch is not None else None)
-    outputs.print_as(form, lambda: views.document(facts, traced.source), lambda: facts)
+    document = views.document(facts, traced.source)
+    if output is not None:
+        outputs.write(output, page.render_page(facts, document, traced.source), overwrite, "-o")
+    outputs.print_as(form, lambda: document, lambda: facts)
 
 
 def _launch(

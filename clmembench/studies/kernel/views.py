@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from clmembench.report.table import Column, Document, Entry, Table, columns
 from clmembench.studies.kernel.facts import KernelFacts, MemoryInstruction
@@ -12,6 +13,8 @@ from clmembench.units import format_bytes, format_value
 WIDTH, LINE, SECTOR, BANKS = "32", "128", "32", "32"  # of the tables; --json has all
 MOST_SIZES = 12  # columns of the reuse curve
 SOURCE_CELL = 100
+SOURCE_TITLE = "What each line does."
+FAULTS_TITLE = "Faults of the kernel, which make every other figure doubtful."
 
 
 def document(facts: KernelFacts, source: str) -> Document:
@@ -38,26 +41,45 @@ def _faults(facts: KernelFacts) -> Table | None:
     )
 
 
-def _source(facts: KernelFacts, source: str) -> Table | None:
-    """Each line that does something, with its share of instructions, what it does to memory, and its branches."""
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of the source: instructions of the launch, and what it does to memory and at branches, a text each."""
+
+    number: int
+    text: str
+    instructions: float
+    notes: tuple[str, ...]
+
+
+def source_lines(facts: KernelFacts, source: str) -> list[SourceLine]:
+    """Every line of the source."""
     memory: Mapping[int, list[MemoryInstruction]] = defaultdict(list)
     for one in facts.memory:
         memory[one.line].append(one)
     divergent = {one.line: one.divergent[WIDTH] for one in facts.branches}
-    rows = []
+    found = []
     for number, text in enumerate(source.splitlines(), 1):
-        executed = facts.instructions_by_line.get(str(number), 0.0)
-        notes = [_short(one) for one in memory.get(number, ())]
+        notes = list(dict.fromkeys(_short(one) for one in memory.get(number, ())))
         if divergent.get(number):
             notes.append(f"diverges {divergent[number]:.0%}")
-        share = f"{executed / facts.totals.instructions:.0%}" if executed else ""
-        if text.strip():
-            rows.append((number, share, "; ".join(notes), text))
+        found.append(SourceLine(number, text, facts.instructions_by_line.get(str(number), 0.0), tuple(notes)))
+    return found
+
+
+def _source(facts: KernelFacts, source: str) -> Table | None:
+    """Each line with its share of instructions, what it does to memory, and its branches."""
+    rows = tuple(
+        (
+            line.number, f"{line.instructions / facts.totals.instructions:.0%}" if line.instructions else "",
+            "; ".join(line.notes), line.text,
+        )
+        for line in source_lines(facts, source) if line.text.strip()
+    )  # fmt: skip
     header = (
         Column("line", is_number=True), Column("instructions", is_number=True),
         Column("memory, by sub-groups of 32", max_cell=SOURCE_CELL), Column("source", max_cell=SOURCE_CELL),
     )  # fmt: skip
-    return Table("What each line does.", columns(header), tuple(rows)) if rows else None
+    return Table(SOURCE_TITLE, columns(header), rows) if rows else None
 
 
 def _short(one: MemoryInstruction) -> str:

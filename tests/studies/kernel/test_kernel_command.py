@@ -119,6 +119,17 @@ def test_a_program_is_traced_as_it_is(source, tmp_path):
     assert (facts["kernel"], facts["launch"]["global_size"], facts["launch"]["local_size"]) == ("count", [128], [32])
 
 
+def test_the_page_has_the_source_with_its_cost_and_no_markup_of_it(source, tmp_path):
+    mine, page = tmp_path / "mine.cl", tmp_path / "page.html"
+    mine.write_text("// <script>alert(1)</script>\n" + SOURCE)
+    code, _, said = run(mine, *COLUMN, "--global", "1024", "--local", "64", "-o", page)
+    text = page.read_text()
+    assert code == 0 and "&lt;script&gt;alert" in text and "<script>alert" not in text, said
+    assert "global load: stride 64 B, 16 lines" in text and "60%, var(--paper)" in text and "<svg" in text
+    code, _, said = run(mine, *COLUMN, "--global", "1024", "-o", page)
+    assert code == 2 and "--overwrite" in said
+
+
 def test_faults_of_the_kernel_are_told(source):
     done = run(source, "--kernel", "beyond", "--global", "64", "--arg", "buffer:256")
     assert "Invalid write of size 4 at global memory, at line 10" in done[1]
