@@ -51,7 +51,7 @@ def main(root: Path) -> int:
         for file in ("init", "bin/busybox"):
             (folder / file).chmod(0o755)
         names = "\n".join(str(path.relative_to(folder)) for path in sorted(folder.rglob("*"))).encode()
-        pack = [folder / "bin" / "busybox", "cpio", "-o", "-H", "newc"]
+        pack = [str(folder / "bin" / "busybox"), "cpio", "-o", "-H", "newc"]
         packed = subprocess.run(pack, input=names, capture_output=True, cwd=folder, check=True).stdout
         (folder / "initrd").write_bytes(gzip.compress(packed))
         memory = [f"memory-backend-ram,id=m{node},size={size}M" for node, size in enumerate((1792, 1792, 1024))]
@@ -78,7 +78,7 @@ def inside() -> None:
     """The guest's task."""
     from clmembench.benchmarks import named
     from clmembench.host import cpu_topology, memory_nodes
-    from clmembench.model import Skip
+    from clmembench.model import Skip, Work
     from clmembench.plan.selection import Selection
     from clmembench.runtimes import runtime
 
@@ -93,6 +93,7 @@ def inside() -> None:
         for policy in ("mbind", "first_touch") if memory_nodes.cpus_of(node) else ("mbind",):
             try:
                 work = named("numa_bandwidth").prepare(device, policy=policy, memory_node=node)
+                assert isinstance(work, Work)
                 device.run(work.commands)
                 work.verify()
                 print(f"node {node}, {policy}: verified", flush=True)
