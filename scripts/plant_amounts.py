@@ -94,7 +94,7 @@ class Bench:
         """What is found at a point with the kernels of a folder: empty where its value would be shown."""
         entry = self.points[name]
         params = {**entry.get("both", {}), **entry.get(self.device.kind, {})}
-        if not params or not {"both", self.device.kind} & entry.keys():
+        if not {"both", self.device.kind} & entry.keys():
             return f"{SKIPPED}it has no point on a {self.device.kind}"
         environment = {KERNELS_VARIABLE: str(kernels)} if kernels is not None else {}
         job = replace(self.job, benchmark=entry["benchmark"])

@@ -106,6 +106,19 @@ def usable_cpus() -> set[int]:
     return set(range(os.cpu_count() or 1))
 
 
+def last_caches(cpus: Collection[int], root: Path = Path("/sys/devices/system/cpu")) -> dict[int, tuple[int, ...]]:
+    """For each of these CPUs the CPUs that share its largest cache level; CPUs of which sysfs does not say are left out."""
+    found: dict[int, tuple[int, ...]] = {}
+    for cpu in cpus:
+        try:
+            folders = [f for f in (root / f"cpu{cpu}" / "cache").glob("index*") if (f / "level").is_file()]
+            last = max(folders, key=lambda folder: int((folder / "level").read_text(encoding="ascii")))
+            found[cpu] = listed((last / "shared_cpu_list").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            continue
+    return found
+
+
 def _online(root: Path) -> set[int]:
     """The CPUs that are online; empty where that is not said."""
     try:

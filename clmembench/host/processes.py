@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -92,6 +92,27 @@ def pin_threads(cpus: tuple[int, ...], workers: set[int]) -> None:
         for thread, cpu in zip(sorted(workers), cpus, strict=True):
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(thread, {cpu})
+
+
+def busiest_threads(work: Callable[[], object], count: int) -> set[int]:
+    """The threads of this process, besides its first one, that ran longest during the work: a driver's that execute kernels.
+
+    Fewer than `count` where not so many ran, or the system does not say.
+    """
+
+    def ran_ns() -> dict[int, int]:
+        found = {}
+        for thread in thread_ids() - {os.getpid()}:
+            with contextlib.suppress(OSError, ValueError):
+                text = Path(f"/proc/self/task/{thread}/schedstat").read_text(encoding="ascii")
+                found[thread] = int(text.split()[0])
+        return found
+
+    before = ran_ns()
+    work()
+    extra = {thread: ns - before.get(thread, 0) for thread, ns in ran_ns().items()}
+    ran = sorted((thread for thread, ns in extra.items() if ns > 0), key=lambda thread: -extra[thread])
+    return set(ran[:count])
 
 
 def end_with_parent() -> None:

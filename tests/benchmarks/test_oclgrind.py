@@ -49,8 +49,15 @@ CANNOT: dict[str, str] = {
         f"loaded_latency.{kernel}": "its work-groups wait for each other: verified on PoCL by test_loaded_latency"
         for kernel in ("number_words", "loaded_latency", "count_stored")
     },
+    **{
+        f"core_to_core.{kernel}": "its work-groups wait for each other: verified on PoCL by test_core_to_core"
+        for kernel in ("units", "hand_over")
+    },
 }
-WAITING = ("loaded_latency",)  # benchmarks none of whose points can run where work-groups do not run at the same time
+WAITING = (
+    "loaded_latency",
+    "core_to_core",
+)  # benchmarks none of whose points can run where work-groups do not run at the same time
 # races that are meant, by kernel and the line that reads. OpenCL 1.2 has no atomic load: a word that others swap is read
 # plainly, and the compare-and-swap that follows decides whether what was read still held
 MEANT = {

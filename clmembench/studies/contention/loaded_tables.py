@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clmembench.model import Run
-from clmembench.report.finding_tables import finding_cell, interval_text, value_text
+from clmembench.report.finding_tables import finding_cell, interval_text
 from clmembench.report.frame import LabelledRun, Row, sheet_of
 from clmembench.report.scorecard_cells import Line
 from clmembench.report.table import Cell, Entry, Table, columns, noted
@@ -65,7 +65,9 @@ def _summary(points: Sequence[LoadedPoint], traffic: str, peak: float | None) ->
         return None
     most = max(p.bandwidth.value for p in mine)
     found = bandwidth_at_twice(points, traffic)
-    cell: Entry = Cell("undetermined", reason=found.reason) if found.value is None else value_text(found, interval=False)
+    cell: Entry = Cell(found.status, reason=found.reason)
+    if isinstance(found.value, int | float):
+        cell = format_value(float(found.value))
     share = percent(most / peak) if peak else "–"
     return TRAFFIC_NAMES[traffic], format_value(most), share, cell, interval_text(found) or "–"
 

@@ -1,1 +1,1 @@
-"""Benchmarks in which compute units meet: a chase beside streams."""
+"""Benchmarks in which compute units meet: a chase beside streams, and lines that two units hand to each other."""

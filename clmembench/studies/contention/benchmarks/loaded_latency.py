@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from clmembench.benchmarks import (
     work_group_sizes,
 )
 from clmembench.benchmarks.pchase import STEPS_PER_BLOCK, Chase
-from clmembench.model import Array, Device, DeviceInfo, Fill, Headline, Launch, Read, Skip, Slope, Work
+from clmembench.model import Array, Buffer, Device, DeviceInfo, Fill, Headline, Launch, Read, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
 VECTORS_PER_BATCH = 4  # as in loaded_latency.cl
@@ -87,16 +88,11 @@ def loaded_latency(device: Device, traffic: str, spins: int) -> Slope:
     if segment < 1:
         raise Skip(f"an array of {headline_bytes(info)} B gives {streams} work-groups of {group} no batch each: raise --size")
     items, data_bytes = streams * group, segment * streams * group * batch_bytes
-    kernels = device.build(
-        kernel_source("loaded_latency"), V=f"uint{words}", GROUP_SIZE=group, STREAMS=traffic != "none", STORED=stored
-    )
-    data = device.kept("loaded_latency data", data_bytes)
+    defines: Mapping[str, Value] = {"V": f"uint{words}", "GROUP_SIZE": group, "STREAMS": traffic != "none", "STORED": stored}
+    kernels = device.build(kernel_source("loaded_latency"), **defines)
+    shared = _data(device, data_bytes)
+    data, chase, seed = shared.buffer, shared.chase, shared.seed
     target = device.kept("loaded_latency target", data_bytes) if stored else data
-    seed = (SEED + device.seed) % 2**32
-    device.run([Launch(kernels["number_words"], (data, np.uint32(seed)), (data_bytes // 4,))])
-    spacing = line_bytes(info)
-    chase_bytes = min(headline_bytes(info), max(CPU_CHASE_BYTES if cores else GPU_CHASE_BYTES, 4 * info.cache_bytes))
-    chase = Chase.built(device, max(STEPS_PER_BLOCK, chase_bytes // spacing), spacing, SEED + device.seed)
     state, streamed = device.alloc(16), device.alloc(4 * streams)
     batches, sums, found = device.alloc(4 * items), device.alloc(4 * words * items), device.alloc(4)
     per_poll = max(1, min(MAX_BATCHES_PER_POLL, MAX_SPINS_PER_POLL // max(1, spins)))
@@ -149,11 +145,39 @@ def loaded_latency(device: Device, traffic: str, spins: int) -> Slope:
             outputs=((target, data_bytes),) * bool(stored) + ((batches, 4 * items), (sums, 4 * words * items)),
             check=check,
             expected_units=1 if traffic == "none" else None,
-            concurrent_units=streams + 1 if info.kind == "cpu" else 0,
+            concurrent_units=streams + 1 if info.kind == "cpu" and traffic != "none" else 0,
             facts={"batch_bytes": batch_bytes * (VECTORS_PER_BATCH + stored) // VECTORS_PER_BATCH},
         )
 
     return Slope(work, start=NEAR_END_STEPS, most=STEPS_PER_BLOCK << 24)
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    """The data that are streamed, numbered from a seed, and the chase."""
+
+    device: Device
+    nbytes: int
+    buffer: Buffer
+    seed: int
+    chase: Chase
+
+
+_made: list[_Data] = []  # those of this process's last device: making them for each point would take most of its time
+
+
+def _data(device: Device, nbytes: int) -> _Data:
+    info, seed = device.info, (SEED + device.seed) % 2**32
+    if not any(one.device is device and one.nbytes == nbytes for one in _made):
+        _made.clear()
+        buffer, spacing = device.alloc(nbytes), line_bytes(info)
+        kernels = device.build(kernel_source("loaded_latency"), V="uint", GROUP_SIZE=1, STREAMS=False, STORED=0)
+        device.run([Launch(kernels["number_words"], (buffer, np.uint32(seed)), (nbytes // 4,))])
+        least = CPU_CHASE_BYTES if info.has_cpu_cores else GPU_CHASE_BYTES
+        nodes = min(headline_bytes(info), max(least, 4 * info.cache_bytes)) // spacing
+        chase = Chase.built(device, max(STEPS_PER_BLOCK, nodes), spacing, SEED + device.seed)
+        _made.append(_Data(device, nbytes, buffer, seed, chase))
+    return _made[0]
 
 
 def expected_sums(made: Array, segment: int, words: int, seed: int) -> Array:
