@@ -188,6 +188,7 @@ def _bars(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> Figure:
             axis.text(ends[place][2], place, text, va="center", fontsize=8, color="#111111")
         axis.set_yticks(places, bar_names(rows))
         axis.set_xlim(0, 1.25 * max(*medians, *peaks))
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
         axis.invert_yaxis()
         axis.set_title(device.label, fontsize=10, loc="right")  # towards the names of the bars, where there is room
         axis.set_xlabel(f"{metric_label(card)}{f' at {size}' if size else ''}, with its 95% interval")
@@ -228,6 +229,6 @@ def _labels(axis: Axes, card: BenchmarkInfo, title: str) -> None:
         axis.yaxis.set_major_formatter(lambda value, _: format_in(value, "ns", 1 if value < 10 else 2) if value else "0")
         axis.set_ylabel(plain(card.metrics[0].name.replace("_", " ")))
     else:
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
         axis.set_ylabel(metric_label(card))
     axis.set_title(title, fontsize=10)
