@@ -125,10 +125,9 @@ def derive(run: Run, benchmarks: Collection[str] = frozenset()) -> list[Derived]
     winners were measured again)."""
     wanted = run.header.benchmarks.keys() & (benchmarks or run.header.benchmarks.keys())
     groups: dict[tuple[object, ...], dict[int, Record]] = defaultdict(dict)
-    for record in run.records:
-        if record.role == "measure" and record.benchmark in wanted:
-            # a run that went on after its budget was spent has a later record for what was skipped
-            groups[key_of(record)][record.process] = record
+    for record in _of_last_searches(run, wanted):
+        # a run that went on after its budget was spent has a later record for what was skipped
+        groups[key_of(record)][record.process] = record
     derived: list[Derived] = []
     # processes measure in an order of their own; people read points in that of the axes
     for processes in sorted(groups.values(), key=lambda processes: min(r.index for r in processes.values())):
@@ -136,6 +135,26 @@ def derive(run: Run, benchmarks: Collection[str] = frozenset()) -> list[Derived]
         points = derive_point(records, run.header.benchmarks[records[0].benchmark])
         derived.extend(points if run.header.device.kind == "cpu" else map(_by_work_groups, points))
     return derived
+
+
+def _of_last_searches(run: Run, wanted: Collection[str]) -> list[Record]:
+    """The measured records of these benchmarks. A resumed run goes on with a search that its budget had ended, and may find
+    another configuration than the one that was measured, or skipped, before: that one is left out."""
+    tuned = {name: set(run.header.benchmarks[name].tuning) - run.header.axes.keys() for name in wanted}
+    points: dict[tuple[object, ...], list[Record]] = defaultdict(list)
+    searched: set[tuple[object, ...]] = set()  # points that were tried again after they were measured
+    for record in (record for record in run.records if record.benchmark in wanted):
+        names = tuned[record.benchmark]
+        params = tuple(sorted(pair for pair in record.params.items() if pair[0] not in names))
+        mine = points[key := (record.benchmark, params, record.place)]
+        if record.role == "tune" and mine and record.status != "skipped":
+            searched.add(key)
+        elif record.role == "measure":
+            if key in searched and record.status in ("ok", "suspect"):
+                mine[:] = (one for one in mine if one.params == record.params or one.status not in ("ok", "suspect", "skipped"))
+                searched.remove(key)
+            mine.append(record)
+    return [record for records in points.values() for record in records]
 
 
 def key_of(record: Record) -> tuple[object, ...]:

@@ -377,3 +377,29 @@ def test_the_evidence_of_a_value_are_its_measured_records():
     processes = [record("stream", {"op": "copy"}, series([1000] * 8, nbytes=1), index=3, process=p) for p in (0, 1)]
     (value,) = derive(Run("x", header(), (*processes, record("stream", {"op": "copy"}, index=4, role="tune"))))
     assert value.evidence == ("stream:3:0", "stream:3:1")
+
+
+def test_a_resumed_search_replaces_what_was_measured_before_it_ended():
+    """Of a failed configuration the record stays, and configurations that a user names are points of their own."""
+    card = replace(STREAM, tuning=("width",))
+
+    def steps(*of, **more):
+        made = [
+            record(
+                "stream",
+                {"n": 1, "width": width},
+                *([series([100] * 6, nbytes=1000)] if status == "ok" else []),
+                role=role,
+                status=status,
+            )
+            for role, width, status in of
+        ]
+        found = derive(run(made, header(cards={"stream": card}, **more)))
+        return [(value.tuning["width"], value.status) for value in found]
+
+    first = (("tune", 1, "ok"), ("tune", 2, "skipped"))
+    assert steps(*first, ("measure", 1, "ok"), ("tune", 2, "ok"), ("measure", 2, "ok")) == [(2, "ok")]
+    assert steps(*first, ("measure", 1, "skipped"), ("tune", 2, "ok"), ("measure", 2, "ok")) == [(2, "ok")]
+    assert steps(*first, ("measure", 1, "ok"), ("tune", 2, "ok"), ("measure", 1, "ok")) == [(1, "ok")]
+    assert len(steps(("measure", 1, "failed"), ("tune", 2, "ok"), ("measure", 2, "ok"))) == 2
+    assert len(steps(("measure", 1, "ok"), ("tune", 2, "ok"), ("measure", 2, "ok"), axes={"width": (1, 2)})) == 2
