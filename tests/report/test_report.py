@@ -1009,3 +1009,13 @@ def test_the_page_names_results_that_nothing_checked():
     first = found.records[0]
     unchecked = replace(found, records=(replace(first, checked=False), *found.records[1:]))
     assert f"verified but those of {first.benchmark}, which nothing checks." in said(unchecked)
+
+
+@each(("axis", "values", "bars"), [("dtype", ("float", "double"), True), ("size", (1, 2), False)])
+def test_rates_by_slopes_have_bars_where_their_axis_has_no_numbers(axis, values, bars):
+    metric = Metric("flop_rate", "GFLOP/s", "ops", "slope_rate", "higher")
+    card = BenchmarkInfo(1, "compute", "", "", (metric,), x=axis)
+    made = [record("pchase", {axis: v}, series([1000] * 8, ops=10_000), series([3000] * 8, ops=30_000)) for v in values]
+    found = run(made, header(cards={"pchase": card}))
+    drawn = curves.figure(card, parts([found]))
+    assert drawn.count("<svg") == 1 and ("95% interval" in drawn) == bars

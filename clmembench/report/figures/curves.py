@@ -15,6 +15,7 @@ from clmembench.report.figures.device_rows import (
     by_reason,
     comparable,
     drawable,
+    has_bars,
     lines_of,
     metric_label,
     numbered,
@@ -90,7 +91,7 @@ def figure(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> str:
     if card.growing:
         growing = [replace(s, rows=rows) for s in whole if (rows := numbered(card, s))]
         return (svg(_staircase(card, growing)) if growing else "") + scaling
-    bars = svg(_bars(card, whole)) if card.metrics[0].form == "rate" else ""
+    bars = svg(_bars(card, whole)) if has_bars(card, whole) else ""
     lined = [replace(s, rows=rows) for s in whole if (rows := rows_of_lines(card, s))]
     return bars + (svg(_curves(card, lined)) if lined else "") + scaling
 

@@ -100,8 +100,14 @@ def drawn_rows(card: BenchmarkInfo, device: LabelledRun) -> tuple[list[Row], lis
         return scaled, headline
     if card.growing:
         return [*numbered(card, whole[0]), *scaled], headline
-    bars = at_largest(card, whole[0])[1] if card.metrics[0].form == "rate" else []
+    bars = at_largest(card, whole[0])[1] if has_bars(card, whole) else []
     return [*bars, *rows_of_lines(card, whole[0]), *scaled], headline
+
+
+def has_bars(card: BenchmarkInfo, devices: Sequence[LabelledRun]) -> bool:
+    """Whether points have bars: rates do, but those by slopes only where no points make a line."""
+    form = card.metrics[0].form
+    return form == "rate" or (form == "slope_rate" and not any(rows_of_lines(card, device) for device in devices))
 
 
 def drawable(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> tuple[list[LabelledRun], list[LabelledRun]]:
