@@ -27,9 +27,10 @@ class TracedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How much of the launch was traced: `groups` of `all_groups` work-groups, with so many accesses outside private memory.
-    `factor` is what amounts of the trace were multiplied by."""
+    """How much of the launch was traced: so many work-items, in `groups` of `all_groups` work-groups and a part of a further
+    one, with so many accesses outside private memory. `factor` is what amounts of the trace were multiplied by."""
 
+    work_items: int
     groups: int
     all_groups: int
     accesses: int
@@ -138,4 +139,5 @@ class KernelFacts:
     reuse: tuple[ReuseCurve, ...]
     intervals: tuple[Interval, ...]  # of the representative work-item
     faults: tuple[str, ...]
+    races_checked: bool
     instructions_by_line: Mapping[str, float]

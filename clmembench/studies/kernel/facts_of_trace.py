@@ -38,7 +38,7 @@ Events = npt.NDArray[np.void]
 def facts_of(trace: Trace, launch: KernelLaunch | None, buffer_bytes: int | None) -> KernelFacts:
     """The facts of a traced launch: `launch` as it was asked for (None: by a program), and the bytes of all its buffers, where
     they are known."""
-    factor = trace.all_groups / max(1, trace.groups)
+    factor = prod(trace.global_size) / max(1, trace.items)
     branches = trace.events[trace.events["operation"] == BRANCH]
     accesses = trace.events[trace.events["operation"] != BRANCH]
     return KernelFacts(
@@ -50,13 +50,14 @@ def facts_of(trace: Trace, launch: KernelLaunch | None, buffer_bytes: int | None
             launch.arguments if launch is not None else (),
             launch.defines if launch is not None else {},
         ),
-        sampled=Sample(trace.groups, trace.all_groups, len(accesses), factor),
+        sampled=Sample(trace.items, trace.groups, trace.all_groups, len(accesses), factor),
         totals=_totals(trace, accesses, factor, buffer_bytes),
         memory=tuple(_memory(trace, accesses, factor)),
         branches=tuple(_branches(trace, branches, factor)),
         reuse=tuple(_curves(accesses, factor)),
         intervals=_intervals(trace, frozenset(np.unique(accesses["instruction"]).tolist())),
         faults=trace.faults,
+        races_checked=trace.checked,
         instructions_by_line=_by_line(trace, factor),
     )
 

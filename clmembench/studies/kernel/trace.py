@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ import numpy.typing as npt
 from platformdirs import user_cache_path
 
 from clmembench import sanitize
-from clmembench.studies.kernel.launch import KernelLaunch
+from clmembench.studies.kernel.launch import KernelLaunch, buffers_bytes
 
 TRACER = Path(__file__).with_name("tracer")
 COMPILERS = ("c++", "g++", "clang++")
@@ -34,9 +36,14 @@ EVENT = np.dtype(
     ]
 )  # fmt: skip
 LOAD, STORE, ATOMIC, BRANCH = range(4)
-ENDLESS, TOO_LARGE, DISK_FULL, REFUSED = 77, 78, 79, 80  # exit codes of the traced process
+PART, ENDLESS, TOO_LARGE, DISK_FULL, REFUSED = 76, 77, 78, 79, 80  # exit codes of the traced process
+MAX_CHECKED_BYTES = 64 << 20  # of buffers in which races are looked for: the checker has many words for each byte
 START_S, PATIENCE = 60.0, 4.0  # to start and to build; times the budget that one work-group may take
-MAX_FAULTS = 10
+SIMULATED: Mapping[str, str] = {  # a device that refuses few launches
+    "OCLGRIND_GLOBAL_MEM_SIZE": str((4 << 30) - 4096), "OCLGRIND_LOCAL_MEM_SIZE": str(256 << 10),
+    "OCLGRIND_CONSTANT_MEM_SIZE": str(64 << 20), "OCLGRIND_MAX_WGSIZE": "4096",
+    "OCLGRIND_MAX_ERRORS": "10", "PYOPENCL_NO_CACHE": "1",
+}  # fmt: skip
 FAULT = re.compile(r"^(Invalid|.*data race|.*divergence|Unaligned|.*out of|Attempted)", re.IGNORECASE)
 
 
@@ -69,7 +76,8 @@ class Trace:
     """What the work-items of the traced work-groups did.
 
     `events` has the dtype EVENT, in the order of execution: accesses outside private memory, and branches on a condition,
-    whose address is the number of the instruction that follows. `first` are the numbers of the instructions that the first
+    whose address is the number of the instruction that follows. `groups` work-groups were traced whole, and `part`
+    work-items of one more. `first` are the numbers of the instructions that the first
     work-item of each group ran.
     """
 
@@ -79,57 +87,74 @@ class Trace:
     local_size: tuple[int, ...]
     all_groups: int
     groups: int
+    part: int
     barriers: int
     instructions: Mapping[int, Instruction]
     events: npt.NDArray[np.void]
     first: Mapping[int, npt.NDArray[np.uint32]]
     faults: tuple[str, ...]
+    checked: bool  # whether races were looked for
+
+    @property
+    def items(self) -> int:
+        """The number of traced work-items."""
+        return self.groups * prod(self.local_size) + self.part
 
 
 def trace(launch: KernelLaunch, accesses: int, seconds: float) -> Trace:
     """Trace a launch until a work-group ends after so many accesses or seconds. Raises TraceError."""
     given = json.dumps(asdict(launch), default=str)
-    return _traced([sys.executable, "-P", "-m", "clmembench.studies.kernel.traced"], given, launch.kernel, accesses, seconds)
+    command = [sys.executable, "-P", "-m", "clmembench.studies.kernel.traced"]
+    return _traced(command, given, launch.kernel, accesses, seconds, buffers_bytes(launch) <= MAX_CHECKED_BYTES)
 
 
 def trace_script(script: Sequence[str], kernel: str, accesses: int, seconds: float) -> Trace:
     """Trace the first launch of the kernel (empty: of any) by a Python program with its arguments. Raises TraceError."""
     if not Path(script[0]).is_file():
         raise TraceError(f"{script[0]}: no such file")
-    return _traced([sys.executable, *script], "", kernel, accesses, seconds)
+    return _traced([sys.executable, *script], "", kernel, accesses, seconds, checked=True)
 
 
-def _traced(command: Sequence[str], given: str, kernel: str, accesses: int, seconds: float) -> Trace:
+def _traced(command: Sequence[str], given: str, kernel: str, accesses: int, seconds: float, checked: bool) -> Trace:
+    """Run the program twice at once: traced, and where `checked` looked through for races, which takes three times as long and
+    many times the memory."""
     plugin, registered = plugin_library(), _registration()
-    with tempfile.TemporaryDirectory(prefix="clmembench-trace-") as folder:
-        prefix, log = Path(folder) / "trace", Path(folder) / "log"
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("OCLGRIND_", "OCL_ICD_"))}
-        environment |= {
-            "OCL_ICD_VENDORS": str(registered), "PYOPENCL_NO_CACHE": "1", "OCLGRIND_PLUGINS": str(plugin),
-            "OCLGRIND_LOG": str(log), "OCLGRIND_MAX_ERRORS": str(MAX_FAULTS), "OCLGRIND_DATA_RACES": "1",
-            "CLMEMBENCH_TRACE": str(prefix), "CLMEMBENCH_TRACE_KERNEL": kernel,
-            "CLMEMBENCH_TRACE_ACCESSES": str(accesses), "CLMEMBENCH_TRACE_SECONDS": str(seconds),
-        }  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="clmembench-trace-") as folder, ThreadPoolExecutor(2) as pool:
+
+        def run(name: str, races: bool) -> tuple[Path, subprocess.CompletedProcess[str]]:
+            prefix = Path(folder) / name
+            environment = {name: value for name, value in os.environ.items() if not name.startswith(("OCLGRIND_", "OCL_ICD_"))}
+            environment |= {
+                **SIMULATED,
+                "OCL_ICD_VENDORS": str(registered), "OCLGRIND_PLUGINS": str(plugin), "OCLGRIND_DATA_RACES": str(int(races)),
+                "OCLGRIND_LOG": str(prefix.with_suffix(".log")),
+                "CLMEMBENCH_TRACE": str(prefix), "CLMEMBENCH_TRACE_KERNEL": kernel,
+                "CLMEMBENCH_TRACE_ACCESSES": str(accesses), "CLMEMBENCH_TRACE_SECONDS": str(seconds),
+            }  # fmt: skip
+            limit = START_S + 2 * PATIENCE * seconds
+            pipes: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
+            return prefix, subprocess.run(command, input=given, env=environment, timeout=limit, **pipes)
+
+        second = pool.submit(run, "checked", True) if checked else None
         try:
-            ended = subprocess.run(
-                command, input=given, env=environment, capture_output=True, text=True, errors="replace",
-                timeout=START_S + 2 * PATIENCE * seconds,
-            )  # fmt: skip
+            prefix, ended = run("trace", False)
+            faults = _faults(prefix)
+            _judge(ended, faults, seconds)
+            if second is not None:
+                faults = tuple(dict.fromkeys((*faults, *_faults(second.result()[0]))))
         except subprocess.TimeoutExpired as error:
             raise TraceError(_endless(seconds)) from error
-        faults = _faults(log)
-        _judge(ended, faults, seconds)
         if not prefix.with_suffix(".instructions").exists():
             what = f"kernel {kernel}" if kernel else "a kernel"
             raise TraceError(f"the program launched no {what}: nothing was traced")
-        return _read(prefix, faults)
+        return _read(prefix, faults, checked)
 
 
 def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], seconds: float) -> None:
     """Raises TraceError unless the process ended well."""
     lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
     code, last = ended.returncode, sanitize.line(lines[-1] if lines else "no output")
-    if code == 0:
+    if code in (0, PART):
         return
     if code == REFUSED:
         message, _, log = ended.stdout.partition("\n")
@@ -151,8 +176,9 @@ def _endless(seconds: float) -> str:
     return f"one work-group did not end within {PATIENCE * seconds:g} s or its share of the budget: is there an endless loop?"
 
 
-def _faults(log: Path) -> tuple[str, ...]:
+def _faults(prefix: Path) -> tuple[str, ...]:
     """The simulator's complaints, one line each: what, and the line of the source."""
+    log = prefix.with_suffix(".log")
     if not log.exists():
         return ()
     blocks = re.split(r"\n\s*\n", log.read_text(errors="replace"))
@@ -166,9 +192,9 @@ def _faults(log: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _read(prefix: Path, faults: tuple[str, ...]) -> Trace:
+def _read(prefix: Path, faults: tuple[str, ...], checked: bool) -> Trace:
     head, *rows = prefix.with_suffix(".instructions").read_text(errors="replace").splitlines()
-    all_groups, groups, barriers, *sizes, dimensions, kernel = head.split("\t")
+    all_groups, groups, part, barriers, *sizes, dimensions, kernel = head.split("\t")
     numbers, n = [int(size) for size in sizes], int(dimensions)
     instructions = {}
     for row in rows:
@@ -183,11 +209,13 @@ def _read(prefix: Path, faults: tuple[str, ...]) -> Trace:
         tuple(numbers[3 : 3 + n]),
         int(all_groups),
         int(groups),
+        int(part),
         int(barriers),
         instructions,
         np.frombuffer(prefix.with_suffix(".events").read_bytes(), EVENT),
         {int(group): pairs[pairs[:, 0] == group, 1] for group in np.unique(pairs[:, 0])},
         faults,
+        checked,
     )
 
 

@@ -29,8 +29,10 @@ def main() -> None:
         device.run([prepared(device, launch).command])
     except BuildError as error:
         _refuse(f"{launch.source}: {error}", error.log)
-    except (LaunchError, DeviceError) as error:
+    except LaunchError as error:
         _refuse(str(error))
+    except DeviceError as error:
+        _refuse(str(error).replace("lower --size (or -a)", "the simulator holds no more: trace a smaller launch"))
 
 
 def _refuse(message: str, log: str = "") -> NoReturn:

@@ -25,8 +25,12 @@ def document(facts: KernelFacts, source: str) -> Document:
     traced = "all of them traced"
     if sampled.groups < sampled.all_groups:
         traced = f"{sampled.groups:,} of {sampled.all_groups:,} work-groups traced, and amounts scaled to all"
+        if not sampled.groups:
+            traced = f"{sampled.work_items:,} work-items of one work-group traced, and amounts scaled to all"
     where = f" of {launch.source}" if launch.source else ""
     what = f"Kernel {facts.kernel}{where}: {sizes} work-items in work-groups of {groups}; {traced}."
+    if not facts.races_checked:
+        what += " Races were not looked for in buffers of over 64 MiB."
     parts = [_faults(facts), _source(facts, source), _totals(facts), _memory(facts), _branches(facts), _reuse(facts)]
     return Document(tuple(part for part in parts if part is not None), what)
 

@@ -24,6 +24,12 @@ SOURCE = """kernel void column(global const float* a, global float* b, const uin
         b[i] = fma(tile[32 * l], 2.0f, 1.0f);
 }
 kernel void count(global uint* cells) { atomic_inc(&cells[get_global_id(0) % 4]); }
+kernel void loop(global const uint* a, global uint* b) {
+    uint x = 0;
+    for (uint i = 0; i < 100; i++)
+        x += a[i];
+    b[get_global_id(0)] = x;
+}
 kernel void endless(global volatile uint* a) { while (1) a[get_global_id(0)]++; }
 kernel void beyond(global uint* a) { a[get_global_id(0) + 1] = 1; }
 kernel void wrong(global uint* a) { a[0] = MISSING; }
@@ -61,7 +67,13 @@ def read(done):
 
 def test_facts_of_a_known_kernel(source):
     facts = read(run(source, *COLUMN, "--global", "1024", "--local", "64", "--json"))
-    assert facts["sampled"] == {"groups": 16, "all_groups": 16, "accesses": 1024 * 2 + 128 * 2, "factor": 1.0}
+    assert facts["sampled"] == {
+        "work_items": 1024,
+        "groups": 16,
+        "all_groups": 16,
+        "accesses": 1024 * 2 + 128 * 2,
+        "factor": 1.0,
+    }
     totals = facts["totals"]
     assert (totals["global_bytes_loaded"], totals["global_bytes_stored"], totals["flops"]) == (4096, 512, 256)
     assert (totals["global_unique_bytes"], totals["local_bytes"], totals["barriers"]) == (4608, 4096 + 512, 16)
@@ -94,6 +106,27 @@ def test_a_sample_stands_for_a_large_launch(source):
     assert facts["sampled"]["groups"] < 20 and facts["sampled"]["all_groups"] == 4096
     assert facts["totals"]["global_bytes_loaded"] == pytest.approx(4 * 262144)
     assert facts["totals"]["global_unique_bytes"] < facts["totals"]["global_unique_bytes_high"] == pytest.approx(4.5 * 262144)
+
+
+def test_a_long_work_group_is_cut_between_work_items(source):
+    done = run(
+        source,
+        "--kernel",
+        "loop",
+        "--global",
+        "4096",
+        "--arg",
+        "buffer:400",
+        "--arg",
+        "buffer:16KiB",
+        "--accesses",
+        "3000",
+        "--json",
+    )
+    facts = read(done)
+    assert facts["sampled"]["work_items"] == 32 and facts["sampled"]["groups"] == 0
+    assert facts["totals"]["global_bytes_loaded"] == 4 * 100 * 4096
+    assert [one["pattern"] for one in facts["memory"]] == ["broadcast", "unit stride"]
 
 
 def test_atomics_that_meet(source):
@@ -132,7 +165,7 @@ def test_the_page_has_the_source_with_its_cost_and_no_markup_of_it(source, tmp_p
 
 def test_faults_of_the_kernel_are_told(source):
     done = run(source, "--kernel", "beyond", "--global", "64", "--arg", "buffer:256")
-    assert "Invalid write of size 4 at global memory, at line 10" in done[1]
+    assert "Invalid write of size 4 at global memory, at line 16" in done[1]
 
 
 WRONG = {

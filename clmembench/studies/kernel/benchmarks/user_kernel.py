@@ -20,7 +20,7 @@ TEXT = axis("", accepts=_any_text)
 
 @benchmark(
     TIME,
-    suite="kernel",
+    suite="compute",
     source="this project",
     adaptive=True,  # `kernel --measure` plans its one point
     figure_axis="kernel",

@@ -3,7 +3,7 @@
 //
 // Environment: CLMEMBENCH_TRACE (prefix of the files), CLMEMBENCH_TRACE_KERNEL (its first launch is traced; empty: the first of
 // all), CLMEMBENCH_TRACE_ACCESSES and CLMEMBENCH_TRACE_SECONDS (no further work-group begins after so many; a work-group that
-// goes on for four times as many ends the process with exit code 77).
+// goes on for four times as many ends the process with exit code 77; without barriers it is cut after 32 work-items, code 76).
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -32,7 +32,8 @@ using namespace oclgrind;
 
 namespace {
 
-const int ENDLESS = 77;             // the exit code of a work-group that does not end
+const int PART = 76, ENDLESS = 77;  // exit codes: whole sub-groups of a work-group were traced; it does not end
+const size_t SUB_GROUP = 32;        // work-items that end together where a work-group is cut
 const uint64_t PATIENCE = 4;        // times the budget that one work-group may take
 const size_t STRETCHES = 8;         // of neighbouring work-groups, spread over the launch
 const size_t NEIGHBOURS = 4;        // work-groups of a stretch that follow each other
@@ -111,6 +112,13 @@ class Trace : public Plugin {
         branch.assign(steps.size(), nullptr);
         for (auto& one : seen) one.second.by_item.assign(steps.size(), 0);
         epoch = 0;
+        finished = 0;
+    }
+
+    // Without barriers work-items run one after another, so that a long work-group can be cut between two.
+    void workItemComplete(const WorkItem*) override {
+        if (launch && ++finished % SUB_GROUP == 0 && finished < steps.size() && epoch == 0 && is_over())
+            stop("a part of a work-group was traced", PART);
     }
 
     void workGroupBarrier(const WorkGroup*, uint32_t) override {
@@ -123,7 +131,8 @@ class Trace : public Plugin {
     void workGroupComplete(const WorkGroup*) override {
         if (!launch) return;
         done_groups++;
-        if (written >= accesses || elapsed() >= seconds)  // the launch ends as if it had no more work-groups
+        finished = 0;
+        if (is_over())  // the launch ends as if it had no more work-groups
             const_cast<KernelInvocation*>(launch)->m_workGroups.resize(done_groups);
     }
 
@@ -176,8 +185,10 @@ class Trace : public Plugin {
     std::string described;
     Size3 group_size;
     uint32_t group_index = 0, epoch = 0;
+    size_t finished = 0;  // work-items of the group
     uint64_t all_groups = 0, done_groups = 0, barriers = 0, written = 0, executed = 0;
 
+    bool is_over() const { return written >= accesses || elapsed() >= seconds; }
     double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); }
 
     // A few neighbours of each stretch, then the next ones, so that wherever the budget ends the whole launch is covered.
@@ -264,7 +275,7 @@ class Trace : public Plugin {
         std::ofstream(prefix + ".first", std::ios::binary)
             .write(reinterpret_cast<const char*>(first.data()), first.size() * sizeof first[0]);
         std::ofstream table(prefix + ".instructions");
-        table << all_groups << '\t' << done_groups << '\t' << barriers << '\t' << described << '\n';
+        table << all_groups << '\t' << done_groups << '\t' << finished << '\t' << barriers << '\t' << described << '\n';
         for (const auto& one : seen) {
             const Seen& what = one.second;
             table << what.number << '\t' << what.line << '\t' << what.executed << '\t' << what.loads << '\t' << what.stores
