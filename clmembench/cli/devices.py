@@ -202,11 +202,14 @@ def describe(
     found = known[bench]
     print(f"{found.name} (suite {found.suite}, version {found.version})\n")
     print(f"{inspect.getdoc(found.prepare)}\n")
-    for metric in found.metrics:
-        print(f"metric  {metric.name}: {metric.form} in {metric.unit}, {metric.better} is better")
+    for shown in dict.fromkeys(f"{m.name}: {m.form} in {m.unit}, {m.better} is better" for m in found.metrics):
+        print(f"metric  {shown}")  # once for all of several parameters
     for name, axis in found.axes.items():
         kind = "tuning, searched" if axis.tuning else "grows until the metric settles" if axis.per_octave else ""
-        needs = "; ".join(f"{value} needs {', '.join(sorted(features))}" for value, features in axis.needs.items())
+        alike: dict[str, list[str]] = {}
+        for value, features in axis.needs.items():
+            alike.setdefault(", ".join(sorted(features)), []).append(str(value))
+        needs = "; ".join(f"{', '.join(values)}: needs {features}" for features, values in alike.items())
         print(f"axis    {name}: {_values(name, axis)}{f' ({kind})' if kind else ''}{f' [{needs}]' if needs else ''}")
     if found.needs:
         print(f"needs   {', '.join(sorted(found.needs))}")
