@@ -1,10 +1,9 @@
-"""The matrix and vector that spmv multiplies and the check of the product, created once for all points of one matrix."""
+"""The matrix and vector that spmv multiplies and the check of the product, created once for all points of a matrix."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,8 @@ import numpy.typing as npt
 from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Buffer, Device, DeviceError, DeviceInfo, Skip
+
+MAX_KEPT_BYTES = 1 << 30  # of matrices: the usual four take 0.6 GB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,9 +31,20 @@ class Problem:
         return 12 * self.matrix.nonzeros + 4 * (self.matrix.rows + 1) + 8 * self.met + 8 * self.matrix.rows
 
 
-@lru_cache(maxsize=1)
+_kept: dict[tuple[str, int, int], Problem] = {}  # the last used at the end
+
+
 def make_problem(matrix: str, seed: int, most: int) -> Problem:
-    """The problem of a matrix. Raises ValueError with the defect of the matrix."""
+    """The problem of a matrix, which is kept with others up to MAX_KEPT_BYTES, since the points of several matrices may take
+    turns. Raises ValueError with the defect of the matrix."""
+    key = (matrix, seed, most)
+    _kept[key] = _kept.pop(key) if key in _kept else _made(matrix, seed, most)
+    while len(_kept) > 1 and sum(one.nbytes for one in _kept.values()) > MAX_KEPT_BYTES:
+        del _kept[next(iter(_kept))]
+    return _kept[key]
+
+
+def _made(matrix: str, seed: int, most: int) -> Problem:
     a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATORS else matrix_market.read_matrix(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
     y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
@@ -53,7 +65,7 @@ def is_matrix(value: object) -> bool:
 
 
 def problem_of_point(matrix: str, seed: int, info: DeviceInfo) -> Problem:
-    """The problem, created once for all points of one matrix. Raises Skip if it would not fit.
+    """The problem, created once for all points of a matrix. Raises Skip if it would not fit.
 
     Raises DeviceError for a file that cannot be read: the user named it, so that a run without it is a failure.
     """
