@@ -12,6 +12,7 @@ from clmembench.plan.budget import Budget
 
 MIN_SAMPLE_CLOCK_STEPS = 100  # a sample lasts at least this many steps of its clock
 MAX_WARM_UP_RELATIVE_CHANGE = 0.05  # two warm-up blocks whose medians differ by no more are warm
+BLOCK_SAMPLES = 3
 MIN_BLOCK_SAMPLES = 2  # of a block whose median says anything
 MIN_BATCH_NS = 5e6  # of passes back to back, many times the resolution of events
 MAX_BATCH_PASSES = 100  # of ours, as of a Batch
@@ -46,14 +47,14 @@ class TimedWork:
         return timing.host_ns if chosen is None else _within_storable_ns(chosen)
 
     def warm(self, device: Device, limit_s: float) -> None:
-        """Sample in blocks of three until two blocks' medians agree or the limit has passed; samples are kept, marked. Those
-        that found the amount of work are the first block."""
+        """Sample in blocks of three until two blocks' medians agree or a block would outlast the limit; samples are kept,
+        marked. Those that found the amount of work are the first block: so long ones need no other."""
         started, block = time.monotonic(), self.warmups_ns[-MIN_BLOCK_SAMPLES:]
-        if len(block) < MIN_BLOCK_SAMPLES:
+        if len(block) < MIN_BLOCK_SAMPLES and (not block or block[0] < limit_s * 1e9):
             block = [self.ns(self.sample(device))]
             self.warmups_ns += block
-        while time.monotonic() - started < limit_s:
-            last, block = block, [self.ns(self.sample(device)) for _ in range(3)]
+        while time.monotonic() - started + BLOCK_SAMPLES * block[-1] / 1e9 < limit_s:
+            last, block = block, [self.ns(self.sample(device)) for _ in range(BLOCK_SAMPLES)]
             self.warmups_ns += block
             if len(last) > 1 and stats.medians_agree(last, block, MAX_WARM_UP_RELATIVE_CHANGE):
                 return

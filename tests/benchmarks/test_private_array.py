@@ -202,6 +202,13 @@ def test_a_cached_program_is_logged_again(monkeypatch):
         assert opencl_build._logged(None, driver, kernel) == {"registers": 12}
 
 
+def test_a_program_that_is_built_first_is_built_once(monkeypatch):
+    driver = NVIDIA()
+    built = driver.program(None, "kernel void f() {}", ["-cl-nv-verbose"])
+    kernel = opencl_build.OpenCLKernel("f", object(), "kernel void f() {}", log=built.get_build_info(driver, None))
+    assert opencl_build._logged(None, driver, kernel) == {"registers": 12} and len(driver.seen) == 1
+
+
 def test_a_log_that_cannot_be_had_costs_its_facts_alone(monkeypatch):
     def broken(*_: object) -> object:
         raise cl.RuntimeError("build failed")

@@ -45,6 +45,13 @@ def test_a_long_pass_that_was_checked_is_taken_alone_at_its_first_look(pass_ns, 
     assert series.passes == 1 and len(device.timed) - len(series.host_ns) - len(series.warmups_ns) + 1 == looks
 
 
+@pytest.mark.parametrize(("pass_ns", "most"), [(300_000_000, 1), (90_000_000, 2), (1_000_000, 9)])
+def test_a_long_pass_is_not_warmed_up_for_longer_than_the_limit(pass_ns, most):
+    device = FakeDevice(script=lambda commands, passes: pass_ns * passes)
+    found = sampling.sample_point(device, Work((launch(0),), check=lambda: None, ops=1), QUICK, quantum_ns=1)
+    assert 1 <= len(found.series[0].warmups_ns) <= most
+
+
 def test_slope_grows_until_its_ends_are_far_enough_apart():
     device = FakeDevice()
     found = sampling.sample_point(device, Slope(lambda n: Work((launch(n),), ops=n), start=1), QUICK, quantum_ns=1)

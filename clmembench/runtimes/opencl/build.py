@@ -26,7 +26,8 @@ _QUERIES = {
     "preferred_multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
     "work_group_max": cl.kernel_work_group_info.WORK_GROUP_SIZE,
 }
-_NVIDIA_COMPILER = "cl_nv_compiler_options"  # the extension with -cl-nv-verbose
+_NVIDIA_COMPILER = "cl_nv_compiler_options"  # the extension with the option
+_VERBOSE = "-cl-nv-verbose"
 
 
 def nvidia_facts(log: str, kernel: str) -> Mapping[str, int]:
@@ -58,7 +59,7 @@ def nvidia_facts(log: str, kernel: str) -> Mapping[str, int]:
 class OpenCLKernel:
     """A kernel object, stored as long as its launches: getting it from the program again makes launches far more expensive.
 
-    `source` and `options` are those of its program, whose source is OpenCL C or PTX.
+    `source` and `options` are those of its program, whose source is OpenCL C or PTX; `log` is what its compiler said.
     """
 
     name: str
@@ -66,6 +67,7 @@ class OpenCLKernel:
     source: str = ""
     options: tuple[str, ...] = ()
     is_ptx: bool = False
+    log: str = ""
 
 
 def build_program(context: Any, source: str, options: Sequence[str], is_ptx: bool = False) -> Mapping[str, Kernel]:
@@ -73,10 +75,15 @@ def build_program(context: Any, source: str, options: Sequence[str], is_ptx: boo
 
     Raises BuildError with the first error and the log, or with PoCL's cache folder, which its errors do not name.
     """
+    log = ""
     try:
-        program = _program(context, source, options, is_ptx)
+        verbose = [_VERBOSE] if all(_reports_facts(device) for device in context.devices) else []
+        program = _program(context, source, [*options, *verbose], is_ptx)
+        if verbose:
+            log = program.get_build_info(context.devices[0], cl.program_build_info.LOG) or ""
         kernels = {
-            k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options), is_ptx) for k in program.all_kernels()
+            k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options), is_ptx, log)
+            for k in program.all_kernels()
         }
     except cl.Error as error:
         log = str(error)
@@ -106,8 +113,12 @@ def _is_pocl(context: Any) -> bool:
     return any("portable" in device.platform.name.lower() for device in context.devices)
 
 
+def _reports_facts(device: Any) -> bool:
+    return _NVIDIA_COMPILER in device.extensions.split()
+
+
 def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Value]:
-    """Facts from the log of another build with the same source and options.
+    """Facts from the log of its build, or where that has none, of another build with the same source and options.
 
     NVIDIA's driver takes earlier results from a cache on disk, and the log is then empty. Turning the cache off in the worker
     process's environment would make every benchmark compile all its kernels anew. Therefore a kernel with a new name is
@@ -119,9 +130,11 @@ def _logged(context: Any, device: Any, kernel: OpenCLKernel) -> Mapping[str, Val
     )
     unseen = f"{kernel.source}\n{entry}\n"
     try:
-        if _NVIDIA_COMPILER not in device.extensions.split() or not kernel.source:
+        if not _reports_facts(device) or not kernel.source:
             return {}
-        program = _program(context, unseen, [*kernel.options, "-cl-nv-verbose"], kernel.is_ptx)
+        if facts := nvidia_facts(kernel.log, kernel.name):
+            return facts
+        program = _program(context, unseen, [*kernel.options, _VERBOSE], kernel.is_ptx)
         log = program.get_build_info(device, cl.program_build_info.LOG)
     except cl.Error:  # the kernel itself was built: without a log only its facts are missing
         return {}
