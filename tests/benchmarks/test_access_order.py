@@ -49,7 +49,11 @@ def test_neighbours_of_a_gpu_read_neighbouring_words():
     assert not reading["BLOCKED"] and reading["V"] == "uint4" and not reading["NONTEMPORAL"]
     assert read.local_size == (1024,)
     built, _, _ = first("copy_grid", GPU, array_bytes=64 * MIB)
-    assert any(defines.get("V") == "uint" and not defines["NONTEMPORAL"] for defines in built)
+    assert any(defines.get("V") == "uint2" and not defines["NONTEMPORAL"] for defines in built)
+    queued = {"work_group": 256, "groups": 256 * GPU.compute_units}  # as long as each work-item has a round
+    once = 256 * queued["groups"] * 4 * 8
+    is_default = discovered()["copy_grid"].default_subset
+    assert [is_default(GPU, **queued, ilp=4, array_bytes=size) for size in (once, once - 8)] == [True, False]
     assert "blocked" not in {
         order
         for order in discovered()["stream"].axes["order"].values(GPU)
