@@ -73,7 +73,6 @@ ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a r
 OWN_BYTES = {
     # a kernel writes and one counts each element besides: two work-groups of the sizes that most points have
     "datatypes": (2 << 10) + 24,
-    "copy_grid": (4 << 10) + 24,
     # cubes: of some 60 pixels, in which a covariance multiplies each by the square of bands
     **dict.fromkeys(("mnf", "mnf_filter", "mnf_covariance", "mnf_transform"), (1 << 10) + 24),
 }
