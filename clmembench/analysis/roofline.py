@@ -107,8 +107,10 @@ def _placed(value: Derived, metric: Metric, compute: Sequence[Roof], memory: Roo
     if value.status != "ok" or value.median is None or value.median <= 0 or not value.work:
         return value.status if value.status != "ok" else "has no rate"
     precision = str(value.params.get("dtype", PRECISION_BY_BENCHMARK.get(value.benchmark, "")))
+    if value.params.get("level") == "cache":
+        return "reads a cache, whose roof is not memory's"
     if precision not in ITEM_BYTES:
-        return "does not say what it computes in"
+        return "computes in integers" if precision == "int" else "does not say what it computes in"
     nbytes, counted = _memory_bytes(value, precision)
     if not nbytes:
         return "states no bytes"

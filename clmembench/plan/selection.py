@@ -17,7 +17,7 @@ MAX_SUGGESTIONS = 3
 MIN_SIMILARITY = 0.6  # difflib's default: allows a wrong, missing or swapped letter in a word of four
 
 EVERYTHING = "everything"  # suite all, with the host's libraries and the memory hierarchy, in one run
-OWN_SUITES = ("several",)  # not in suite all: they need several devices or NUMA nodes, and take a minute
+OWN_SUITES = ("several", "roofline")  # not in suite all: they need several devices or NUMA nodes, or take half a minute
 PLACE_AXES = ("compute_units", "placement")  # written like axes, but properties of the measuring process
 WORK_GROUPS_PER_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
 FURTHER_PROCESS_BUDGET_DIVISOR = 4  # divides a point's budget in every process but the first

@@ -9,6 +9,7 @@ from clmembench.model import BenchmarkInfo
 from clmembench.report.figures.device_rows import value_and_interval
 from clmembench.report.figures.style import MARKERS, bytes_axis, colour, legend, log_y, plain, spread, subplots, svg
 from clmembench.report.frame import LabelledRun, Row
+from clmembench.studies.access.intensity_knee import intensity_curves, knee
 from clmembench.studies.access.throughput_tables import best_of_sets
 
 if TYPE_CHECKING:
@@ -117,6 +118,42 @@ def caches(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
         bytes_axis(axis, "size of the set that each compute unit, or all, reread")
         axis.set_ylabel("read bandwidth (GB/s)")
         axis.set_title(label, fontsize=10)
+    legend(figure, axes)
+    return svg(figure)
+
+
+def intensity(card: BenchmarkInfo, shown: Sequence[LabelledRun]) -> str:
+    """A plot for each device and type: rate over arithmetic intensity, from memory and the last cache, and their roofs."""
+    plots = []
+    for device in shown:
+        curves = intensity_curves([row.value for row in device.rows])
+        plots += [
+            (f"{plain(device.label)}, {dtype}", [curve for curve in curves if curve.dtype == dtype])
+            for dtype in dict.fromkeys(curve.dtype for curve in curves)
+        ]
+    if not plots:
+        return ""
+    figure, axes = subplots(len(plots), height=3.6)
+    for axis, (title, curves) in zip(axes, plots, strict=True):
+        for number, curve in enumerate(curves):
+            x, rates = [x for x, _ in curve.points], [(rate.value, rate.low, rate.high) for _, rate in curve.points]
+            ends = sorted((*x, min(max(x), curve.ridge.value)))
+            roof = [min(curve.best.value, curve.bandwidth.value * at) for at in ends]
+            axis.plot(ends, roof, color=colour(number), linewidth=0.8, linestyle="--", label=f"roof of {curve.level}")
+            axis.errorbar(
+                x, [rate for rate, _, _ in rates], spread(rates), fmt=MARKERS[number], markersize=4, elinewidth=1,
+                color=colour(number), label=f"from {curve.level}",
+            )  # fmt: skip
+            found = knee(curve)
+            if isinstance(found.value, int | float):
+                label = f"knee of {curve.level}"
+                axis.axvline(float(found.value), color=colour(number), linewidth=0.8, linestyle=":", label=label)
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}" if value >= 1 else f"1/{1 / value:g}")
+        axis.set_xlabel("arithmetic intensity (FLOP per byte read)")
+        axis.set_ylabel("Gop/s" if curves[0].dtype == "int" else "GFLOP/s")
+        axis.set_title(title, fontsize=10)
+        log_y(axis)
     legend(figure, axes)
     return svg(figure)
 
