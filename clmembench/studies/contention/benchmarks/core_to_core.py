@@ -45,6 +45,7 @@ UNIT_NAMES = {UNKNOWN: "work-group", GPU_UNITS: "compute unit", CPUS: "CPU"}
 TICKS = {"ptx": 1, "tsc": 2}
 NO_UNIT = 0xFFFFFFFF
 SEED = 20261128
+NO_COUNTER = "no in-kernel counter works here: the mean of all pairs alone"
 SOME_UNKNOWN = "the compiler gives no number of a CPU: pairs of work-groups, on whichever cores"
 
 
@@ -60,15 +61,13 @@ def core_to_core(device: Device) -> Slope:
     One launch for each pair has work-groups on all units; those on the two units hand each of 8 lines to and fro. Compute units
     know their numbers by NVIDIA's %smid or x86's rdtscp; elsewhere pairs are of work-groups on unknown units. `ticks` has the
     ticks of each line of each pair and `unit` where its two sides ran; the metric is the mean of all hand-overs. Each side
-    counts its turns, and the numbers in the lines prove them. Raises Skip where no counter works in kernels, or where
-    work-groups do not run at the same time.
+    counts its turns, and the numbers in the lines prove them. Where no counter works in kernels, there is the mean alone.
+    Raises Skip where work-groups do not run at the same time.
     """
     info = device.info
     if info.compute_units < 2:
         raise Skip("one compute unit: no other one takes the line")
     ticks_by = next((code for name, code in TICKS.items() if name in info.features), 0)
-    if not ticks_by:
-        raise Skip("no in-kernel counter works here: pairs cannot be told apart")
     cpu = info.has_cpu_cores
     kernels, kind, numbers = _units(device, ticks_by)
     if numbers.size < 2:
@@ -93,6 +92,9 @@ def core_to_core(device: Device) -> Slope:
     if (device.download(unit, np.uint32, 2) == NO_UNIT).any():
         raise Skip(f"the work-groups on {UNIT_NAMES[kind]}s {pairs[0][0]} and {pairs[0][1]} do not run at the same time here")
 
+    reads = {"ticks": Read(ticks, "uint32", rows * LINES, "ticks"), "unit": Read(unit, "uint32", 2 * rows, "")}
+    reads = reads if ticks_by else {}
+
     def work(rounds: int) -> Work:
         def check() -> None:
             ran = device.download(unit, np.uint32, 2 * rows).reshape(rows, 2)
@@ -110,11 +112,11 @@ def core_to_core(device: Device) -> Slope:
             commands=tuple(launch(row, rounds) for row in range(rows)),
             ops=rows * LINES * 2 * rounds,
             before=reset,
-            reads={"ticks": Read(ticks, "uint32", rows * LINES, "ticks"), "unit": Read(unit, "uint32", 2 * rows, "")},
+            reads=reads,
             check=check,
             expected_units=0,
             concurrent_units=2 if info.kind == "cpu" else 0,
-            notes=(SOME_UNKNOWN,) if cpu and kind == UNKNOWN else (),
+            notes=(*[SOME_UNKNOWN] * (cpu and kind == UNKNOWN), *[NO_COUNTER] * (not ticks_by)),
             facts={"unit": UNIT_NAMES[kind], "lines": LINES, "units": numbers.size, **(_sysfs(chosen) if kind == CPUS else {})},
         )
 
