@@ -42,8 +42,9 @@ class Totals:
     """Amounts of the whole launch, over all work-items.
 
     `instructions` are those of LLVM's optimised program, a vector operation once; `flops` count each element, a multiply-add
-    twice, a division and a function once. Unique bytes are of the traced work-groups alone: `global_unique_bytes` at least,
-    `global_unique_bytes_high` at most of the whole launch. `barriers` are those that work-groups reached.
+    twice, a division and a function once. `unique_bytes`, by space, are of what was traced, as are those of an instruction;
+    local memory is each work-group's own (of an instruction, offsets in it). Of the whole launch they are at least `global_unique_bytes` and at most
+    `global_unique_bytes_high`. `barriers` are those that work-groups reached.
     """
 
     work_items: int
@@ -54,6 +55,7 @@ class Totals:
     global_bytes_loaded: float
     global_bytes_stored: float
     global_bytes_atomic: float
+    unique_bytes: Mapping[str, int]
     global_unique_bytes: float
     global_unique_bytes_high: float
     constant_bytes: float
@@ -84,8 +86,10 @@ class MemoryInstruction:
     accesses: float
     bytes: float
     access_bytes: int
+    unique_bytes: int
     pattern: Pattern
     stride_bytes: int | None
+    pattern_by_width: Mapping[str, Pattern]
     active_items: float  # of a sub-group of 32, in the mean
     misaligned: float
     requests: Mapping[str, float]

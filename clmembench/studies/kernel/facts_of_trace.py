@@ -31,6 +31,8 @@ SPACES: Mapping[int, Space] = {1: "global", 2: "constant", 3: "local"}
 OPERATIONS: Mapping[int, Operation] = {LOAD: "load", STORE: "store", ATOMIC: "atomic"}
 GLOBAL, CONSTANT, LOCAL = 1, 2, 3
 SMALLEST_CACHE = 1 << 10
+LOCAL_BITS = 32  # of an address of local memory, whose buffer stands above
+LOCAL_MASK = (1 << LOCAL_BITS) - 1
 MOST_INTERVALS = 64  # different ones that are listed
 Events = npt.NDArray[np.void]
 
@@ -76,7 +78,8 @@ def _totals(trace: Trace, accesses: Events, factor: float, buffer_bytes: int | N
         for operation in OPERATIONS
     }
     atomics = accesses[accesses["operation"] == ATOMIC]
-    unique = _unique_bytes(accesses[accesses["space"] == GLOBAL])
+    by_space: dict[str, int] = {name: _unique_bytes(accesses, space) for space, name in SPACES.items()}
+    unique = by_space["global"]
     moved = factor * sum(bytes_of[GLOBAL, operation] for operation in OPERATIONS)
     whole = factor * unique if buffer_bytes is None else max(unique, min(factor * unique, buffer_bytes))
     barriers = trace.barriers * factor
@@ -90,6 +93,7 @@ def _totals(trace: Trace, accesses: Events, factor: float, buffer_bytes: int | N
         global_bytes_loaded=bytes_of[GLOBAL, LOAD] * factor,
         global_bytes_stored=bytes_of[GLOBAL, STORE] * factor,
         global_bytes_atomic=bytes_of[GLOBAL, ATOMIC] * factor,
+        unique_bytes=by_space,
         global_unique_bytes=float(unique),
         global_unique_bytes_high=float(whole),
         constant_bytes=bytes_of[CONSTANT, LOAD] * factor,
@@ -103,16 +107,13 @@ def _totals(trace: Trace, accesses: Events, factor: float, buffer_bytes: int | N
     )
 
 
-def _unique_bytes(events: Events) -> int:
-    """Different bytes that the events touch, counted in the largest unit that all addresses and sizes are multiples of."""
-    if not len(events):
-        return 0
-    address, size = events["address"].astype(np.int64), events["size"].astype(np.int64)
-    together = int(np.bitwise_or.reduce(address) | np.bitwise_or.reduce(size)) | 16
-    unit = together & -together
-    found = np.unique(np.stack((address, size), axis=1), axis=0) // unit
-    offset = np.arange(found[:, 1].sum()) - np.repeat(np.cumsum(found[:, 1]) - found[:, 1], found[:, 1])
-    return len(np.unique(np.repeat(found[:, 0], found[:, 1]) + offset)) * unit
+def _unique_bytes(events: Events, space: int) -> int:
+    """Different bytes of a space; local memory is that of each work-group."""
+    chosen = events[events["space"] == space]
+    address = chosen["address"].astype(np.int64)
+    if space == LOCAL:
+        address = (address & LOCAL_MASK) + (chosen["group"].astype(np.int64) << LOCAL_BITS)
+    return patterns.unique_bytes(address, chosen["size"].astype(np.int64))
 
 
 def _most_at_one_address(atomics: Events, factor: float) -> float:
@@ -143,7 +144,7 @@ def _memory(trace: Trace, accesses: Events, factor: float) -> Iterator[MemoryIns
                 each = one.private_bytes / (one.private_loads + one.private_stores)
                 yield MemoryInstruction(
                     one.number, one.line, "private", op, count * factor, count * each * factor,
-                    round(each), "none", None, 0.0, 0.0, {}, {}, {},
+                    round(each), 0, "none", None, {}, 0.0, 0.0, {}, {}, {},
                 )  # fmt: skip
 
 
@@ -161,8 +162,10 @@ def _memory_instruction(number: int, line: int, events: Events, factor: float) -
         accesses=len(events) * factor,
         bytes=float(sizes.sum()) * factor,
         access_bytes=int(np.bincount(sizes).argmax()),
+        unique_bytes=patterns.unique_bytes(requests.addresses, sizes),
         pattern=pattern,
         stride_bytes=stride,
+        pattern_by_width={str(width): requests.pattern(width)[0] for width in WIDTHS},
         active_items=len(events) / len(requests.starts[patterns.USUAL_WIDTH]),
         misaligned=float((requests.addresses % natural != 0).mean()),
         requests={str(width): len(requests.starts[width]) * factor for width in WIDTHS},

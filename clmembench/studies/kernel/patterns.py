@@ -63,10 +63,10 @@ class Requests:
             found[banks] = float(counts.reshape(-1, banks).max(axis=1).mean())
         return found
 
-    def pattern(self) -> tuple[Pattern, int | None]:
-        """What requests of sub-groups of 32 look like, and the stride in bytes where it is one: the step between neighbours
-        that most have, so that rows of a two-dimensional work-group are what each of them is."""
-        starts = self.starts[USUAL_WIDTH]
+    def pattern(self, width: int = USUAL_WIDTH) -> tuple[Pattern, int | None]:
+        """What requests look like, and the stride in bytes where it is one: the step between neighbours that most have, so
+        that rows of a two-dimensional work-group are what each of them is."""
+        starts = self.starts[width]
         inside = np.ones(len(self.items), bool)
         inside[starts] = False
         steps = (np.diff(self.addresses) / np.maximum(1, np.diff(self.items)))[inside[1:]]
@@ -78,16 +78,17 @@ class Requests:
             size = int(np.bincount(self.sizes).argmax())
             return ("broadcast", None) if step == 0 else ("unit stride", None) if step == size else ("stride", int(step))
         counts = np.diff(np.append(starts, len(self.items)))
-        permuted = self._are_permuted(starts, counts, self.sizes[starts])[counts > 1]
+        permuted = self._are_permuted(width, counts, self.sizes[starts])[counts > 1]
         return ("permuted" if permuted.mean() >= MOST else "scattered"), None
 
-    def _are_permuted(self, starts: Numbers, counts: Numbers, size: Numbers) -> npt.NDArray[np.bool_]:
+    def _are_permuted(self, width: int, counts: Numbers, size: Numbers) -> npt.NDArray[np.bool_]:
         """Whether the addresses of each request are those of neighbours, each once, in another order."""
+        starts = self.starts[width]
         if not len(starts):
             return np.zeros(0, bool)
         least = np.minimum.reduceat(self.addresses, starts)
         most = np.maximum.reduceat(self.addresses, starts)
-        request = self.numbers(USUAL_WIDTH)
+        request = self.numbers(width)
         order = np.lexsort((self.addresses, request))
         same = (np.diff(self.addresses[order]) == 0) & (np.diff(request[order]) == 0)
         repeated = np.bincount(request[order][1:][same], minlength=len(starts)) > 0
@@ -121,6 +122,17 @@ def _different(request: Numbers, place: Numbers) -> tuple[Numbers, Numbers]:
         return request, place + low
     pairs = np.unique(np.stack((request, place), axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]
+
+
+def unique_bytes(addresses: Numbers, sizes: Numbers) -> int:
+    """Different bytes that accesses touch, counted in the largest unit that all addresses and sizes are multiples of."""
+    if not len(addresses):
+        return 0
+    together = int(np.bitwise_or.reduce(addresses) | np.bitwise_or.reduce(sizes)) | 16
+    unit = together & -together
+    _, places = _spread(np.zeros(len(addresses), np.int64), addresses, sizes, unit)
+    places = np.sort(places)
+    return (1 + int(np.count_nonzero(np.diff(places)))) * unit
 
 
 def touched_lines(request: Numbers, addresses: Numbers, sizes: Numbers, line_bytes: int) -> Numbers:

@@ -77,7 +77,9 @@ def test_facts_of_a_known_kernel(source):
     totals = facts["totals"]
     assert (totals["global_bytes_loaded"], totals["global_bytes_stored"], totals["flops"]) == (4096, 512, 256)
     assert (totals["global_unique_bytes"], totals["local_bytes"], totals["barriers"]) == (4608, 4096 + 512, 16)
+    assert totals["unique_bytes"] == {"global": 4608, "constant": 0, "local": 4096}
     load, put, get, store = facts["memory"]
+    assert set(load["pattern_by_width"].values()) == {"stride"} and (load["unique_bytes"], store["unique_bytes"]) == (4096, 512)
     assert (load["line"], load["pattern"], load["stride_bytes"], load["lines_per_request"]["32"]["128"]) == (
         3,
         "stride",
@@ -97,6 +99,7 @@ def test_two_dimensions_have_work_groups_of_their_own():
     load, store = read(call("kernel", example, "--accesses", "20000", "--json"))["memory"]
     assert (load["active_items"], load["lines_per_request"]["16"]["64"], store["lines_per_request"]["16"]["64"]) == (32, 1, 16)
     assert (load["requests"]["32"], load["accesses"]) == (512 * 512 / 32, 512 * 512)
+    assert load["pattern_by_width"]["16"] == "unit stride"
 
 
 def test_a_sample_stands_for_a_large_launch(source):
