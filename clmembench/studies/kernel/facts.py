@@ -43,8 +43,8 @@ class Totals:
 
     `instructions` are those of LLVM's optimised program, a vector operation once; `flops` count each element, a multiply-add
     twice, a division and a function once. `unique_bytes`, by space, are of what was traced, as are those of an instruction;
-    local memory is each work-group's own (of an instruction, offsets in it). Of the whole launch they are at least `global_unique_bytes` and at most
-    `global_unique_bytes_high`. `barriers` are those that work-groups reached.
+    local memory is each work-group's own (of an instruction, offsets in it). Of the whole launch they are at least
+    `global_unique_bytes` and at most `global_unique_bytes_high`. `barriers` are those that work-groups reached.
     """
 
     work_items: int
