@@ -113,6 +113,28 @@ def _gemm_ex(handle: int, *given: int) -> None:
     _spoilt(result)
 
 
+def _doubles(address: int, *shape: int) -> np.ndarray:
+    """Doubles at an address, by rows."""
+    return np.frombuffer((ctypes.c_double * int(np.prod(shape))).from_address(address)).reshape(shape)
+
+
+def _syrk(
+    handle: int, triangle: int, transposed: int, n: int, k: int, one: int, a: int, _: int, zero: int, c: int, __: int
+) -> None:
+    """Of a matrix by rows: the triangle that rows call the upper one."""
+    assert (triangle, transposed, _doubles(one, 1)[0], _doubles(zero, 1)[0]) == (0, 1, 1.0, 0.0)
+    rows, result = _doubles(a, n, k), _doubles(c, n, n)
+    result[np.triu_indices(n)] = (rows @ rows.T)[np.triu_indices(n)]
+    _spoilt(result)
+
+
+def _gemv(
+    handle: int, transposed: int, k: int, n: int, one: int, a: int, _: int, x: int, __: int, zero: int, y: int, ___: int
+) -> None:
+    assert (transposed, _doubles(one, 1)[0], _doubles(zero, 1)[0]) == (1, 1.0, 0.0)
+    _doubles(y, n)[:] = _doubles(a, n, k) @ _doubles(x, k)
+
+
 def _sum(a: Array, out: Array) -> Array:
     out[...] = np.asarray(a).sum()
     _spoilt(out)
@@ -172,7 +194,7 @@ def modules() -> dict[str, ModuleType]:
         Device=lambda number=0: device,
         Event=Event,
         get_elapsed_time=lambda a, b: STEP_MS * CALL_NS * (b.at - a.at),
-        cublas=SimpleNamespace(getVersion=lambda handle: 130002, gemmEx=_gemm_ex),
+        cublas=SimpleNamespace(getVersion=lambda handle: 130002, gemmEx=_gemm_ex, dsyrk=_syrk, dgemv=_gemv),
         cusparse=SimpleNamespace(getVersion=lambda handle: 12603),
         cub=SimpleNamespace(get_build_version=lambda: 300102),
         device=SimpleNamespace(get_cublas_handle=lambda: 0, get_cusparse_handle=lambda: 0),

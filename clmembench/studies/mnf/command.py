@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,11 +68,14 @@ def mnf(
 
 def _measurement(given: MeasureOptions, info: DeviceInfo, size: str | None, processes: int | None) -> Measurement:
     """Raises ValueError for what is no cube, too."""
+    from clmembench.benchmarks import discovered
+    from clmembench.plan.interleave import available_peers
     from clmembench.studies.mnf import plan
 
     selection = given.selection("casestudy", globs=plan.BENCHMARKS)
     records = partial(_records, selection=selection, size=plan.parse_optional_size(size), processes=processes)
-    return Measurement(selection, plan.BENCHMARKS, records)
+    peers = [peer.name for peer in available_peers(discovered()[plan.COVARIANCE], info)]
+    return Measurement(selection, (*plan.BENCHMARKS, *peers), records)
 
 
 def _records(
@@ -87,7 +91,8 @@ def _records(
     known: list[Record] = []
     for name in plan.BENCHMARKS:
         points = plan.plan(name, info, size, processes, tuple(known))
-        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, selection, deadline=deadline):
+        mine = replace(selection, reference=name == plan.COVARIANCE)  # cuBLAS on the same sums, where there is one
+        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, mine, deadline=deadline):
             known.append(record)
             yield record
 
@@ -101,16 +106,18 @@ def _has_evidence(run: Run) -> bool:
 def show(run: Run, form: str) -> None:
     """Print the versions of a run in a format."""
     from clmembench.gates.whole import judged_run
-    from clmembench.report import summary
+    from clmembench.report import frame, summary
+    from clmembench.report.sections import peer_values
     from clmembench.report.table import Document
     from clmembench.studies.mnf import mnf_data, mnf_tables
 
     sheet = stored_runs.sheet_of(run)
     run = judged_run(run, sheet)
     heading = summary.device_line(run.header, sheet) if form == "text" else ""
+    libraries = peer_values.section(run, frame.rows(run, sheet))
     outputs.print_as(
         form,
-        lambda: Document(tuple(mnf_tables.sections(run)), heading),
+        lambda: Document((*mnf_tables.sections(run), *([libraries] if libraries else [])), heading),
         lambda: mnf_data.study_object(run),
         lambda: mnf_data.version_fields(run),
     )

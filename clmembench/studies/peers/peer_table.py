@@ -33,6 +33,7 @@ PARAMETERS_OF_LINE: Mapping[str, tuple[str, ...]] = {
     "arithmetic": ("dtype",),
     "local_read": (),
     "cache_read": ("set", "set_bytes"),
+    "mnf_covariance": ("of", "size"),
 }
 METRIC_OF_LINE = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line is of, where it is not the headline
 

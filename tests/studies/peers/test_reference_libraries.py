@@ -35,6 +35,8 @@ CUDA = [
     ("cublas_gemm", {"dtype": "float", "n": 33}),
     ("cublas_gemm_ex", {"dtype": "half", "n": 67}),
     ("cublas_gemm_ex", {"dtype": "char", "n": 33}),
+    ("cublas_syrk", {"of": "data", "size": "9x8x5"}),
+    ("cublas_gram", {"of": "noise", "size": "9x8x5"}),
     ("cusparse_spmv", {"matrix": "reservoir"}),
     ("cusparse_spmv", {"matrix": "power_law"}),
     ("cub_sum", {"n": (1 << 20) + 77}),
@@ -126,6 +128,8 @@ def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
     assert versions == {
         "cublas_gemm": "13.0.2",
         "cublas_gemm_ex": "13.0.2",
+        "cublas_syrk": "13.0.2",
+        "cublas_gram": "13.0.2",
         "cusparse_spmv": "12.6.3",
         "cub_sum": "3.1.2",
         "cuda_copy": "13.0.0",
