@@ -12,6 +12,8 @@ from clmembench.analysis import record_values, stats
 from clmembench.analysis.record_values import amount_of, hidden_shares, inverse_slope, slope_ends
 from clmembench.model import BenchmarkInfo, Cause, Metric, Placement, Record, Run, Value
 
+TIME_LIMITS = (Cause.BUDGET, Cause.BENCHMARK_BUDGET)
+
 
 @dataclass(frozen=True, slots=True)
 class Derived:
@@ -140,13 +142,10 @@ def derive(run: Run, benchmarks: Collection[str] = frozenset()) -> list[Derived]
 def _of_last_searches(run: Run, wanted: Collection[str]) -> list[Record]:
     """The measured records of these benchmarks. A resumed run goes on with a search that its budget had ended, and may find
     another configuration than the one that was measured, or skipped, before: that one is left out."""
-    tuned = {name: set(run.header.benchmarks[name].tuning) - run.header.axes.keys() for name in wanted}
     points: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     searched: set[tuple[object, ...]] = set()  # points that were tried again after they were measured
     for record in (record for record in run.records if record.benchmark in wanted):
-        names = tuned[record.benchmark]
-        params = tuple(sorted(pair for pair in record.params.items() if pair[0] not in names))
-        mine = points[key := (record.benchmark, params, record.place)]
+        mine = points[key := _searched_key(record, run)]
         if record.role == "tune" and mine and record.status != "skipped":
             searched.add(key)
         elif record.role == "measure":
@@ -155,6 +154,27 @@ def _of_last_searches(run: Run, wanted: Collection[str]) -> list[Record]:
                 searched.remove(key)
             mine.append(record)
     return [record for records in points.values() for record in records]
+
+
+def left_out(run: Run) -> list[Record]:
+    """The records that a time limit left out, and that no resumed run has made good since: points by a record in any
+    configuration, trials by another trial of their search."""
+    found: dict[tuple[object, ...], list[Record]] = defaultdict(list)
+    cut = {record.benchmark for record in run.records if record.cause in TIME_LIMITS} & run.header.benchmarks.keys()
+    for record in (record for record in run.records if record.benchmark in cut):
+        mine = found[_searched_key(record, run), record.role, record.process]
+        if record.cause in TIME_LIMITS:
+            mine.append(record)
+        else:
+            mine.clear()
+    return [record for records in found.values() for record in records]
+
+
+def _searched_key(record: Record, run: Run) -> tuple[object, ...]:
+    """Key of the point that a search measures in any of its configurations; a user's values make points of their own."""
+    names = set(run.header.benchmarks[record.benchmark].tuning) - run.header.axes.keys()
+    params = tuple(sorted(pair for pair in record.params.items() if pair[0] not in names))
+    return record.benchmark, params, record.place
 
 
 def key_of(record: Record) -> tuple[object, ...]:

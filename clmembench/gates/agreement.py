@@ -12,16 +12,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from clmembench.analysis.derive import Derived, key_of
+from clmembench.analysis.derive import Derived, key_of, left_out
 from clmembench.analysis.roofs import cache_bytes_of
 from clmembench.gates.thresholds import AGREEMENT
-from clmembench.model import BenchmarkInfo, Cause, DeviceInfo, Quantity, Run
+from clmembench.model import BenchmarkInfo, DeviceInfo, Quantity, Run
 from clmembench.model.metrics import gain, more_is_better
 from clmembench.specs.sheets import SpecSheet
 from clmembench.units import count, format_bytes, format_in, format_params
 
 GATE = "agreement"
-SPENT = (Cause.BUDGET, Cause.BENCHMARK_BUDGET)
 PLACES = ("compute_units", "work_groups", "placement")  # parameters that say where a point was measured
 
 
@@ -109,7 +108,7 @@ def _incomplete(quantity: Quantity, values: Sequence[Derived], run: Run) -> str:
         return f"its points were chosen: -a {chosen[0]}"
     lost = [v for v in values if not _is_usable(v) and v.status != "skipped"]
     keys, name = {v.key for v in values}, values[0].benchmark
-    spent = [r for r in run.records if r.benchmark == name and r.cause in SPENT and (r.role == "tune" or key_of(r) in keys)]
+    spent = [r for r in left_out(run) if r.benchmark == name and (r.role == "tune" or key_of(r) in keys)]
     if lost or spent:
         return f"{count(len(lost) + len(spent), 'other point')} of it gave no value"
     return ""

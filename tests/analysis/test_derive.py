@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from clmembench.analysis.derive import derive, derive_point, values_of
-from clmembench.model import BenchmarkInfo, Metric, Placement, Run
+from clmembench.analysis.derive import derive, derive_point, left_out, values_of
+from clmembench.model import BenchmarkInfo, Cause, Metric, Placement, Run
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 
 
@@ -403,3 +403,21 @@ def test_a_resumed_search_replaces_what_was_measured_before_it_ended():
     assert steps(*first, ("measure", 1, "ok"), ("tune", 2, "ok"), ("measure", 1, "ok")) == [(1, "ok")]
     assert len(steps(("measure", 1, "failed"), ("tune", 2, "ok"), ("measure", 2, "ok"))) == 2
     assert len(steps(("measure", 1, "ok"), ("tune", 2, "ok"), ("measure", 2, "ok"), axes={"width": (1, 2)})) == 2
+
+
+def test_a_resumed_run_makes_good_what_its_budget_left_out():
+    """A trial by any later one of its search; a run that is not resumed lacks its trials although the point was measured."""
+    head = header(cards={"stream": replace(STREAM, tuning=("width",))})
+
+    def steps(*of):
+        return [
+            record("stream", {"n": 1, "width": width}, role=role, status="ok" if done else "skipped",
+                   cause=Cause.NONE if done else Cause.BUDGET)
+            for role, width, done in of
+        ]  # fmt: skip
+
+    first = steps(("tune", 1, True), ("tune", 2, False), ("measure", 1, True))
+    assert [r.role for r in left_out(run(first, head))] == ["tune"]
+    cut = steps(("tune", 1, False), ("measure", 1, False))
+    assert [r.role for r in left_out(run(cut, head))] == ["tune", "measure"]
+    assert not left_out(run([*cut, *steps(("tune", 2, True), ("measure", 2, True))], head))

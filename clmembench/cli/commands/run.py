@@ -213,12 +213,13 @@ def _print_results(path: Path, settings: Settings) -> int:
 
 def _next_step(run: Run, name: str, table: Sequence[Row], is_whole: bool) -> str:
     """The command that helps most after a run with these rows, of which all tables were printed or not, and what it does."""
+    from clmembench.analysis.derive import left_out
     from clmembench.gates.point import NO_CYCLE_GATE
-    from clmembench.model import CHASE_BENCHMARK, Cause
+    from clmembench.model import CHASE_BENCHMARK
 
     device = run.header.device.selector
     odd = {row.status for row in table if row.status in (*session.BAD, "suspect") and row.value.gate != NO_CYCLE_GATE}
-    if any(record.cause in (Cause.BUDGET, Cause.BENCHMARK_BUDGET) for record in run.records):
+    if left_out(run):
         return f"clmembench run --resume {name}, which measures what the time limit left out"
     if odd and not is_whole:
         return f"clmembench show {name} --status {','.join(sorted(odd))}, for the reasons"
