@@ -36,13 +36,13 @@ kernel void units(global uint* restrict unit, volatile global uint* arrived) {
 // The only work-item of the first work-group on each of the two units hands over each of LINES lines `rounds` times, after
 // WARM_ROUNDS that are not timed: it waits until the word has its own number, and adds 1, by which the word is the other's. The
 // other work-groups end when all have arrived, so that no thread has two of them. Numbers begin at a multiple of 2^20 that no
-// other row has. A wait of over `patience` polls ends that of its line. Each of the two writes where it ran, if it was one unit
+// other row has. A wait of over `patience` polls ends the row. Each of the two writes where it ran, if it was one unit
 // all the time and no wait was so long, and how many lines had another number of turns; the first one the ticks of each line.
 kernel void hand_over(global uchar* memory, const global uint* restrict offset, volatile global uint* arrived,
                       volatile global uint* claimed, global uint* restrict unit, global uint* restrict ticks,
                       global uint* restrict wrong, const uint row, const uint first, const uint second, const uint rounds,
                       const uint patience) {
-    uint kept[LINES];
+    uint kept[LINES] = {0};
     const uint id = unit_now();
     atomic_inc(&arrived[row]);
     wait_for_groups(&arrived[row]);
@@ -50,7 +50,7 @@ kernel void hand_over(global uchar* memory, const global uint* restrict offset, 
     const uint role = id == first ? 0 : 1, side = 2 * row + role;
     if (atomic_cmpxchg(&claimed[side], 0u, 1u) != 0u) return;
     uint failed = 0, waits = 0;  // lines with another number of turns, and waits without end
-    for (uint i = 0; i < LINES; i++) {
+    for (uint i = 0; i < LINES && waits == 0; i++) {
         volatile global uint* line = (volatile global uint*)(memory + offset[i]);
         const uint base = (row + 1) << 20;
         if (role == 0) atomic_xchg(line, base);

@@ -233,6 +233,8 @@ def _value(name: str, text: str) -> Value:
         if len(text) > 19:
             raise ValueError(f"-a {' '.join(name.split())}: {text[:30]} is beyond 64 bits")
         return int(text)
+    if re.fullmatch(r"[0-9]{1,18}\.[0-9]{1,18}", text):
+        return float(text)
     if name.endswith("_bytes") and text[:1].isdigit():
         return units.parse_bytes(text)
     return text

@@ -250,7 +250,8 @@ def accepts_value(axis: Axis, info: DeviceInfo, value: Value) -> bool:
     """
     known = axis.values(replace(info, features=info.features | axis.needs.get(value, frozenset())))
     numbers = [v for v in known if not isinstance(v, str)]
-    if value in known or (numbers and not isinstance(value, str) and value >= min(1, *numbers)):
+    fitting = isinstance(value, int) or any(isinstance(number, float) for number in numbers)
+    if value in known or (numbers and fitting and not isinstance(value, str) and value >= min(1, *numbers)):
         return True
     return axis.accepts is not None and axis.accepts(value)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clmembench.benchmarks import discovered
 from clmembench.cli.options import parse_axes
-from clmembench.plan.selection import Selection, check_axes, selected_benchmarks, suites
+from clmembench.plan.selection import Selection, accepts_value, check_axes, selected_benchmarks, suites
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 
 words = st.text() | st.sampled_from([*suites(), *discovered(), "*", "[", "[!", "p*", "***", "\0"])
@@ -37,7 +37,7 @@ def test_any_text_for_an_axis_is_values_or_an_error(text):
         assert "\n" not in str(error)
     else:
         ((name, found),) = axes.items()
-        assert name and found and all(type(value) in (int, str) for value in found)
+        assert name and found and all(type(value) in (int, float, str) for value in found)
         assert all(abs(value) < 2**64 for value in found if isinstance(value, int))
 
 
@@ -50,6 +50,12 @@ def test_any_values_of_an_axis_are_taken_or_refused_in_one_line(name, some):
         check_axes(chosen, FAKE_DEVICE_INFO, selection)
     except ValueError as error:
         assert str(error)
+
+
+def test_fractions_are_values_of_axes_that_have_some():
+    assert parse_axes(["intensity=[0.25,1]"], []) == {"intensity": (0.25, 1)}
+    assert accepts_value(discovered()["intensity"].axes["intensity"], FAKE_DEVICE_INFO, 0.25)
+    assert not accepts_value(discovered()["stream"].axes["array_bytes"], FAKE_DEVICE_INFO, 1.5)
 
 
 @given(names, st.lists(st.integers(1, 2**40), min_size=1, max_size=5))

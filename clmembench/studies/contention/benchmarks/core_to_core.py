@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from itertools import combinations
 
 import numpy as np
@@ -37,8 +36,8 @@ MAX_UNITS = 24  # whose pairs are all measured; of more units as many, spread ev
 GPU_ROUNDS, CPU_ROUNDS = 16, 50  # of the near end: a launch costs as much as some of them
 MAX_ROUNDS = 1 << 16
 GROUPS_PER_UNIT = 8  # on GPUs: enough that each unit gets one, few enough that all run at once
-MAX_ARRIVAL_POLLS, MAX_CPU_ARRIVAL_POLLS = 20_000, 1 << 20
-MAX_POLLS, MAX_CPU_POLLS = 1 << 16, 1 << 20  # of one hand-over
+MAX_ARRIVAL_POLLS, MAX_CPU_ARRIVAL_POLLS = 20_000, 1 << 25
+MAX_POLLS, MAX_CPU_POLLS = 1 << 16, 1 << 23  # of one hand-over
 LAUNCHES_TO_SEE_UNITS = 8
 UNKNOWN, GPU_UNITS, CPUS = 0, 1, 2  # UNIT in core_to_core.cl
 UNIT_NAMES = {UNKNOWN: "work-group", GPU_UNITS: "compute unit", CPUS: "CPU"}
@@ -90,7 +89,7 @@ def core_to_core(device: Device) -> Slope:
 
     device.run([*reset, launch(0, 1)])
     if (device.download(unit, np.uint32, 2) == NO_UNIT).any():
-        raise Skip(f"the work-groups on {UNIT_NAMES[kind]}s {pairs[0][0]} and {pairs[0][1]} do not run at the same time here")
+        raise Skip(f"{UNIT_NAMES[kind]}s {pairs[0][0]} and {pairs[0][1]} do not run work-groups at the same time here")
 
     reads = {"ticks": Read(ticks, "uint32", rows * LINES, "ticks"), "unit": Read(unit, "uint32", 2 * rows, "")}
     reads = reads if ticks_by else {}
@@ -133,17 +132,20 @@ def _units(device: Device, ticks_by: int) -> tuple[Mapping[str, Kernel], int, Ar
     defines: dict[str, Value] = {"TICKS": ticks_by, "LINES": LINES, "WARM_ROUNDS": WARM_ROUNDS}
     defines["PATIENCE"] = MAX_CPU_ARRIVAL_POLLS if cpu else MAX_ARRIVAL_POLLS
     kind = CPUS if cpu else GPU_UNITS
-    with suppress(BuildError):
+    try:
         kernels = device.build(kernel_source("core_to_core"), UNIT=kind, **defines)
-        if info.kind == "cpu":
-            # systems run two of a driver's threads on one CPU while they wait for each other, unless each is held on its own
-            cpus = tuple(sorted(cpu_topology.usable_cpus()))[: info.compute_units]
-            processes.pin_threads(cpus, processes.busiest_threads(lambda: _seen(device, kernels), len(cpus)))
+    except BuildError:
+        kind, kernels = UNKNOWN, device.build(kernel_source("core_to_core"), UNIT=UNKNOWN, **defines)
+    usable = cpu_topology.usable_cpus()
+    if info.kind == "cpu" and kind == CPUS:
+        # systems run two of a driver's threads on one CPU while they wait for each other, unless each is held on its own
+        cpus = tuple(sorted(usable))[: info.compute_units]
+        processes.pin_threads(cpus, processes.busiest_threads(lambda: _seen(device, kernels), len(cpus)))
+    numbers = _seen(device, kernels)
+    if kind == CPUS and not set(map(int, numbers)) <= usable:
+        kind, kernels = UNKNOWN, device.build(kernel_source("core_to_core"), UNIT=UNKNOWN, **defines)
         numbers = _seen(device, kernels)
-        if not cpu or set(map(int, numbers)) <= cpu_topology.usable_cpus():
-            return kernels, kind, numbers
-    kernels = device.build(kernel_source("core_to_core"), UNIT=UNKNOWN, **defines)
-    return kernels, UNKNOWN, np.arange(info.compute_units, dtype=np.uint32)
+    return kernels, kind, numbers[: info.compute_units] if kind == UNKNOWN else numbers
 
 
 def _seen(device: Device, kernels: Mapping[str, Kernel]) -> Array:
