@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 Device = Annotated[str | None, options.device_option("Device to measure, default 0; all, gpu and cpu name several")]
 Suite = Annotated[
     str | None,
-    options.suite_option("quick, memory, access, sync, link, compute, all or everything; default: quick, or all with --bench."),
+    options.suite_option(
+        "quick, memory, access, sync, link, compute, roofline, several, all or everything; default: quick, or all with --bench."
+    ),
 ]
 Runtime = Annotated[
     str | None,
