@@ -44,6 +44,8 @@ class BenchmarkTime:
         self.seconds += record.seconds
         sampled_s = sum(sum(s.host_ns) + sum(s.warmups_ns) for s in record.series) / 1e9  # in older runs
         parts = {"sample": min(record.seconds, sampled_s), **record.parts_s}
+        before_s = max(0.0, record.seconds - parts["sample"] - parts.get("check", 0.0))
+        parts["build"] = min(parts.get("build", 0.0), before_s)  # kernel_build's are its samples
         for part in PARTS:
             self.parts[part] += parts.get(part, 0.0)
         self.between_s += max(0.0, between_s - parts.get("start", 0.0) - parts.get("repeat", 0.0))
