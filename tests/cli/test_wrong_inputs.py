@@ -44,7 +44,7 @@ WRONG = [
     ("run -d Fkae", 3, "--device 'Fkae' matches no device: did you mean name~Fake?"),
     ("run -d Fake", 3, "did you mean name~Fake?"),
     ("describe sream", 2, "no benchmark 'sream': did you mean stream"),
-    ("tune dgem", 2, "'dgem' matches no benchmark that has tuning axes: did you mean dgemm?"),
+    ("tune dgem", 2, "'dgem' matches no benchmark that has tuning axes: did you mean dgemm"),
     ("tune -a widht=2 stream", 2, "did you mean width?"),
     ("run --budgt 1m", 2, "--budget"),
     ("run --tuning a.toml --no-tuning", 2, "--tuning names stored configurations, and --no-tuning ignores them: leave out one"),

@@ -166,8 +166,9 @@ def small_points(name: str) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("name", [name for name, benchmark in discovered().items() if not benchmark.adaptive])
 def test_every_benchmark_is_verified_on_a_real_device(device, name):
-    if "peers" in discovered()[name].needs:
-        pytest.skip("it needs two devices: test_device_link")
+    missing = set(discovered()[name].needs) & {"peers", "ptx"} - device.info.features
+    if missing:
+        pytest.skip(f"it needs {', '.join(missing)}: tests of its own")
     points = small_points(name)
     if name == "transpose":  # whose sizes do not follow the arrays'
         points = [point for point in points if point["n"] == min(other["n"] for other in points)]
