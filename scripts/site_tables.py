@@ -38,6 +38,7 @@ TITLES = {
     "h100": ("H100", "reports/h100-sxm.jsonl.gz", "results"),
     "h200-peers": ("H200 and the host's libraries", "clmembench peers", "results"),
     "h200-gemm": ("H200: dense products and cuBLAS", "reports/versions-3/h200-sxm-gemm.jsonl.gz", "results"),
+    "kernel-predictions": ("Kernels: predicted and measured", "scripts/validate_kernels.py", "kernel"),
     "gemm-steps": ("Steps of the dense products on an H200", "clmembench peers", "results"),
     "h200-access-patterns": ("H200: access patterns", "clmembench advise", "results"),
     "xeon-2-cores-peers": ("2-core Xeon and the host's libraries", "clmembench peers", "results"),

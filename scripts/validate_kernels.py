@@ -6,13 +6,16 @@ Usage: python scripts/validate_kernels.py measure DEVICE MEASURED.json [KERNEL..
 from __future__ import annotations
 
 import ast
+import csv
 import json
+import math
 import operator
 import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,12 +23,18 @@ import numpy.typing as npt
 
 from clmembench.cli import devices
 from clmembench.model import DeviceInfo
-from clmembench.studies.kernel.launch import KernelLaunch
+from clmembench.results import jsonl
+from clmembench.studies.kernel.facts_of_trace import facts_of
+from clmembench.studies.kernel.launch import KernelLaunch, buffer_sizes, buffers_bytes
 from clmembench.studies.kernel.measured import measure
+from clmembench.studies.kernel.prediction import measured_devices, predict
+from clmembench.studies.kernel.requests import Sample
+from clmembench.studies.kernel.trace import trace
 
 FOLDER = Path(__file__).with_name("kernels")
 OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {ast.Mult: operator.mul, ast.Div: operator.floordiv}
 TIMEOUT_S = 120.0
+ACCESSES, TRACE_S = 400_000, 10.0  # of a trace
 EDGES_SEEN, NOT_SEEN = 0.25, 1000  # share of vertices of the current level; level of those that were not visited
 
 
@@ -85,23 +94,62 @@ def _number(formula: str, n: int) -> int:
     return value(ast.parse(formula, mode="eval").body)
 
 
-def measure_all(info: DeviceInfo, output: Path, names: list[str]) -> None:
-    """Measure the kernels on a device and write their times."""
-    scale = "cpu" if info.has_cpu_cores else "gpu"
+def measure_all(info: DeviceInfo, scale: str, output: Path, names: list[str]) -> None:
+    """Measure the kernels on a device, and write the times of all so far after each."""
+    rows: list[Mapping[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        chosen = {name: launch for name, launch in launches(scale, Path(folder)).items() if not names or name in names}
-        times = measure(info, list(chosen.values()), TIMEOUT_S)
-    rows = []
-    for name, time in zip(chosen, times, strict=True):
-        ns = (time.ns.value, time.ns.low, time.ns.high) if time.ns is not None else None
-        rows.append(
-            {"kernel": name, "device": info.name, "driver": info.driver, "scale": scale, "ns": ns, "reason": time.reason}
-        )
-        print(f"{name:20} " + ("{:12,.1f} us ({:,.1f} to {:,.1f})".format(*(t / 1e3 for t in ns)) if ns else time.reason))
-    output.write_text(json.dumps(rows, indent=1))
+        for name, launch in launches(scale, Path(folder)).items():
+            if names and name not in names:
+                continue
+            (time,) = measure(info, [launch], TIMEOUT_S)
+            ns = (time.ns.value, time.ns.low, time.ns.high) if time.ns is not None else None
+            rows.append({"kernel": name, "device": info.name, "driver": info.driver, "ns": ns, "reason": time.reason})
+            print(f"{name:20} " + ("{:12,.1f} us ({:,.1f} to {:,.1f})".format(*(t / 1e3 for t in ns)) if ns else time.reason))
+            output.write_text(json.dumps(rows, indent=1))
+
+
+def predict_all(runs: list[Path], scale: str, measured: Path, table: Path) -> None:
+    """Write the predictions beside the times that were measured."""
+    (device,) = measured_devices([jsonl.read(path) for path in runs])
+    times = {row["kernel"]: row for row in json.loads(measured.read_text())}
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, launch in launches(scale, Path(folder)).items():
+            traced = trace(launch, ACCESSES, TRACE_S)
+            facts = facts_of(traced, launch, buffers_bytes(launch))
+            (found,) = predict(Sample.of(traced, buffer_sizes(launch)), facts, [device])
+            ns = times[name]["ns"]
+            row = {"kernel": name, "class": classes()[name], "device": times[name]["device"], "sizes": scale,
+                   "bound": found.bound, "measured_us": ns and ns[0], "predicted_us": found.ns,
+                   "low_us": found.low_ns, "high_us": found.high_ns, "mdm_us": found.mdm_ns,
+                   "roofline_us": found.roofline_ns, "bytes_us": found.bytes_ns}  # fmt: skip
+            rows.append({key: round(value / 1e3, 2) if isinstance(value, float) else value for key, value in row.items()})
+            print("  ".join(f"{value}" for value in rows[-1].values()), flush=True)
+    with table.open("a", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        if not table.stat().st_size:
+            writer.writeheader()
+        writer.writerows(rows)
+    for one in (*dict.fromkeys(row["class"] for row in rows), "all"):
+        _print_errors(one, [row for row in rows if one in (row["class"], "all")])
+
+
+def _print_errors(name: str, rows: list[dict[str, Any]]) -> None:
+    """The mean factor between predicted and measured, of the prediction, MDM and both baselines; of a geometric mean."""
+    columns = ("predicted_us", "mdm_us", "roofline_us", "bytes_us")
+    known = [row for row in rows if row["predicted_us"] and row["measured_us"]]
+    if known:
+        factors = [
+            math.exp(fmean(abs(math.log((row[one] or math.nan) / row["measured_us"])) for row in known)) for one in columns
+        ]
+        inside = sum(row["low_us"] <= row["measured_us"] <= row["high_us"] for row in known)
+        print(f"{name:16} {len(known):3} kernels, off by factors of " + ", ".join(f"{one:.2f}" for one in factors), end="")
+        print(f" (prediction, MDM, roofline, bytes); {inside} measured times within the interval")
 
 
 if __name__ == "__main__":
-    _, action, device, output, *names = sys.argv
+    _, action, device, scale, *rest = sys.argv
     if action == "measure":
-        measure_all(devices.select(devices.listed(device), device), Path(output), names)
+        measure_all(devices.select(devices.listed(device), device), scale, Path(rest[0]), rest[1:])
+    else:
+        predict_all([Path(one) for one in device.split(",")], scale, Path(rest[0]), Path(rest[1]))

@@ -116,6 +116,7 @@ def test_every_command_with_json_has_a_schema():
         "compare-live",
         "fleet",
         "import",
+        "kernel",
         "model-validate",
     } == outputs().keys()  # in other tests
 

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from clmembench import sanitize, units
-from clmembench.cli import exit_codes, options, outputs
-from clmembench.studies.kernel.launch import ARGUMENT, KernelLaunch, LaunchError, buffers_bytes, default_local, of_file
+from clmembench.cli import devices, exit_codes, options, outputs, stored_runs
+from clmembench.studies.kernel.launch import (
+    ARGUMENT,
+    KernelLaunch,
+    LaunchError,
+    buffer_sizes,
+    buffers_bytes,
+    default_local,
+    of_file,
+)
 
+if TYPE_CHECKING:
+    from clmembench.model import DeviceInfo
+    from clmembench.studies.kernel.facts import DevicePrediction
+
+MEASURE_TIMEOUT_S = 120.0
 ACCESSES, SECONDS = 2_000_000, 5.0  # after which no further work-group is traced
 
 
@@ -36,6 +50,15 @@ def kernel(
     budget: Annotated[
         str, typer.Option("--budget", metavar="TIME", help="Trace no further work-group after this time, such as 5s or 1m.")
     ] = f"{SECONDS:g}s",
+    runs: Annotated[
+        list[Path] | None,
+        typer.Option("--run", metavar="RUN", help="Stored run of a device for which the time is predicted; repeatable."),
+    ] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Measure the kernel on --device, too.")] = False,
+    device: options.Device = None,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="FILE.cl", help="Compare with this kernel in the same launch.")
+    ] = None,
     output: Annotated[Path | None, options.output_option("Write a page, with the source as a heat map.", "FILE.html")] = None,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
@@ -45,22 +68,32 @@ def kernel(
 
     One launch is simulated and traced, on any machine: accesses and patterns of each line, requests of sub-groups, conflicts
     of banks, divergent branches, reuse, races and accesses outside buffers. Where the launch is large, some work-groups stand
-    for all; the output says how many."""
-    from clmembench.studies.kernel import facts_of_trace, page, views
+    for all; the output says how many. With --run the time on that device is predicted, and what to change for it."""
+    from clmembench.studies.kernel import device_views, facts_of_trace, page, views
+    from clmembench.studies.kernel.prediction import measured_devices, predict
+    from clmembench.studies.kernel.requests import Sample
     from clmembench.studies.kernel.trace import TraceError, trace, trace_script
 
     form = options.output_format(json=as_json, md=as_md)
     if output is not None:
         outputs.check(output, overwrite, "-o", "kernel.html")
+    known = measured_devices([stored_runs.load(path) for path in runs or ()])
+    info = devices.select(devices.listed(device), device or "0") if measure else None
+    other = None
     try:
         seconds = units.parse_seconds(budget, "--budget")
         launch = None if script else _launch(source, name, global_size, local_size, arguments or (), defines or ())
         if launch is None:
             if source is not None or global_size or arguments:
                 raise LaunchError("--from traces a program that launches its own kernel: leave out FILE.cl, --global and --arg")
+            if measure or against is not None:
+                raise LaunchError("--measure and --against need a launch: FILE.cl, --global and --arg")
             traced = trace_script(shlex.split(script), name, accesses, seconds)
         else:
             traced = trace(launch, accesses, seconds)
+            if against is not None:
+                second = replace(launch, source=against)
+                other = facts_of_trace.facts_of(trace(second, accesses, seconds), second, buffers_bytes(second))
     except TraceError as error:
         if error.log.strip():
             typer.echo(sanitize.printable(error.log.strip()), err=True)
@@ -68,7 +101,14 @@ def kernel(
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     facts = facts_of_trace.facts_of(traced, launch, buffers_bytes(launch) if launch is not None else None)
+    sample = Sample.of(traced, buffer_sizes(launch) if launch is not None else {})
+    found = predict(sample, facts, known) if known else []
+    if info is not None and launch is not None:
+        found = _with_measured(found, info, launch)
+    facts = replace(facts, devices=tuple(found))
     document = views.document(facts, traced.source)
+    more = [device_views.difference(facts, other)] if other is not None else []
+    document = replace(document, sections=(*document.sections, *device_views.device_tables(found), *more))
     if output is not None:
         outputs.write(output, page.render_page(facts, document, traced.source), overwrite, "-o")
     outputs.print_as(form, lambda: document, lambda: facts)
@@ -98,3 +138,26 @@ def _sizes(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.replace("x", ",").split(","))
     except ValueError as error:
         raise LaunchError(f"{option} {text}: not one to three numbers with commas, such as 4096,4096") from error
+
+
+def _with_measured(found: list[DevicePrediction], info: DeviceInfo, launch: KernelLaunch) -> list[DevicePrediction]:
+    """The predictions with the time that was measured on a device, which has a line of its own where no run is its."""
+    from clmembench.host import device_lock
+    from clmembench.measure.worker_process import WorkerError
+    from clmembench.studies.kernel.facts import DevicePrediction
+    from clmembench.studies.kernel.measured import measure
+    from clmembench.studies.kernel.prediction import ends
+
+    try:
+        (time,) = measure(info, [launch], MEASURE_TIMEOUT_S)
+    except (device_lock.HeldError, WorkerError) as error:
+        exit_codes.stop(str(error), exit_codes.FAILED)
+    low, value, high = ends(time.ns)
+    if all(one.device != info.name for one in found):
+        found = [*found, DevicePrediction(info.name, None, None, None, "", {}, (), None, None, None, (), {})]
+    return [
+        replace(one, measured_ns=value, measured_low_ns=low, measured_high_ns=high, reason=time.reason)
+        if one.device == info.name
+        else one
+        for one in found
+    ]

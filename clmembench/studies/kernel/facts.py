@@ -11,6 +11,7 @@ Operation = Literal["load", "store", "atomic"]
 Pattern = Literal["single", "broadcast", "unit stride", "stride", "permuted", "scattered", "none"]
 WIDTHS = (8, 16, 32, 64)  # of sub-groups
 LINE_BYTES = (32, 64, 128)
+Number = float | None
 BANKS = (16, 32, 64)  # of local memory, 4 bytes each
 
 
@@ -131,6 +132,43 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change: the id of the guideline that the line breaks, the line (0: the whole kernel), what the line does, what to do,
+    and how many times shorter the predicted time becomes if nothing else changes."""
+
+    guideline: str
+    line: int
+    finding: str
+    change: str
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePrediction:
+    """The time of a launch on a device in ns, None where `missing` names benchmarks that its runs lack; `bound` and `parts` are
+    the resources by which it was predicted. `mdm_ns` is by the memory divergence
+    model, `roofline_ns` and `bytes_ns` are baselines: see cost.py. `measured_ns` is None
+    unless the launch was measured; `reason` says why it could not be."""
+
+    device: str
+    ns: Number
+    low_ns: Number
+    high_ns: Number
+    bound: str
+    parts_ns: Mapping[str, float]
+    missing: tuple[str, ...]
+    mdm_ns: Number
+    roofline_ns: Number
+    bytes_ns: Number
+    suggestions: tuple[Suggestion, ...]
+    effects: Mapping[str, str]
+    measured_ns: Number = None
+    measured_low_ns: Number = None
+    measured_high_ns: Number = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelFacts:
     """What one launch of a kernel does. `faults` are what the simulator reports: accesses outside buffers, races."""
 
@@ -145,3 +183,4 @@ class KernelFacts:
     faults: tuple[str, ...]
     races_checked: bool
     instructions_by_line: Mapping[str, float]
+    devices: tuple[DevicePrediction, ...] = ()  # the shortest time first

@@ -194,7 +194,8 @@ def _curves(accesses: Events, factor: float) -> Iterator[ReuseCurve]:
     new |= np.diff(cached["epoch"].astype(np.int64)) != 0
     request[1:] = np.cumsum(new)
     for line_bytes in LINE_BYTES:
-        lines = patterns.touched_lines(request, cached["address"].astype(np.int64), cached["size"].astype(np.int64), line_bytes)
+        address, size = cached["address"].astype(np.int64), cached["size"].astype(np.int64)
+        _, lines = patterns.touched_lines(request, address, size, line_bytes)
         footprint = len(np.unique(lines)) * line_bytes
         sizes = [SMALLEST_CACHE]
         while sizes[-1] < footprint:

@@ -109,9 +109,15 @@ def default_local(global_size: Sequence[int]) -> tuple[int, ...]:
     return (first, *[1] * (len(global_size) - 1))
 
 
+def buffer_sizes(launch: KernelLaunch) -> dict[int, int]:
+    """Bytes of each buffer, by its number from 1 in the order of arguments. Raises LaunchError."""
+    buffers = (one.nbytes for one in map(argument, launch.arguments) if isinstance(one, np.ndarray))
+    return dict(enumerate(buffers, 1))
+
+
 def buffers_bytes(launch: KernelLaunch) -> int:
     """Bytes of all buffers. Raises LaunchError."""
-    return sum(one.nbytes for one in map(argument, launch.arguments) if isinstance(one, np.ndarray))
+    return sum(buffer_sizes(launch).values())
 
 
 def of_file(path: Path) -> KernelLaunch:

@@ -135,9 +135,10 @@ def unique_bytes(addresses: Numbers, sizes: Numbers) -> int:
     return (1 + int(np.count_nonzero(np.diff(places)))) * unit
 
 
-def touched_lines(request: Numbers, addresses: Numbers, sizes: Numbers, line_bytes: int) -> Numbers:
-    """The lines that requests, in the order of their numbers, touch: each line once a request, in the order of addresses."""
-    return _different(*_spread(request, addresses, sizes, line_bytes))[1]
+def touched_lines(request: Numbers, addresses: Numbers, sizes: Numbers, line_bytes: int) -> tuple[Numbers, Numbers]:
+    """The lines that requests, in the order of their numbers, touch, and the request of each: each line once a request, in the
+    order of addresses."""
+    return _different(*_spread(request, addresses, sizes, line_bytes))
 
 
 def lines_by_width(requests: Requests) -> dict[str, dict[str, float]]:

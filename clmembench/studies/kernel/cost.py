@@ -1,0 +1,209 @@
+"""The time of a traced kernel on a measured device, by the bound of each resource, and two simple baselines. Pure.
+
+Each resource alone gives a lower bound: issue of instructions, requests to the first cache, bytes of the shared cache and of
+memory, passes over banks of local memory, atomics, and the latency of dependent loads at the occupancy. The prediction is the
+time of an empty launch and the largest of them; its interval reaches from there, with the lowest of every input, to the sum of
+all, as if nothing overlapped, with the highest. Sources: Williams, Waterman & Patterson 2009; Little 1961; Hong & Kim 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clmembench.analysis import kernel_time
+from clmembench.analysis.kernel_time import Workload
+from clmembench.analysis.little import Estimate
+from clmembench.studies.kernel.demand import BufferTraffic, Demand, memory_blocks
+from clmembench.studies.kernel.rates import MAX_UNIT_GROUPS, MAX_UNIT_ITEMS, NEEDED, KernelRates
+from clmembench.studies.kernel.trace import LOAD
+
+ISSUE, FIRST, SHARED, MEMORY = "issue", "first cache", "shared cache", "memory"
+LOCAL, ATOMICS, LATENCY, LAUNCH, GROUPS = "local memory", "atomics", "latency", "launch", "work-groups"
+Traffic = dict[int, BufferTraffic]
+PASS_BYTES = 128  # that 32 banks of 4 B give in a pass
+CORE_WINDOW = 512  # instructions that an out-of-order core looks ahead: loads of so many are in flight together
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCost:
+    """The predicted time of a launch in ns: `parts` by resource, the largest of which is `bound`; None, with the names of the
+    benchmarks in `missing`, where the run lacks a rate. `roofline` and `bytes_only` are the baselines: the larger of arithmetic
+    and distinct bytes, and all bytes that work-items load and store over the bandwidth of memory."""
+
+    ns: Estimate | None
+    parts: Mapping[str, Estimate]
+    bound: str
+    missing: tuple[str, ...]
+    roofline: Estimate | None
+    bytes_only: Estimate | None
+    groups: int  # resident on a compute unit
+    memory_share: float  # of the blocks that miss the first cache, those that come from memory
+
+
+def resident_groups(demand: Demand, rates: KernelRates) -> int:
+    """Work-groups that are active on a compute unit at once; on a CPU one."""
+    if not rates.is_parallel:
+        return 1
+    sample = demand.sample
+    unit_local = max(rates.info.local_mem_bytes, rates.first_cache.nbytes if rates.first_cache is not None else 0)
+    limits = [MAX_UNIT_ITEMS // sample.group_items, MAX_UNIT_GROUPS, -(-sample.groups // rates.info.compute_units)]
+    if sample.local_bytes:
+        limits.append(unit_local // sample.local_bytes)
+    return max(1, min(limits))
+
+
+def cost(demand: Demand, rates: KernelRates) -> KernelCost:
+    """The time of a launch on the device of these rates."""
+    groups = resident_groups(demand, rates)
+    parts: dict[str, Estimate] = {}
+    missing: list[str] = []
+
+    def take(name: str, amount: tuple[float, float, float] | float, rate: Estimate | None, needed: str) -> None:
+        low, value, high = amount if isinstance(amount, tuple) else (amount,) * 3
+        if value <= 0:
+            return
+        if rate is None:
+            missing.append(NEEDED[needed])
+            return
+        found = Estimate(value / rate.value, max(low, 1e-9) / rate.high, max(value, high) / rate.low)
+        parts[name] = found if name not in parts or found.value > parts[name].value else parts[name]
+
+    scalar = _scalar_factor(demand, rates)
+    low, value, high = (one * demand.width for one in demand.instructions)
+    take(ISSUE, (low, value * scalar[1], high * scalar[2]), rates.issue_g_s, "issue_g_s")
+    lines = (demand.requests, demand.requests, demand.requests)
+    if not rates.is_parallel:
+        lines = (demand.requests, (demand.requests * demand.item_requests) ** 0.5 if scalar[1] > 1 else demand.requests,
+                 demand.item_requests)  # fmt: skip
+    first = rates.first_cache
+    if first is None:
+        missing.append(NEEDED["first_cache"])
+    else:
+        take(FIRST, tuple(one * demand.line_bytes for one in lines), first.gb_s, "first_cache")  # type: ignore[arg-type]
+    capacity = first.nbytes if first is not None else 0
+    traffic = demand.traffic(capacity, groups)
+    far = _memory_share(parts, missing, demand, rates, traffic)
+    take(LOCAL, demand.local_passes * PASS_BYTES, rates.local_gb_s, "local_gb_s")
+    take(ATOMICS, demand.atomics, rates.atomic_spread, "atomic_spread")
+    take(ATOMICS, demand.hottest, rates.atomic_same, "atomic_same")
+    take(ATOMICS, demand.local_atomics, rates.local_atomic, "local_atomic")
+    take(ATOMICS, demand.local_hottest, rates.local_atomic_same, "local_atomic")
+    chain = _latency(demand, rates, capacity, groups, far)
+    if isinstance(chain, str):
+        missing.append(chain)
+    elif chain is not None:
+        parts[LATENCY] = chain
+    if rates.group_ns > 0:
+        parts[GROUPS] = Estimate.exact(rates.group_ns * demand.sample.groups)
+    if rates.launch_ns is None:
+        missing.append(NEEDED["launch_ns"])
+    bound = max(parts, key=lambda name: parts[name].value, default="")
+    ns = total(rates.launch_ns, parts) if parts and rates.launch_ns is not None and not missing else None
+    return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, traffic), groups, far)
+
+
+def total(launch: Estimate, parts: Mapping[str, Estimate]) -> Estimate:
+    """The time of an empty launch and of the longest part; at most of all parts, one after the other."""
+    ends = [(one.low, one.value, one.high) for one in parts.values()]
+    lows, values, highs = zip(*ends, strict=True)
+    return Estimate(launch.value + max(values), launch.low + max(lows), launch.high + sum(highs))
+
+
+def _scalar_factor(demand: Demand, rates: KernelRates) -> tuple[float, float, float]:
+    """How many times more instructions run than if all lanes of a vector were filled: on CPUs up to the lanes, where a compiler
+    does not vectorise over work-items. Without loops in the kernel it mostly does; with loops nobody knows: the middle."""
+    if rates.is_parallel or demand.width == 1:
+        return 1.0, 1.0, 1.0
+    return 1.0, demand.width**0.5 if demand.sample.dependences.has_loop else 1.0, float(demand.width)
+
+
+def _memory_share(
+    parts: dict[str, Estimate], missing: list[str], demand: Demand, rates: KernelRates, traffic: dict[int, BufferTraffic]
+) -> float:
+    """Add the times of shared cache and memory, and return the share of blocks beyond the first cache that come from memory."""
+    levels = rates.device.bandwidths
+    if not levels:
+        missing.append("stream")
+        return 0.0
+    *inner, memory = levels
+    beyond = sum(one.accesses for one in traffic.values())
+    if inner:
+        blocks = memory_blocks(traffic, inner[0].nbytes / demand.block_bytes)
+        if beyond:
+            parts[SHARED] = kernel_time.scaled(inner[0].gb_s.inverse(), beyond * demand.block_bytes)
+    else:
+        blocks = memory_blocks(traffic, 0.0)
+    if blocks > 0:
+        parts[MEMORY] = kernel_time.scaled(memory.gb_s.inverse(), blocks * demand.block_bytes)
+    return min(1.0, blocks / beyond) if beyond else 0.0
+
+
+def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, far: float) -> Estimate | str | None:
+    """The time of the representative sub-group's dependent loads, over as many rounds of resident work-groups as there are; the
+    name of the benchmark that the run lacks."""
+    levels = rates.device.latencies
+    if not levels:
+        return "pchase"
+    inner = rates.device.bandwidths[:-1]
+    near, _ = kernel_time.latency(levels, 1)
+    shared, _ = kernel_time.latency(levels, inner[0].nbytes / 2 if inner else levels[-1].last_bytes)
+    memory = levels[-1].ns
+    share = demand.miss_share(capacity, groups)
+    blocks = np.bincount(demand.block_request, minlength=demand.served.count)
+    chain = np.zeros(3)
+    steps = demand.intervals if rates.is_parallel else demand.intervals[1:]  # the first loads of work-items overlap on a core
+    for one in steps:
+        loads = np.array([n for n in one if demand.served.operation[n] == LOAD], np.int64)
+        if not len(loads):
+            continue
+        missed = float(share[loads].max())
+        away = 1 - (1 - far) ** float((share[loads] * blocks[loads]).max()) if missed else 0.0
+        for end, (a, b, c) in enumerate(
+            (
+                (near.low, shared.low, memory.low),
+                (near.value, shared.value, memory.value),
+                (near.high, shared.high, memory.high),
+            )
+        ):
+            chain[end] += (1 - min(1.0, missed)) * a + min(1.0, missed) * ((1 - away) * b + away * c) if missed else a
+    if not chain[1]:
+        return None
+    if rates.is_parallel:
+        rounds = demand.sample.groups / (groups * rates.info.compute_units)
+        factor = (max(1.0, rounds),) * 3
+    else:
+        sub_groups = demand.sample.groups * demand.sample.group_items / demand.width / rates.info.compute_units
+        per_item = max(1.0, demand.instructions[1] * demand.width / (demand.sample.groups * demand.sample.group_items))
+        ahead = max(1.0, CORE_WINDOW / per_item)
+        factor = (sub_groups / ahead, sub_groups, sub_groups * demand.width / ahead)
+        factor = (factor[0], (factor[0] * max(factor[0], factor[2])) ** 0.5, max(factor[0], factor[2]))
+    low, value, high = (float(a * b) for a, b in zip(chain, factor, strict=True))
+    if rates.is_parallel and rates.barrier_ns is not None:
+        wait = demand.barriers / demand.sample.groups * rates.barrier_ns.value * factor[1]
+        low, value, high = low + wait, value + wait, high + wait
+    return Estimate(value, min(low, value), max(high, value))
+
+
+def _baselines(
+    demand: Demand, rates: KernelRates, traffic: dict[int, BufferTraffic]
+) -> tuple[Estimate | None, Estimate | None]:
+    """The roofline on distinct bytes, and all bytes over memory's bandwidth; each with the empty launch."""
+    start = rates.launch_ns
+    every = demand.loaded_bytes + demand.stored_bytes
+    distinct = sum(one.distinct for one in traffic.values()) * demand.block_bytes
+    flops = demand.flops + demand.double_flops
+    device = replace(rates.device, vector_gflop_s=rates.float_gflop_s) if demand.flops > demand.double_flops else rates.device
+    work = Workload(flops / max(1.0, distinct), distinct, distinct, launches=0)
+    roofline = kernel_time.predict(device, work).ns if distinct else None
+    memory = device.bandwidths[-1].gb_s if device.bandwidths else None
+    plain = kernel_time.scaled(memory.inverse(), every) if memory is not None and every else None
+
+    def launched(one: Estimate | None) -> Estimate | None:
+        if one is None or start is None:
+            return None
+        return Estimate(one.value + start.value, one.low + start.low, one.high + start.high)
+
+    return launched(roofline), launched(plain)

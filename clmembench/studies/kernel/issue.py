@@ -1,0 +1,93 @@
+"""What a program's instructions cost to issue, and which loads each of them waits for, by LLVM's text. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from clmembench.studies.kernel import program
+
+_LANES = re.compile(r"<(\d+) x ")
+FREE = ("phi", "ret")  # resolved by registers and, in loops that compilers unroll, not there
+SOMETIMES = ("getelementptr", "bitcast", "addrspacecast", "zext", "sext", "trunc", "extractelement", "insertelement",
+             "shufflevector")  # fmt: skip  # folded into another instruction, or one of their own
+# machine instructions of an operation that hardware has no single one for, from the fewest to the most of common devices
+SLOW = {"fdiv": (1, 10), "udiv": (8, 20), "sdiv": (8, 20), "urem": (8, 20), "srem": (8, 20)}
+FUNCTION = (1, 40)  # of a mathematical function; native ones are one
+SIMPLE = ("max", "min", "clamp", "abs", "fmin", "fmax", "fabs", "mul24", "smin", "smax", "umin", "umax")
+
+
+def machine_instructions(text: str) -> tuple[float, float]:
+    """The fewest and the most machine instructions that one of LLVM's takes for a work-item."""
+    name, function = program.opcode(text), program.called(text)
+    found = _LANES.search(text)
+    lanes = int(found[1]) if found and name not in ("load", "store", "getelementptr") else 1
+    kind = program.kind(text)
+    if kind == "index":
+        return 0, 1
+    if name == "br":
+        return 1, 1
+    if name in FREE or function.startswith(("llvm", "dbg", "lifetime", "assume")):
+        return 0, 0
+    if name in SOMETIMES:
+        return 0, 2 if name == "getelementptr" else 1
+    if name in SLOW:
+        return SLOW[name][0] * lanes, SLOW[name][1] * lanes
+    if function and kind == "function":
+        return FUNCTION[0] * lanes, (FUNCTION[0] if function.startswith(("native_", "half_")) else FUNCTION[1]) * lanes
+    if function.startswith(SIMPLE):
+        return lanes, 2 * lanes
+    return lanes, lanes
+
+
+def fewest_instructions(text: str) -> float:
+    """The fewest of them."""
+    return machine_instructions(text)[0]
+
+
+def most_instructions(text: str) -> float:
+    """The most of them."""
+    return machine_instructions(text)[1]
+
+
+def estimated_instructions(text: str) -> float:
+    """The middle of both, by their logarithms; half an instruction stands for none."""
+    least, most = machine_instructions(text)
+    return (max(least, 0.5) * most) ** 0.5 if most else 0.0
+
+
+@dataclass(frozen=True)
+class Dependences:
+    """The loads that each instruction waits for, by the numbers of instructions."""
+
+    texts: Mapping[int, str]
+
+    @cached_property
+    def _makers(self) -> Mapping[str, int]:
+        return {name: number for number, text in self.texts.items() if (name := program.makes(text))}
+
+    @cached_property
+    def waits_for(self) -> Mapping[int, frozenset[int]]:
+        """The loads and atomics that an instruction's operands come from, through any operations."""
+        return {number: self._sources(program.reads(text)) for number, text in self.texts.items()}
+
+    @cached_property
+    def has_loop(self) -> bool:
+        """Whether a value comes from a later instruction, as it does where a loop goes round."""
+        return any(self._makers.get(name, -1) > number for number, text in self.texts.items() for name in program.reads(text))
+
+    def _sources(self, names: Iterable[str]) -> frozenset[int]:
+        found, seen, open_names = set(), set(), list(names)
+        while open_names:
+            number = self._makers.get(open_names.pop())
+            if number is None or number in seen:
+                continue
+            seen.add(number)
+            text = self.texts[number]
+            if program.opcode(text) == "load" or program.called(text).startswith("atom"):
+                found.add(number)
+            else:
+                open_names += program.reads(text)
+        return frozenset(found)

@@ -1,0 +1,93 @@
+"""Predictions of a traced kernel for the devices of stored runs, as tables, text and JSON show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.little import Estimate
+from clmembench.analysis.plateaus import CurvePoint
+from clmembench.model import DeviceInfo, Run
+from clmembench.report import frame
+from clmembench.report.which_device.measured_kernels import chase_curve
+from clmembench.studies.guidelines.advice_table import derive_guidelines, effect_text
+from clmembench.studies.kernel.cost import KernelCost, cost
+from clmembench.studies.kernel.demand import Demand, demand
+from clmembench.studies.kernel.divergence import divergence_model_ns
+from clmembench.studies.kernel.facts import DevicePrediction, KernelFacts, Number
+from clmembench.studies.kernel.rates import KernelRates, kernel_rates
+from clmembench.studies.kernel.requests import Sample
+from clmembench.studies.kernel.suggestions import suggestions
+from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet
+from clmembench.studies.memory_divergence.model.measured import measured_inputs
+from clmembench.studies.memory_divergence.model.measured_memory import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredDevice:
+    """A device with the rates that its runs give, and the effects of guidelines there by their ids."""
+
+    name: str
+    rates: KernelRates
+    effects: Mapping[str, str]
+    hardware: HardwareSheet | None  # inputs of the memory divergence model, where the runs have them
+
+
+def measured_devices(runs: Sequence[Run]) -> list[MeasuredDevice]:
+    """The devices of runs, those of one device, or of equal ones, together, later ones first."""
+    devices: dict[str, list[Run]] = {}
+    for run in runs:
+        devices.setdefault(run.header.device.name, []).insert(0, run)
+    found = []
+    for mine in devices.values():
+        info, values, effects = mine[0].header.device, list[Derived](), dict[str, str]()
+        curve: Sequence[CurvePoint] = ()
+        for run in mine:
+            rows = frame.rows(run, frame.sheet_of(run))
+            values += [row.value for row in rows]
+            curve = max(curve, chase_curve(run), key=len)
+            for advice in derive_guidelines(run, rows):
+                if text := effect_text(advice):
+                    effects.setdefault(advice.id, text)
+        found.append(MeasuredDevice(info.name, kernel_rates(values, curve, info), effects, _hardware(info, values)))
+    return found
+
+
+def _hardware(info: DeviceInfo, values: Sequence[Derived]) -> HardwareSheet | None:
+    """The inputs of the memory divergence model; None for CPUs, which it does not describe, and where some are missing."""
+    inputs = measured_inputs(Evidence(info, values, (), None, info.name))
+    return None if info.has_cpu_cores or inputs.missing else inputs.sheet()
+
+
+def predict(sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice]) -> list[DevicePrediction]:
+    """The launch on each device, the shortest time first."""
+    demands: dict[tuple[int, int, bool], Demand] = {}
+    found = []
+    for device in devices:
+        rates = device.rates
+        key = rates.width, rates.line_bytes, rates.is_parallel
+        if key not in demands:
+            demands[key] = demand(sample, facts, *key)
+        found.append(_prediction(device, demands[key], cost(demands[key], rates), facts))
+    return sorted(found, key=lambda one: one.ns if one.ns is not None else float("inf"))
+
+
+def _prediction(device: MeasuredDevice, need: Demand, found: KernelCost, facts: KernelFacts) -> DevicePrediction:
+    low, value, high = ends(found.ns)
+    mdm = None
+    if device.hardware is not None and found.ns is not None:
+        mdm = divergence_model_ns(need, device.rates, device.hardware, found.groups, found.memory_share)
+    changes = suggestions(facts, found, device.rates)
+    broken = {one.guideline for one in changes}
+    return DevicePrediction(
+        device.name, value, low, high, found.bound,
+        {name: part.value for name, part in found.parts.items()}, found.missing,
+        ends(mdm)[1], ends(found.roofline)[1], ends(found.bytes_only)[1], tuple(changes),
+        {id: text for id, text in device.effects.items() if id in broken},
+    )  # fmt: skip
+
+
+def ends(one: Estimate | None) -> tuple[Number, Number, Number]:
+    """The low end, the value and the high end, or three Nones."""
+    return (None, None, None) if one is None else (one.low, one.value, one.high)

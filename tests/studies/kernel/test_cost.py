@@ -1,0 +1,134 @@
+"""The predicted time of a kernel: each resource bounds what it should, and changes save what they should."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clmembench.analysis.kernel_time import MEMORY, BandwidthLevel, DeviceRates, LatencyLevel
+from clmembench.analysis.little import Estimate
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO
+from clmembench.studies.kernel.cost import ATOMICS, FIRST, ISSUE, LOCAL, cost
+from clmembench.studies.kernel.demand import demand, memory_blocks
+from clmembench.studies.kernel.facts_of_trace import facts_of
+from clmembench.studies.kernel.issue import Dependences, machine_instructions
+from clmembench.studies.kernel.rates import FirstCache, KernelRates
+from clmembench.studies.kernel.requests import Accesses, Sample, requests
+from clmembench.studies.kernel.suggestions import suggestions
+from clmembench.studies.kernel.trace import ATOMIC, EVENT, LOAD, Instruction, Trace
+from tests.cases import each
+
+LOAD_TEXT = "%0 = load float, float addrspace(1)* %p, align 4"
+EXACT = Estimate.exact
+INFO = replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=100, local_mem_bytes=48 << 10, sub_group_items=32)
+RATES = KernelRates(
+    INFO,
+    DeviceRates(
+        bandwidths=(BandwidthLevel("L2", 32 << 20, EXACT(8000), "cache_read"),
+                    BandwidthLevel(MEMORY, math.inf, Estimate(1000, 950, 1050), "stream")),
+        latencies=(LatencyLevel("L1", 1, 1 << 17, EXACT(20)), LatencyLevel("L2", 1 << 18, 1 << 25, EXACT(150)),
+                   LatencyLevel(MEMORY, 1 << 27, 1 << 30, EXACT(400))),
+        vector_gflop_s=EXACT(10_000),
+    ),
+    width=32, line_bytes=128, issue_g_s=EXACT(10_000), float_gflop_s=EXACT(20_000),
+    first_cache=FirstCache(1 << 17, EXACT(20_000)), local_gb_s=EXACT(20_000), atomic_same=EXACT(1), atomic_spread=EXACT(50),
+    local_atomic=EXACT(500), local_atomic_same=EXACT(100), launch_ns=EXACT(5000),
+)  # fmt: skip
+GROUP, TRACED = 256, 16
+ITEMS = np.arange(GROUP * TRACED)
+LAUNCH = 1 << 28  # work-items
+BUFFER = 1 << 48  # address of the first one
+
+
+def traced(address, groups=LAUNCH // GROUP, space=1, operation=LOAD) -> Trace:
+    """A launch whose traced work-items access one address each, by one instruction in line 7."""
+    events = np.zeros(len(ITEMS), EVENT)
+    events["address"], events["group"], events["item"] = address, ITEMS // GROUP, ITEMS % GROUP
+    events["size"], events["space"], events["operation"] = 4, space, operation
+    one = Instruction(0, 7, len(ITEMS), 0, 0, 0, LOAD_TEXT)
+    return Trace("k", "", (groups * GROUP,), (GROUP,), groups, TRACED, 0, 0, {0: one}, events, {}, (), True)
+
+
+def demanded(trace: Trace, width=32, line=128, lockstep=True, buffer_bytes=4 * LAUNCH):
+    return demand(Sample.of(trace, {1: buffer_bytes}), facts_of(trace, None, None), width, line, lockstep)
+
+
+def test_streaming_takes_its_bytes_over_the_bandwidth_of_memory():
+    found = cost(demanded(traced(BUFFER + 4 * ITEMS)), RATES)
+    assert found.bound == MEMORY
+    assert found.ns.value == pytest.approx(5000 + (4 * LAUNCH - (32 << 20)) / 1000, rel=0.01)
+    assert found.ns.low < found.ns.value < found.ns.high and found.roofline.value == pytest.approx(found.ns.value, rel=0.05)
+
+
+def test_scattered_loads_of_a_cached_set_are_bound_by_requests_and_told_to_be_ordered():
+    trace = traced(BUFFER + 128 * (ITEMS % 512))
+    found = cost(demanded(trace, buffer_bytes=1 << 16), RATES)
+    assert found.bound == FIRST and found.parts[FIRST].value == pytest.approx(LAUNCH * 128 / 20_000)
+    (change,) = suggestions(facts_of(trace, None, None), found, RATES)
+    assert (change.guideline, change.line) == ("G3", 7) and change.gain > 5
+
+
+def test_bank_conflicts_cost_their_passes_and_padding_saves_them():
+    trace = traced(BUFFER + 128 * (ITEMS % GROUP), space=3)
+    found = cost(demanded(trace), RATES)
+    assert found.bound == LOCAL and found.parts[LOCAL].value == pytest.approx(LAUNCH * 128 / 20_000)
+    (change,) = suggestions(facts_of(trace, None, None), found, RATES)
+    assert (change.guideline, change.line) == ("S1", 7) and change.gain > 10
+
+
+@each(("address", "per_ns"), [(BUFFER + 0 * ITEMS, 1), (BUFFER + 256 * ITEMS, 50)])
+def test_atomics_meet_at_one_address_or_do_not(address, per_ns):
+    found = cost(demanded(traced(address, operation=ATOMIC)), RATES)
+    assert found.parts[ATOMICS].value == pytest.approx(LAUNCH / per_ns)
+
+
+def test_what_the_run_lacks_is_named_and_nothing_is_predicted():
+    need = demanded(traced(BUFFER + 4 * ITEMS))
+    found = cost(need, replace(RATES, issue_g_s=None, launch_ns=None))
+    assert found.ns is None and found.missing == ("arithmetic", "launch_wait") and ISSUE not in found.parts
+    assert cost(need, replace(RATES, local_gb_s=None)).ns is not None  # needs none
+
+
+def test_a_core_fills_its_vectors_or_one_lane_at_a_time():
+    rates = replace(RATES, info=replace(INFO, kind="cpu"), width=8, line_bytes=64)
+    found = cost(demanded(traced(BUFFER + 4 * ITEMS), 8, 64, lockstep=False), rates)
+    assert found.parts[ISSUE].high == pytest.approx(8 * found.parts[ISSUE].low)
+
+
+def test_random_accesses_to_more_than_the_cache_come_from_memory_and_those_to_less_do_not():
+    random = BUFFER + 4 * np.random.default_rng(3).integers(0, 1 << 20, len(ITEMS))
+    traffic = demanded(traced(random), buffer_bytes=4 << 20).traffic(1 << 15, 8)
+    blocks, every = (4 << 20) / 32, traffic[1].far
+    assert traffic[1].distinct == blocks
+    assert memory_blocks(traffic, 8 * blocks) == 0
+    assert 0.7 * every < memory_blocks(traffic, 0.25 * blocks) < 0.8 * every
+
+
+def test_in_lockstep_sub_groups_take_turns_and_on_a_core_work_items_do():
+    n = np.arange(128)  # 64 work-items load twice each before the next one starts
+    zeros = np.zeros(128, np.int64)
+    accesses = Accesses(n % 2, zeros, n // 2, zeros, 4 * n, zeros + 4, zeros + 1, zeros, zeros)
+    together = requests(accesses, 64, 32, True)
+    assert together.count == 4 and together.sub_group.tolist() == [0, 1, 0, 1]
+    assert requests(accesses, 64, 1, False).of.tolist() == list(range(128))
+
+
+def test_an_instruction_waits_for_the_load_that_its_operand_comes_from():
+    texts = ["%x = load i32, i32 addrspace(1)* %a, align 4", "%p = getelementptr i32, i32 addrspace(1)* %b, i32 %x",
+             "%y = load i32, i32 addrspace(1)* %p, align 4", "store i32 %y, i32 addrspace(1)* %c, align 4"]  # fmt: skip
+    found = Dependences(dict(enumerate(texts)))
+    assert (found.waits_for[2], found.waits_for[3], found.has_loop) == ({0}, {2}, False)
+    loop = [*texts, "%a = getelementptr i32, i32 addrspace(1)* %c, i32 %y"]
+    assert Dependences(dict(enumerate(loop))).has_loop
+
+
+@each(("text", "fewest", "most"), [
+    ("%3 = fmul <4 x float> %sub, %sub", 4, 4), ("%i = phi i32 [ 0, %entry ], [ %n, %body ]", 0, 0), (LOAD_TEXT, 1, 1),
+    ("%q = getelementptr float, float addrspace(1)* %p, i64 %i", 0, 2), ("%d = fdiv float %a, %b", 1, 10),
+    ("%r = tail call spir_func float @_Z12native_rsqrtf(float noundef %add)", 1, 1),
+])  # fmt: skip
+def test_machine_instructions_are_between_bounds(text, fewest, most):
+    assert machine_instructions(text) == (fewest, most)
