@@ -108,13 +108,15 @@ def measure_all(info: DeviceInfo, scale: str, output: Path, names: list[str]) ->
             output.write_text(json.dumps(rows, indent=1))
 
 
-def predict_all(runs: list[Path], scale: str, measured: Path, table: Path) -> None:
+def predict_all(runs: list[Path], scale: str, measured: Path, table: Path, names: list[str]) -> None:
     """Write the predictions beside the times that were measured."""
     (device,) = measured_devices([jsonl.read(path) for path in runs])
     times = {row["kernel"]: row for row in json.loads(measured.read_text())}
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name, launch in launches(scale, Path(folder)).items():
+            if names and name not in names:
+                continue
             traced = trace(launch, ACCESSES, TRACE_S)
             facts = facts_of(traced, launch, buffers_bytes(launch))
             (found,) = predict(Sample.of(traced, buffer_sizes(launch)), facts, [device])
@@ -152,4 +154,4 @@ if __name__ == "__main__":
     if action == "measure":
         measure_all(devices.select(devices.listed(device), device), scale, Path(rest[0]), rest[1:])
     else:
-        predict_all([Path(one) for one in device.split(",")], scale, Path(rest[0]), Path(rest[1]))
+        predict_all([Path(one) for one in device.split(",")], scale, Path(rest[0]), Path(rest[1]), rest[2:])

@@ -71,8 +71,9 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
         found = Estimate(value / rate.value, max(low, 1e-9) / rate.high, max(value, high) / rate.low)
         parts[name] = found if name not in parts or found.value > parts[name].value else parts[name]
 
+    idle = max(1.0, rates.info.compute_units / demand.sample.groups)  # all units over those that have a work-group
     scalar = _scalar_factor(demand, rates)
-    low, value, high = (one * demand.width for one in demand.instructions)
+    low, value, high = (one * demand.width * idle for one in demand.instructions)
     take(ISSUE, (low, value * scalar[1], high * scalar[2]), rates.issue_g_s, "issue_g_s")
     lines = (demand.requests, demand.requests, demand.requests)
     if not rates.is_parallel:
@@ -82,15 +83,15 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
     if first is None:
         missing.append(NEEDED["first_cache"])
     else:
-        take(FIRST, tuple(one * demand.line_bytes for one in lines), first.gb_s, "first_cache")  # type: ignore[arg-type]
+        take(FIRST, tuple(one * demand.line_bytes * idle for one in lines), first.gb_s, "first_cache")  # type: ignore[arg-type]
     capacity = first.nbytes if first is not None else 0
     traffic = demand.traffic(capacity, groups)
     far = _memory_share(parts, missing, demand, rates, traffic)
-    take(LOCAL, demand.local_passes * PASS_BYTES, rates.local_gb_s, "local_gb_s")
+    take(LOCAL, demand.local_passes * PASS_BYTES * idle, rates.local_gb_s, "local_gb_s")
     take(ATOMICS, demand.atomics, rates.atomic_spread, "atomic_spread")
     take(ATOMICS, demand.hottest, rates.atomic_same, "atomic_same")
-    take(ATOMICS, demand.local_atomics, rates.local_atomic, "local_atomic")
-    take(ATOMICS, demand.local_hottest, rates.local_atomic_same, "local_atomic")
+    take(ATOMICS, demand.local_atomics * idle, rates.local_atomic, "local_atomic")
+    take(ATOMICS, demand.local_hottest * idle, rates.local_atomic_same, "local_atomic")
     chain = _latency(demand, rates, capacity, groups, far)
     if isinstance(chain, str):
         missing.append(chain)

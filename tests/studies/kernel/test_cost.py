@@ -85,6 +85,11 @@ def test_atomics_meet_at_one_address_or_do_not(address, per_ns):
     assert found.parts[ATOMICS].value == pytest.approx(LAUNCH / per_ns)
 
 
+def test_a_launch_of_few_work_groups_leaves_compute_units_idle():
+    few, many = (cost(demanded(traced(BUFFER + 4 * ITEMS, groups)), RATES) for groups in (25, 200))
+    assert many.parts[ISSUE].value == pytest.approx(2 * few.parts[ISSUE].value)  # 8 times the work on 4 times the units
+
+
 def test_what_the_run_lacks_is_named_and_nothing_is_predicted():
     need = demanded(traced(BUFFER + 4 * ITEMS))
     found = cost(need, replace(RATES, issue_g_s=None, launch_ns=None))
