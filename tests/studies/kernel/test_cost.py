@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clmembench.analysis.kernel_time import MEMORY, BandwidthLevel, DeviceRates, LatencyLevel
 from clmembench.analysis.little import Estimate
+from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.studies.kernel.cost import ATOMICS, FIRST, ISSUE, LOCAL, cost
 from clmembench.studies.kernel.demand import demand, memory_blocks
 from clmembench.studies.kernel.facts_of_trace import facts_of
 from clmembench.studies.kernel.issue import Dependences, machine_instructions
+from clmembench.studies.kernel.prediction import measured_devices
 from clmembench.studies.kernel.rates import FirstCache, KernelRates
 from clmembench.studies.kernel.requests import Accesses, Sample, requests
 from clmembench.studies.kernel.suggestions import suggestions
@@ -110,6 +113,14 @@ def test_random_accesses_to_more_than_the_cache_come_from_memory_and_those_to_le
     assert traffic[1].distinct == blocks
     assert memory_blocks(traffic, 8 * blocks) == 0
     assert 0.7 * every < memory_blocks(traffic, 0.25 * blocks) < 0.8 * every
+
+
+def test_rates_are_those_of_a_stored_run():
+    run = jsonl.read(Path(__file__).parents[3] / "reports" / "h200-sxm-quick.jsonl.gz")
+    (device,) = measured_devices([run, run])  # of one device together
+    assert (device.rates.width, device.rates.launch_ns, device.rates.group_ns) == (32, EXACT(5696), 0)
+    assert 43 < device.rates.atomic_same.value < 44 and device.rates.issue_g_s is device.rates.first_cache is None
+    assert device.hardware is None  # without reads of caches there are no inputs of the memory divergence model
 
 
 def test_in_lockstep_sub_groups_take_turns_and_on_a_core_work_items_do():
