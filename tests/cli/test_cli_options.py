@@ -44,7 +44,8 @@ OPTIONS = {
         f"path -d/--device --json=as_json --md=as_md --processes --budget --timeout --seed -o/--output --overwrite {WAITS}"
     ),
     "show": (
-        f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict --energy"
+        f"path {FILTERS} --json=as_json --csv=as_csv --md=as_md --latex=as_latex --parquet --wide --overwrite --strict --energy "
+        "--time"
     ),
     "report": f"paths -f/--format=form -o/--output {FILTERS} --beside --baseline --label --overwrite --strict",
     "history": (
@@ -58,6 +59,10 @@ OPTIONS = {
     "casestudy mnf": (
         "path -d/--device --json=as_json --csv=as_csv --md=as_md --latex=as_latex --size --processes --budget --timeout "
         "--seed -o/--output --overwrite --wait --wait-quiet"
+    ),
+    "kernel": (
+        "source --kernel=name --global=global_size --local=local_size --arg=arguments --define=defines --from=script "
+        "--accesses --budget --on=runs --measure -d/--device --against -o/--output --overwrite --json=as_json --md=as_md"
     ),
     "fleet run": (
         "-o/--output --scheduler --slurm --nodes --slurm-option --local --insecure -d/--device -s/--suite -b/--bench -a/--axis "
@@ -139,7 +144,7 @@ def test_an_option_of_several_commands_is_defined_in_one_place():
     assert {option: places[option] for option in SHARED} == {option: ["options.py"] for option in SHARED}
     several = {option: found for option, found in places.items() if len(found) > 1}
     # two meanings, or two ways into one command
-    assert several == {option: several[option] for option in ("--strict", "--live", "--energy")}
+    assert several == {option: several[option] for option in ("--strict", "--live", "--energy", "--local")}
 
 
 @each("option", sorted(SHARED - {"--output", "--processes"}))

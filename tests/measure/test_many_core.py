@@ -89,7 +89,7 @@ def test_kernels_have_the_shapes_and_orders_of_a_cpu_on_it():
     """At the first points of each benchmark, as far as they are in its default subset."""
     wrong, compared, unlike_gpus = [], 0, 0
     for name, benchmark in discovered().items():
-        if benchmark.peer_of or benchmark.adaptive or name in HOST_ONLY or name.startswith(("mnf", "transfer")):
+        if benchmark.peer_of or benchmark.adaptive or name in HOST_ONLY or name.startswith(("mnf", "numa", "transfer")):
             continue
         if name == "kernel_build":  # its build differs each time, so that no cache has it
             continue

@@ -12,20 +12,13 @@ import typer
 
 from clmembench import sanitize, units
 from clmembench.cli import devices, exit_codes, options, outputs, stored_runs
-from clmembench.studies.kernel.launch import (
-    ARGUMENT,
-    KernelLaunch,
-    LaunchError,
-    buffer_sizes,
-    buffers_bytes,
-    default_local,
-    of_file,
-)
 
 if TYPE_CHECKING:
     from clmembench.model import DeviceInfo
     from clmembench.studies.kernel.facts import DevicePrediction
+    from clmembench.studies.kernel.launch import KernelLaunch
 
+ARGUMENT_HELP = "In order: buffer:SIZE, buffer:SIZE:random, local:SIZE, file:X.npy or TYPE:VALUE."
 MEASURE_TIMEOUT_S = 120.0
 ACCESSES, SECONDS = 2_000_000, 5.0  # after which no further work-group is traced
 
@@ -39,7 +32,7 @@ def kernel(
     local_size: Annotated[
         str, typer.Option("--local", metavar="N[,N[,N]]", help="Work-items of a work-group; without it up to 256.")
     ] = "",
-    arguments: Annotated[list[str] | None, typer.Option("--arg", metavar="ARG", help=f"In order: {ARGUMENT}.")] = None,
+    arguments: Annotated[list[str] | None, typer.Option("--arg", metavar="ARG", help=ARGUMENT_HELP)] = None,
     defines: Annotated[list[str] | None, typer.Option("--define", metavar="NAME=VALUE", help="As -D of a compiler.")] = None,
     script: Annotated[
         str, typer.Option("--from", metavar="SCRIPT.py", help="Trace the kernel in this PyOpenCL program (with its arguments).")
@@ -47,12 +40,10 @@ def kernel(
     accesses: Annotated[
         int, typer.Option("--accesses", min=1, help="Trace no further work-group after so many accesses to memory.")
     ] = ACCESSES,
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Trace no further work-group after this time, such as 5s or 1m.")
-    ] = f"{SECONDS:g}s",
+    budget: Annotated[str | None, options.budget_option(f"{SECONDS:g}s of tracing")] = None,
     runs: Annotated[
         list[Path] | None,
-        typer.Option("--run", metavar="RUN", help="Stored run of a device for which the time is predicted; repeatable."),
+        typer.Option("--on", metavar="RUN", help="Stored run of a device for which the time is predicted; repeatable."),
     ] = None,
     measure: Annotated[bool, typer.Option("--measure", help="Measure the kernel on --device, too.")] = False,
     device: options.Device = None,
@@ -68,8 +59,9 @@ def kernel(
 
     One launch is simulated and traced, on any machine: accesses and patterns of each line, requests of sub-groups, conflicts
     of banks, divergent branches, reuse, races and accesses outside buffers. Where the launch is large, some work-groups stand
-    for all; the output says how many. With --run the time on that device is predicted, and what to change for it."""
+    for all; the output says how many. With --on the time on that device is predicted, and what to change for it."""
     from clmembench.studies.kernel import device_views, facts_of_trace, page, views
+    from clmembench.studies.kernel.launch import LaunchError, buffer_sizes, buffers_bytes
     from clmembench.studies.kernel.prediction import measured_devices, predict
     from clmembench.studies.kernel.requests import Sample
     from clmembench.studies.kernel.trace import TraceError, trace, trace_script
@@ -81,7 +73,7 @@ def kernel(
     info = devices.select(devices.listed(device), device or "0") if measure else None
     other = None
     try:
-        seconds = units.parse_seconds(budget, "--budget")
+        seconds = units.parse_seconds(budget, "--budget") if budget is not None else SECONDS
         launch = None if script else _launch(source, name, global_size, local_size, arguments or (), defines or ())
         if launch is None:
             if source is not None or global_size or arguments:
@@ -118,6 +110,8 @@ def _launch(
     source: Path | None, name: str, global_size: str, local_size: str, arguments: Sequence[str], defines: Sequence[str]
 ) -> KernelLaunch:
     """The launch as the command line has it. Raises LaunchError."""
+    from clmembench.studies.kernel.launch import KernelLaunch, LaunchError, default_local, of_file
+
     if source is None:
         raise LaunchError("no kernel: name FILE.cl and --global, or a program with --from")
     if source.suffix == ".toml":
@@ -134,6 +128,8 @@ def _launch(
 
 
 def _sizes(text: str, option: str) -> tuple[int, ...]:
+    from clmembench.studies.kernel.launch import LaunchError
+
     try:
         return tuple(int(part) for part in text.replace("x", ",").split(","))
     except ValueError as error:

@@ -37,7 +37,7 @@ def device_tables(devices: Sequence[DevicePrediction]) -> list[Table]:
 
 def _time(one: DevicePrediction) -> Cell:
     if one.ns is None and not one.missing:
-        return Cell("", reason="no --run is of this device")
+        return Cell("", reason="no --on is of this device")
     if one.ns is None:
         return Cell(
             "undetermined", reason=f"the run lacks {', '.join(one.missing)}: clmembench run -b {' -b '.join(one.missing)}"
