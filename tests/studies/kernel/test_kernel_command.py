@@ -218,10 +218,10 @@ def test_a_launch_may_stand_in_a_file(source, tmp_path):
 def test_devices_are_told_what_their_runs_lack_and_the_kernel_is_measured_and_compared(source):
     run_of_h200 = Path(__file__).parents[3] / "reports" / "h200-sxm-quick.jsonl.gz"
     launch = (*COLUMN, "--global", "1024", "--local", "64")
-    facts = read(run(source, *launch, "--run", run_of_h200, "--measure", "--json"))
+    facts = read(run(source, *launch, "--on", run_of_h200, "--measure", "--json"))
     assert list(Draft202012Validator(schemas()["kernel"]).iter_errors(facts)) == []
     lacking, timed = facts["devices"]
     assert lacking["missing"][:2] == ["arithmetic", "cache_read"] and lacking["ns"] is lacking["measured_ns"] is None
     assert timed["measured_ns"] > 0 and not timed["reason"]
-    code, text, said = run(source, *launch, "--run", run_of_h200, "--against", source)
+    code, text, said = run(source, *launch, "--on", run_of_h200, "--against", source)
     assert code == 0 and "the run lacks arithmetic, cache_read" in text and "against column" in text, said
