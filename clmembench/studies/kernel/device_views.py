@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from clmembench.report.table import Cell, Column, Table, View, columns, noted
 from clmembench.studies.kernel.facts import DevicePrediction, KernelFacts, Number
@@ -29,8 +29,11 @@ def device_tables(devices: Sequence[DevicePrediction]) -> list[Table]:
     """The devices, and the changes for each that has some."""
     if not devices:
         return []
+    table = DEVICES.table(devices, title="Time of the launch on each device.")
+    if all(one.measured_ns is None and not one.reason for one in devices):
+        table = replace(table, columns=table.columns[:-1], rows=tuple(row[:-1] for row in table.rows))
     return [
-        DEVICES.table(devices, title="Time of the launch on each device."),
+        table,
         *map(_changes, (one for one in devices if one.suggestions)),
     ]
 
@@ -52,7 +55,8 @@ def _baseline(ns: Number) -> str:
 def _measured(one: DevicePrediction) -> Cell:
     if one.measured_ns is None:
         return Cell("", reason=one.reason)
-    return Cell(format_in(one.measured_ns, "ns"), value=one.measured_ns)
+    interval = format_interval(one.measured_low_ns, one.measured_high_ns, "ns")
+    return Cell(format_in(one.measured_ns, "ns"), more=(f"({interval})",), value=one.measured_ns)
 
 
 def _changes(one: DevicePrediction) -> Table:
