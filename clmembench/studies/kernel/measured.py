@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from clmembench.analysis import derive
 from clmembench.analysis.little import Estimate
+from clmembench.gates import cpu_share, point
 from clmembench.host import device_lock
 from clmembench.measure import worker_process
 from clmembench.measure.job import Job
@@ -49,9 +51,12 @@ def _measured(job: Job, launch: KernelLaunch, timeout_s: float) -> MeasuredTime:
             record = worker.measure(Point(user_kernel.name, launch.params()), timeout_s)
     except worker_process.WorkerError as error:
         return MeasuredTime(None, str(error))
+    record = point.judged(record, (TIME,))
     summary = derive.summarise([record], TIME)
     if record.status != "ok" or summary is None:
         return MeasuredTime(None, f"{record.status}: {record.reason}")
+    if cpu_share.is_disturbed(record, job.device.kind == "cpu", os.cpu_count() or 1):
+        return MeasuredTime(None, f"suspect: other programs took the CPUs: {cpu_share.QUIETEN}")
     known = math.isfinite(summary.low)  # fewer samples have no interval
     low, high = (summary.low, summary.high) if known else (summary.median, summary.median)
     return MeasuredTime(Estimate(summary.median, low, high))
