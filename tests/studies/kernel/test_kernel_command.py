@@ -222,6 +222,6 @@ def test_devices_are_told_what_their_runs_lack_and_the_kernel_is_measured_and_co
     assert list(Draft202012Validator(schemas()["kernel"]).iter_errors(facts)) == []
     lacking, timed = facts["devices"]
     assert lacking["missing"][:2] == ["arithmetic", "cache_read"] and lacking["ns"] is lacking["measured_ns"] is None
-    assert timed["measured_ns"] > 0 and not timed["reason"]
+    assert timed["measured_ns"] is None if timed["reason"].startswith("suspect: ") else timed["measured_ns"] > 0
     code, text, said = run(source, *launch, "--on", run_of_h200, "--against", source)
     assert code == 0 and "the run lacks arithmetic, cache_read" in text and "against column" in text, said
