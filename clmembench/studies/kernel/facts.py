@@ -122,16 +122,6 @@ class ReuseCurve:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """Instructions of one work-item up to the first that needs what a load of the same interval brings (Wang et al. 2019):
-    how many they are, and the numbers of the instructions that load or store outside private memory."""
-
-    instructions: int
-    memory: tuple[int, ...]
-    times: int  # that such intervals occur in the work-item
-
-
-@dataclass(frozen=True, slots=True)
 class Suggestion:
     """A change: the id of the guideline that the line breaks, the line (0: the whole kernel), what the line does, what to do,
     and how many times shorter the predicted time becomes if nothing else changes."""
@@ -179,7 +169,6 @@ class KernelFacts:
     memory: tuple[MemoryInstruction, ...]
     branches: tuple[Branch, ...]
     reuse: tuple[ReuseCurve, ...]
-    intervals: tuple[Interval, ...]  # of the representative work-item
     faults: tuple[str, ...]
     races_checked: bool
     instructions_by_line: Mapping[str, float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import prod
 
 import numpy as np
@@ -14,7 +14,6 @@ from clmembench.studies.kernel.facts import (
     LINE_BYTES,
     WIDTHS,
     Branch,
-    Interval,
     KernelFacts,
     MemoryInstruction,
     Operation,
@@ -33,7 +32,6 @@ GLOBAL, CONSTANT, LOCAL = 1, 2, 3
 SMALLEST_CACHE = 1 << 10
 LOCAL_BITS = 32  # of an address of local memory, whose buffer stands above
 LOCAL_MASK = (1 << LOCAL_BITS) - 1
-MOST_INTERVALS = 64  # different ones that are listed
 Events = npt.NDArray[np.void]
 
 
@@ -57,7 +55,6 @@ def facts_of(trace: Trace, launch: KernelLaunch | None, buffer_bytes: int | None
         memory=tuple(_memory(trace, accesses, factor)),
         branches=tuple(_branches(trace, branches, factor)),
         reuse=tuple(_curves(accesses, factor)),
-        intervals=_intervals(trace, frozenset(np.unique(accesses["instruction"]).tolist())),
         faults=trace.faults,
         races_checked=trace.checked,
         instructions_by_line=_by_line(trace, factor),
@@ -202,36 +199,6 @@ def _curves(accesses: Events, factor: float) -> Iterator[ReuseCurve]:
             sizes.append(2 * sizes[-1])
         ratios, cold = reuse.miss_ratios(lines, np.array(sizes) // line_bytes)
         yield ReuseCurve(line_bytes, len(lines) * factor, cold, tuple(sizes), tuple(float(ratio) for ratio in ratios))
-
-
-def _intervals(trace: Trace, memory: frozenset[int]) -> tuple[Interval, ...]:
-    """The intervals of the work-item that ran the median number of instructions, of the first work-items of groups."""
-    if not trace.first:
-        return ()
-    ordered = sorted(trace.first.values(), key=len)
-    numbers = ordered[len(ordered) // 2].tolist()
-    return intervals([trace.instructions[number].text for number in numbers], numbers, memory)
-
-
-def intervals(texts: Sequence[str], numbers: Sequence[int], memory: frozenset[int]) -> tuple[Interval, ...]:
-    """Cut a sequence of instructions before each that reads what a load of its interval brings; equal intervals are counted.
-    A phi that takes such a value waits for nothing, and what it makes is waited for in its place."""
-    found = Counter[tuple[int, tuple[int, ...]]]()
-    waited, count, touched = set[str](), 0, list[int]()
-    for text, number in zip(texts, numbers, strict=True):
-        needs = not waited.isdisjoint(program.reads(text))
-        if needs and program.opcode(text) == "phi":
-            waited.add(program.makes(text))
-        elif needs:
-            found[count, tuple(touched)] += 1
-            waited, count, touched = set(), 0, []
-        count += 1
-        if number in memory:
-            touched.append(int(number))
-            if program.makes(text):
-                waited.add(program.makes(text))
-    found[count, tuple(touched)] += 1
-    return tuple(Interval(count, touched, times) for (count, touched), times in found.most_common(MOST_INTERVALS))
 
 
 def _by_line(trace: Trace, factor: float) -> dict[str, float]:

@@ -77,8 +77,7 @@ class Trace:
 
     `events` has the dtype EVENT, in the order of execution: accesses outside private memory, and branches on a condition,
     whose address is the number of the instruction that follows. `groups` work-groups were traced whole, and `part`
-    work-items of one more. `first` are the numbers of the instructions that the first
-    work-item of each group ran.
+    work-items of one more.
     """
 
     kernel: str
@@ -91,7 +90,6 @@ class Trace:
     barriers: int
     instructions: Mapping[int, Instruction]
     events: npt.NDArray[np.void]
-    first: Mapping[int, npt.NDArray[np.uint32]]
     faults: tuple[str, ...]
     checked: bool  # whether races were looked for
 
@@ -201,7 +199,6 @@ def _read(prefix: Path, faults: tuple[str, ...], checked: bool) -> Trace:
         number, line, executed, loads, stores, nbytes, text = row.split("\t", 6)
         one = Instruction(int(number), int(line), int(executed), int(loads), int(stores), int(nbytes), text.strip())
         instructions[one.number] = one
-    pairs = np.frombuffer(prefix.with_suffix(".first").read_bytes(), np.uint32).reshape(-1, 2)
     return Trace(
         kernel,
         prefix.with_suffix(".source").read_text(errors="replace"),
@@ -213,7 +210,6 @@ def _read(prefix: Path, faults: tuple[str, ...], checked: bool) -> Trace:
         int(barriers),
         instructions,
         np.frombuffer(prefix.with_suffix(".events").read_bytes(), EVENT),
-        {int(group): pairs[pairs[:, 0] == group, 1] for group in np.unique(pairs[:, 0])},
         faults,
         checked,
     )

@@ -52,7 +52,7 @@ def traced(address, groups=LAUNCH // GROUP, space=1, operation=LOAD) -> Trace:
     events["address"], events["group"], events["item"] = address, ITEMS // GROUP, ITEMS % GROUP
     events["size"], events["space"], events["operation"] = 4, space, operation
     one = Instruction(0, 7, len(ITEMS), 0, 0, 0, LOAD_TEXT)
-    return Trace("k", "", (groups * GROUP,), (GROUP,), groups, TRACED, 0, 0, {0: one}, events, {}, (), True)
+    return Trace("k", "", (groups * GROUP,), (GROUP,), groups, TRACED, 0, 0, {0: one}, events, (), True)
 
 
 def demanded(trace: Trace, width=32, line=128, lockstep=True, buffer_bytes=4 * LAUNCH):

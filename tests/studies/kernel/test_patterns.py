@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clmembench.studies.kernel import patterns, reuse
-from clmembench.studies.kernel.facts_of_trace import intervals
 from clmembench.studies.kernel.patterns import Requests
 from clmembench.studies.kernel.trace import BRANCH, EVENT, LOAD
 from tests.cases import each
@@ -123,15 +122,3 @@ def test_sampled_lines_give_nearly_the_curve_of_all(monkeypatch):
     monkeypatch.setattr(reuse, "MOST_TOUCHES", 12_000)
     sampled, _ = reuse.miss_ratios(lines, capacities)
     assert np.abs(sampled - exact).max() < 0.1 and not np.array_equal(sampled, exact)
-
-
-def test_intervals_end_where_a_loaded_value_is_needed():
-    texts = [
-        "%1 = load float, ptr %a", "%2 = load float, ptr %b", "%3 = add i32 %i, 1", "%4 = fadd float %1, %2",
-        "%5 = load float, ptr %c", "%6 = phi float [ %5, %x ]", "%7 = fmul float %6, %4", "store float %7, ptr %d",
-    ]  # fmt: skip
-    memory = frozenset({0, 1, 4, 7})
-    found = intervals(texts, range(8), memory)
-    assert {(one.instructions, one.memory, one.times) for one in found} == {(3, (0, 1), 1), (3, (4,), 1), (2, (7,), 1)}
-    again = intervals(texts * 2, [*range(8)] * 2, memory)
-    assert (3, (4,), 2) in {(one.instructions, one.memory, one.times) for one in again}

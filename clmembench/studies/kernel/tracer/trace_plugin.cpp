@@ -37,7 +37,6 @@ const size_t SUB_GROUP = 32;        // work-items that end together where a work
 const uint64_t PATIENCE = 4;        // times the budget that one work-group may take
 const size_t STRETCHES = 8;         // of neighbouring work-groups, spread over the launch
 const size_t NEIGHBOURS = 4;        // work-groups of a stretch that follow each other
-const size_t MOST_FIRST = 400000;
 const uint64_t CLOCK_EVERY = 4096;  // instructions between two looks at the clock
 enum Operation : uint8_t { LOAD, STORE, ATOMIC, BRANCH };
 
@@ -141,10 +140,6 @@ class Trace : public Plugin {
         Seen& what = known(instruction);
         what.executed++;
         const size_t place = index(item);
-        if (place == 0 && first.size() < MOST_FIRST) {
-            first.push_back(group_index);
-            first.push_back(what.number);
-        }
         if (branch[place]) {  // the last instruction of this work-item was a branch, which led here
             Seen& from = *branch[place];
             emit(from, place, what.number, 0, 0, BRANCH);
@@ -181,7 +176,6 @@ class Trace : public Plugin {
     std::unordered_map<const void*, Seen> seen;
     std::vector<uint32_t> steps;  // by work-item of the group
     std::vector<Seen*> branch;
-    std::vector<uint32_t> first;  // pairs of a group and an instruction: what the first work-item of each group runs
     std::string described;
     Size3 group_size;
     uint32_t group_index = 0, epoch = 0;
@@ -272,8 +266,6 @@ class Trace : public Plugin {
 
     void write() {
         events.close();
-        std::ofstream(prefix + ".first", std::ios::binary)
-            .write(reinterpret_cast<const char*>(first.data()), first.size() * sizeof first[0]);
         std::ofstream table(prefix + ".instructions");
         table << all_groups << '\t' << done_groups << '\t' << finished << '\t' << barriers << '\t' << described << '\n';
         for (const auto& one : seen) {
