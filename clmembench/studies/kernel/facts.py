@@ -73,7 +73,7 @@ class Totals:
 class MemoryInstruction:
     """One load, store or atomic operation of the program.
 
-    `pattern` is what three in four neighbours of sub-groups of 32 do, `stride_bytes` their distance where it is one.
+    `pattern` is what four in five neighbours of sub-groups of 32 do, `stride_bytes` their distance where it is one.
     A request is one execution by a sub-group. `lines_per_request` has, by the width of a sub-group and the bytes of a line,
     how many lines a request touches in the mean; `requests` how many there are, by width. `bank_conflict_ways` has, for local
     memory, by width and number of banks, the words at most that one bank serves in a pass (1: no conflict); 8 bytes a

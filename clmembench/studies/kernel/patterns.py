@@ -13,7 +13,7 @@ from clmembench.studies.kernel.facts import BANKS, LINE_BYTES, WIDTHS, Pattern
 Numbers = npt.NDArray[np.int64]
 USUAL_WIDTH = 32
 WORD_BYTES = 4  # of a bank
-MOST = 0.75  # share of neighbours, or of requests, whose pattern is that of an instruction
+MOST = 0.8  # share of neighbours, or of requests, whose pattern is that of an instruction
 
 
 @dataclass(frozen=True, slots=True)

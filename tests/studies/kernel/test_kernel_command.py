@@ -32,6 +32,13 @@ kernel void loop(global const uint* a, global uint* b) {
         x += a[i];
     b[get_global_id(0)] = x;
 }
+constant float factors[4] = {1.0f, 2.0f, 3.0f, 4.0f};
+kernel void copies(global const float* a, constant float* c, global float* b) {
+    local float tile[64];
+    event_t done = async_work_group_copy(tile, a + 64 * get_group_id(0), 64, 0);
+    wait_group_events(1, &done);
+    b[get_global_id(0)] = tile[63 - get_local_id(0)] * factors[get_local_id(0) % 4] + c[0];
+}
 kernel void endless(global volatile uint* a) { while (1) a[get_global_id(0)]++; }
 kernel void beyond(global uint* a) { a[get_global_id(0) + 1] = 1; }
 kernel void wrong(global uint* a) { a[0] = MISSING; }
@@ -134,6 +141,19 @@ def test_a_long_work_group_is_cut_between_work_items(source):
     assert [one["pattern"] for one in facts["memory"]] == ["broadcast", "unit stride"]
 
 
+def test_copies_of_work_groups_and_constants_are_what_they_are(source):
+    arguments = ("--arg", "buffer:1KiB", "--arg", "buffer:4", "--arg", "buffer:1KiB")
+    facts = read(run(source, "--kernel", "copies", "--global", "256", "--local", "64", *arguments, "--json"))
+    found = {
+        (one["space"], one["op"], one["access_bytes"], one["pattern"]) for one in facts["memory"] if one["space"] != "private"
+    }
+    assert found == {
+        ("global", "load", 4, "unit stride"), ("local", "store", 4, "unit stride"), ("local", "load", 4, "stride"),
+        ("constant", "load", 4, "scattered"), ("constant", "load", 4, "broadcast"), ("global", "store", 4, "unit stride"),
+    }  # fmt: skip
+    assert (facts["totals"]["constant_bytes"], facts["totals"]["global_bytes_loaded"]) == (2 * 1024, 1024)
+
+
 def test_atomics_that_meet(source):
     done = run(source, "--kernel", "count", "--global", "256", "--arg", "buffer:16", "--json")
     facts = read(done)
@@ -170,7 +190,7 @@ def test_the_page_has_the_source_with_its_cost_and_no_markup_of_it(source, tmp_p
 
 def test_faults_of_the_kernel_are_told(source):
     done = run(source, "--kernel", "beyond", "--global", "64", "--arg", "buffer:256")
-    assert "Invalid write of size 4 at global memory, at line 16" in done[1]
+    assert "Invalid write of size 4 at global memory, at line 23" in done[1]
 
 
 WRONG = {

@@ -56,6 +56,7 @@ static_assert(sizeof(Event) == 40, "read by trace.py");
 struct Seen {
     uint16_t number;
     bool branches;  // on a condition
+    bool constant;  // reads constant memory, which the simulator keeps in global memory
     uint32_t line;
     uint64_t executed = 0, loads = 0, stores = 0, bytes = 0;  // the last three are of private memory
     std::string text;
@@ -216,6 +217,7 @@ class Trace : public Plugin {
         made.text = text.str();
         std::replace(made.text.begin(), made.text.end(), '\n', ' ');
         made.branches = made.text.find("br i1 ") != std::string::npos || made.text.find("switch ") != std::string::npos;
+        made.constant = made.text.find("addrspace(2)") != std::string::npos;
         void* location = LLVMInstructionGetDebugLoc(instruction);
         made.line = location ? LLVMDILocationGetLine(location) : 0;
         return made;
@@ -235,9 +237,9 @@ class Trace : public Plugin {
     // An asynchronous copy, which a work-group does: as if its work-items took turns.
     void copy(const Memory* memory, const WorkGroup* group, size_t address, size_t size, Operation operation) {
         const llvm::Instruction* barrier = launch ? group->getCurrentBarrier() : nullptr;
-        if (barrier) emit(known(barrier), copied++ % steps.size(), address, size, memory->getAddressSpace(), operation);
+        if (barrier) emit(known(barrier), copied[operation]++ % steps.size(), address, size, memory->getAddressSpace(), operation);
     }
-    uint64_t copied = 0;
+    uint64_t copied[2] = {0, 0};  // loads and stores
 
     void emit(Seen& what, size_t item, uint64_t address, size_t size, unsigned space, Operation operation) {
         Event event = {};
@@ -249,7 +251,7 @@ class Trace : public Plugin {
         event.epoch = epoch;
         event.instruction = what.number;
         event.size = size;
-        event.space = space;
+        event.space = space == AddrSpaceGlobal && what.constant && operation == LOAD ? AddrSpaceConstant : space;
         event.operation = operation;
         events.write(reinterpret_cast<const char*>(&event), sizeof event);
         if (!events) stop("the trace could not be written", 79);
