@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ARGUMENT_HELP = "In order: buffer:SIZE, buffer:SIZE:random, local:SIZE, file:X.npy or TYPE:VALUE."
 MEASURE_TIMEOUT_S = 120.0
+MOST_LOG_LINES = 30  # of a compiler's log
 ACCESSES, SECONDS = 2_000_000, 5.0  # after which no further work-group is traced
 
 
@@ -87,8 +88,9 @@ def kernel(
                 second = replace(launch, source=against)
                 other = facts_of_trace.facts_of(trace(second, accesses, seconds), second, buffers_bytes(second))
     except TraceError as error:
-        if error.log.strip():
-            typer.echo(sanitize.printable(error.log.strip()), err=True)
+        lines = error.log.strip().splitlines()
+        for line in (*lines[:MOST_LOG_LINES], *(["..."] if len(lines) > MOST_LOG_LINES else [])):
+            typer.echo(sanitize.printable(line), err=True)
         exit_codes.stop(str(error), exit_codes.USAGE)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)

@@ -32,7 +32,14 @@ def main() -> None:
     except LaunchError as error:
         _refuse(str(error))
     except DeviceError as error:
-        _refuse(str(error).replace("lower --size (or -a)", "the simulator holds no more: trace a smaller launch"))
+        remedies = {
+            "lower --size (or -a)": "the simulator holds no more: trace a smaller launch",
+            " are given": " are given: add --arg",
+        }
+        message = str(error)
+        for old, new in remedies.items():
+            message = message.replace(old, new)
+        _refuse(message)
 
 
 def _refuse(message: str, log: str = "") -> NoReturn:

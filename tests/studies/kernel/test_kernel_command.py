@@ -216,6 +216,8 @@ def test_wrong_input_is_one_line(source, case):
     options, message = WRONG[case]
     code, _, said = run(source, *options)
     assert code == 2 and message in said.splitlines()[-1] and "Traceback" not in said
+    if case == "a compiler's error":
+        assert 3 < len(said.splitlines()) < 40 and "error: " in said and "?" not in said
 
 
 def test_without_a_compiler_the_remedy_is_named(source, tmp_path, monkeypatch):
