@@ -164,7 +164,7 @@ def test_amounts_are_those_of_csr_whatever_the_format(device, monkeypatch):
 def test_a_matrix_is_made_once_for_all_its_points(device, monkeypatch):
     made, whole_maker = [], matrices.generate
     monkeypatch.setattr(matrices, "generate", lambda *a: made.append(a) or whole_maker(*a))
-    monkeypatch.setattr(spmv_problem, "_kept", {})
+    monkeypatch.setattr(spmv_problem.PROBLEMS, "_kept", {})
     for chosen in SHAPES[:6]:
         BENCHMARK.prepare(device, "banded", **chosen)
         BENCHMARK.prepare(device, "uniform", **chosen)
@@ -172,11 +172,11 @@ def test_a_matrix_is_made_once_for_all_its_points(device, monkeypatch):
     monkeypatch.setattr(device, "seed", 7)
     BENCHMARK.prepare(device, "banded", **ROW)
     assert [seed for _, seed, _ in made] == [0, 0, 7]
-    monkeypatch.setattr(spmv_problem, "MAX_KEPT_BYTES", 0)
+    monkeypatch.setattr(matrices, "MAX_KEPT_BYTES", 0)
     for _ in range(2):
         for name in ("banded", "uniform"):
             BENCHMARK.prepare(device, name, **ROW)
-    assert len(made) == 6 and len(spmv_problem._kept) == 1
+    assert len(made) == 6 and len(spmv_problem.PROBLEMS._kept) == 1
 
 
 def test_a_file_is_multiplied(device, tmp_path):

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+MAX_KEPT_BYTES = min(2 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8)  # of matrices, and of conversions
 MAX_INDEX = 2**31 - 1  # the limit of rows, columns and nonzeros with 32-bit indices
 MIN_GENERATED_NONZEROS = 1000  # fewer do not show a generated matrix's structure
 SPE10_CELLS = (60, 220, 85)  # SPE10's second model
 BAND_DIAGONALS = 13  # on each side of the main diagonal
 UNIFORM_ROW_LENGTH = 16
 PARETO_EXPONENT, MIN_ROW_LENGTH, MAX_ROW_LENGTH = 1.2, 3, 1024  # lengths of power_law's rows: exponent, minimum, maximum
+
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """Values by key, up to MAX_KEPT_BYTES: those that were used longest ago go first, but never the last one."""
+
+    def __init__(self, nbytes: Callable[[T], int]) -> None:
+        self._nbytes = nbytes
+        self._kept: dict[Hashable, T] = {}  # the last used at the end
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """The value of a key, made where it is not kept."""
+        self._kept[key] = self._kept.pop(key) if key in self._kept else make()
+        while len(self._kept) > 1 and sum(map(self._nbytes, self._kept.values())) > MAX_KEPT_BYTES:
+            del self._kept[next(iter(self._kept))]
+        return self._kept[key]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

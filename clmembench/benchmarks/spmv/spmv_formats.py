@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from clmembench.benchmarks.spmv import matrices
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Array, Value
 
@@ -48,14 +48,19 @@ class UnsuitedFormat(Exception):
     """A matrix that a format cannot store; the message gives the reason."""
 
 
-def _convert_once(convert: Callable[..., ConvertedMatrix]) -> Callable[..., ConvertedMatrix]:
-    """Caches the last conversion for the next point, with its time, which is a note and not a measurement."""
+CONVERSIONS = matrices.Kept[ConvertedMatrix](lambda one: sum(array.nbytes for array in one.arrays))
 
-    @lru_cache(maxsize=1)
+
+def _convert_once(convert: Callable[..., ConvertedMatrix]) -> Callable[..., ConvertedMatrix]:
+    """Keeps conversions for further points, with their times, which are notes and not measurements."""
+
     def timed(*args: Any) -> ConvertedMatrix:
-        started = time.perf_counter()
-        stored = convert(*args)
-        return replace(stored, seconds=time.perf_counter() - started)
+        def make() -> ConvertedMatrix:
+            started = time.perf_counter()
+            stored = convert(*args)
+            return replace(stored, seconds=time.perf_counter() - started)
+
+        return CONVERSIONS.get((convert.__name__, *args), make)
 
     return timed
 

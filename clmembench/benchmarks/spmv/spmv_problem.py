@@ -12,8 +12,6 @@ from clmembench.benchmarks.spmv import matrices, matrix_market
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Buffer, Device, DeviceError, DeviceInfo, Skip
 
-MAX_KEPT_BYTES = 1 << 30  # of matrices: the usual four take 0.6 GB
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
@@ -31,17 +29,13 @@ class Problem:
         return 12 * self.matrix.nonzeros + 4 * (self.matrix.rows + 1) + 8 * self.met + 8 * self.matrix.rows
 
 
-_kept: dict[tuple[str, int, int], Problem] = {}  # the last used at the end
+PROBLEMS = matrices.Kept[Problem](lambda one: one.nbytes)
 
 
 def make_problem(matrix: str, seed: int, most: int) -> Problem:
-    """The problem of a matrix, which is kept with others up to MAX_KEPT_BYTES, since the points of several matrices may take
-    turns. Raises ValueError with the defect of the matrix."""
-    key = (matrix, seed, most)
-    _kept[key] = _kept.pop(key) if key in _kept else _made(matrix, seed, most)
-    while len(_kept) > 1 and sum(one.nbytes for one in _kept.values()) > MAX_KEPT_BYTES:
-        del _kept[next(iter(_kept))]
-    return _kept[key]
+    """The problem of a matrix, which is kept with others, since the points of several matrices take turns. Raises ValueError
+    with the defect of the matrix."""
+    return PROBLEMS.get((matrix, seed, most), lambda: _made(matrix, seed, most))
 
 
 def _made(matrix: str, seed: int, most: int) -> Problem:
