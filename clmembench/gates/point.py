@@ -14,8 +14,8 @@ from clmembench.model import SIZE_AXES, Cause, Metric, Record, Series
 
 MIN_REPORTED_DRIFT = MOVED  # relative drift of the core clock from which on a run warns
 NO_CYCLE_GATE = "cycle"
-# metrics of operations that no core overlaps; of others several may end in one cycle
-SERIAL_METRICS = frozenset({"barrier", "exchange", "instruction_latency"})
+# metrics of operations that no core overlaps, and the least of each in cycles; of others several may end in one cycle
+SERIAL_METRICS = {"barrier": POINT.min_cycles, "exchange": POINT.min_cycles, "instruction_latency": POINT.min_chain_cycles}
 
 
 def judged(record: Record, metrics: Sequence[Metric]) -> Record:
@@ -122,7 +122,7 @@ def _cycle(record: Record, metrics: Sequence[Metric]) -> str:
             continue
         cycles = summarise([record], metric, in_cycles=True)
         moved = record.core_clock.moved if record.core_clock is not None else 0.0
-        if cycles is not None and cycles.low > 0 and (1 + moved) * cycles.high < POINT.min_cycles:
+        if cycles is not None and cycles.low > 0 and (1 + moved) * cycles.high < SERIAL_METRICS[metric.name]:
             # without the number, which differs between points: one note is enough for all of them
             return (
                 f"less than one core cycle each: a {metric.name} cannot have happened, a compiler removed some or all of them"

@@ -17,7 +17,10 @@ class PointThresholds:
     max_drift: float = 0.20  # relative drift of the core clock: no wider interval covers more
     max_fall: float = 0.05  # share of the time by which more work may be faster: removed work takes the same at both ends
     max_curvature: float = 0.10  # relative growth of time beyond proportion: both ends met the same caches and clock
-    min_cycles: float = 0.9  # of an operation that no core overlaps with the next: 1, less what clocks scatter
+    min_cycles: float = 1.0  # of an operation that no core overlaps with the next
+    min_chain_cycles: float = (
+        0.9  # of an instruction in a chain: those of one cycle are measured as 1, give or take the clock's
+    )
 
 
 @dataclass(frozen=True, slots=True)

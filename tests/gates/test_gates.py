@@ -116,7 +116,7 @@ def test_a_barrier_that_costs_less_than_a_cycle_did_not_happen(each_ns, ghz, gat
 @pytest.mark.parametrize(("moved", "gate"), [(1.0, "cycle"), (1.4, "")])
 def test_a_clock_that_moved_may_have_run_faster_than_a_barrier_looks(moved, gate):
     ends = [series([5_000 + n // 4] * 8, ops=n) for n in (1_000_000, 3_000_000)]  # 0.25 ns each
-    reading = replace(clock(3.4), after_ns=moved * clock(3.4).after_ns)
+    reading = replace(clock(3.9), after_ns=moved * clock(3.9).after_ns)
     assert gate_of(record("barrier", {}, *ends, core_clock=reading, role="tune"), (BARRIER,)) == gate
 
 
