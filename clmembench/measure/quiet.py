@@ -122,5 +122,5 @@ class Repeats:
 
 
 def _with_repeat(record: Record, seconds: float) -> Record:
-    """The record with the time that waiting and its other measurement took, where that is any."""
+    """The record with the time that waiting and its other measurement took, if there was any."""
     return replace(record, parts_s={**record.parts_s, "repeat": round(seconds, 3)}) if seconds > 5e-4 else record

@@ -1,4 +1,4 @@
-// Each work-item visits the 16 neighbours of a vertex where that is of the current level, and marks those that are new.
+// Each work-item whose vertex is of the current level visits its 16 neighbours and marks the new ones.
 kernel void bfs(
     global const uint *restrict first, global const uint *restrict neighbours, global uint *level, const uint current)
 {

@@ -21,7 +21,7 @@ from clmembench.studies.kernel.requests import BUFFER_SHIFT, LOCAL, Integers, Re
 from clmembench.studies.kernel.reuse import COLD, stack_distances
 from clmembench.studies.kernel.trace import ATOMIC, LOAD, STORE
 
-LOCAL_BASE = 1 << 62  # added to addresses of local memory where that is cached like global memory
+LOCAL_BASE = 1 << 62  # added to addresses of local memory on devices that cache it like global memory
 SECTOR_BYTES = 32  # that GPUs' caches fill
 WIDTH, BANKS, BANK_BYTES = "32", "32", 4  # of facts on local memory
 LOOP_LOADS = 4  # executions of a load that compilers issue before they use the first, in loops that they unroll

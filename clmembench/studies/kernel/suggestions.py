@@ -20,7 +20,7 @@ MIN_WASTE_RATIO = 1.5  # times the fewest lines: less is alignment
 def suggestions(facts: KernelFacts, cost: KernelCost, rates: KernelRates) -> list[Suggestion]:
     """The changes that are worth it on this device, the largest gain first."""
     if cost.ns is None or rates.launch_ns is None or not rates.is_parallel:
-        return []  # on CPUs no line says what its compiler makes of it
+        return []  # of CPUs it is unknown what the compiler makes of a line
     launch = rates.launch_ns
     found = []
     for id, line, finding, change, parts in (*_order(facts, cost), *_banks(facts, cost), *_atomics(facts, cost)):

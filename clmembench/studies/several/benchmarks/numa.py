@@ -136,7 +136,7 @@ def numa_transfer(device: Device, direction: str, memory_node: int) -> Work:
 
 
 def _placed_buffer(device: Device, nbytes: int, policy: str, node: int) -> Buffer:
-    """A buffer whose pages the host touches first or binds on the node. Raises Skip where that is not possible."""
+    """A buffer whose pages the host touches first or binds on the node. Raises Skip where neither is possible."""
     if device.info.kind != "cpu":
         raise Skip(CORES)
     if not is_zero_copy(device):
