@@ -143,7 +143,7 @@ def test_a_run_ends_in_a_summary_and_a_file(stored):
     assert done.returncode == 0, done.stderr
     _, rows = judged_rows(jsonl.read(path), None)
     is_good = any(row.is_good for row in rows if row.value.benchmark == "launch")  # not where the host was disturbed
-    assert ("Launch, round trip" in done.stdout) == is_good
+    assert "Launch, round trip" in done.stdout or not is_good
     assert f"Tables: clmembench show {path}" in done.stdout
     assert "Round trip of a nearly empty kernel" in cli("show", str(path)).stdout
     assert "launch: 1 point," in done.stderr
