@@ -45,6 +45,14 @@ kernel void nontemporal(global uint* restrict out) {
 }
 #endif
 
+#if FP16
+// The only work-item adds numbers whose sum is rounded in half.
+kernel void half_add(global uint* restrict out, const uint one) {
+    const half sum = (half)one + (half)2048.0f;
+    out[0] = (uint)(sum - (half)2047.0f);
+}
+#endif
+
 #if FP64
 // The only work-item adds two numbers whose sum double precision holds and single does not.
 kernel void double_add(global uint* restrict out, const uint one) {

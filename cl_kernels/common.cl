@@ -2,11 +2,14 @@
 // the file is loaded, so no compiler needs to find it. Everything here is a macro, or a function that exists only where the
 // including file asks for it: what a kernel does not use adds no code.
 //
-// Macros that select parts, defined before the line or by -D: FP64 (1: double), INT64_ATOMICS (1: 64-bit atomics), TICKS and
-// TICK_BITS (the in-kernel counter), FENCE (1: x86's lfence).
+// Macros that select parts, defined before the line or by -D: FP64 (1: double), FP16 (1: half), INT64_ATOMICS (1: 64-bit
+// atomics), TICKS and TICK_BITS (the in-kernel counter), FENCE (1: x86's lfence).
 
 #if FP64
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#if FP16
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
 #endif
 #if INT64_ATOMICS
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable

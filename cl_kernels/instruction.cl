@@ -2,6 +2,7 @@
 // a work-item; REAL: T is a floating-point type. `a` and `b` are opaque to the compiler. No chain can be shortened: where
 // equal operations would merge, two values feed each other (add, mul), or another operation stands between them (its carrier,
 // whose own cost the host knows). GROUP says which kernels there are: 0 arithmetic, 1 functions, 2 local memory, 3 sub-groups.
+// PACKED: V is a register with two halves, whose instructions are those of PTX; T has the bits of one.
 #include "common.cl"
 
 #pragma OPENCL FP_CONTRACT ON
@@ -13,25 +14,40 @@
 #define DEFINE_CHAINS(name, repeat, set_up, first, second)                                                          \
     kernel void name(const global V* restrict starts, global V* restrict ends, global uint* restrict made, \
                            const T scalar_a, const T scalar_b, const uint rounds) {                                 \
-        const V a = (V)(scalar_a), b = (V)(scalar_b);                                                               \
+        const V a = FILL(scalar_a), b = FILL(scalar_b);                                                             \
         uint done = 0;                                                                                              \
         set_up APPLY(CHAINS, LOAD_CHAIN) for (uint i = 0; i < rounds; i++) {                                        \
             repeat(APPLY(CHAINS, first) APPLY(CHAINS, second)) done++;                                              \
         }                                                                                                           \
         APPLY(CHAINS, STORE_CHAIN) made[get_global_id(0)] = done;                                                   \
     }
+#if PACKED
+#define FILL(x) ((V)(x) * 0x10001)
+#else
+#define FILL(x) ((V)(x))
+#endif
 #define ONCE(code) code
 #define NOTHING
 #define DEFINE_FAST(name, first, second) DEFINE_CHAINS(name, REPEAT_8, NOTHING, first, second)
 #define DEFINE_SLOW(name, step) DEFINE_CHAINS(name, ONCE, NOTHING, step, step)
 
-#if GROUP == 0 && REAL
+#if GROUP == 0 && PACKED
+#define OF_TWO(instruction, x, y) asm volatile(instruction " %0, %0, %1;" : "+r"(x) : "r"(y));
+#define ADD_A(i) OF_TWO("add.f16x2", x##i, a)
+#define ADD_B(i) OF_TWO("add.f16x2", x##i, b)
+#define MUL_A(i) OF_TWO("mul.f16x2", x##i, a)
+#define MUL_B(i) OF_TWO("mul.f16x2", x##i, b)
+#define FMA(i) asm volatile("fma.rn.f16x2 %0, %0, %1, %2;" : "+r"(x##i) : "r"(a), "r"(b));
+#define MIN(i) OF_TWO("min.f16x2", x##i, a) OF_TWO("add.f16x2", x##i, b)
+#elif GROUP == 0 && REAL
 #define ADD_A(i) x##i += a;
 #define ADD_B(i) x##i += b;
 #define MUL_A(i) x##i *= a;
 #define MUL_B(i) x##i *= b;
 #define FMA(i) x##i = x##i * a + b;
 #define MIN(i) x##i = min(x##i, a) + b;
+#endif
+#if GROUP == 0 && REAL
 DEFINE_FAST(run_add, ADD_A, ADD_B)
 DEFINE_FAST(run_mul, MUL_A, MUL_B)
 DEFINE_FAST(run_fma, FMA, FMA)

@@ -9,7 +9,17 @@ import numpy as np
 from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis_of, benchmark, iterate_multiply_add, telling_count
 from clmembench.benchmarks.gemm.wgmma import BATCH, SUMS, WORK_GROUP, rate_program
 from clmembench.benchmarks.gemm.wgmma import BY_TYPE as BY_WGMMA
-from clmembench.benchmarks.low_precision import BY_PTX, HALF, REAL_PAIR_SUM, STARTING_ITEMS, SUB_GROUP_SIZE, LowPrecision
+from clmembench.benchmarks.low_precision import (
+    BY_PTX,
+    HALF,
+    NO_HALF,
+    REAL_PAIR_SUM,
+    STARTING_ITEMS,
+    SUB_GROUP_SIZE,
+    LowPrecision,
+    has_half,
+    packs_halves,
+)  # fmt: skip
 from clmembench.model import (
     Array,
     BuildError,
@@ -84,19 +94,13 @@ def _rate_metric(dtype: str, peak: str | None) -> Metric:
 
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
-    by_ptx = (
-        (MATRIX_TYPE, *BY_PTX, *(name + WGMMA for name in BY_WGMMA))
-        if "ptx" in info.features
-        else ("half",)
-        if "fp16" in info.features
-        else ()
-    )
+    by_ptx = (MATRIX_TYPE, *BY_PTX, *(name + WGMMA for name in BY_WGMMA)) if "ptx" in info.features else ("half",)
     return ("float", "double", "int", "long", "short", "char", *by_ptx)
 
 
 def _low_precision(info: DeviceInfo, dtype: str) -> LowPrecision | None:
     """How the device computes in a type whose chains are short; None for other types."""
-    return HALF if dtype == "half" and "ptx" not in info.features else BY_PTX.get(dtype)
+    return HALF if dtype == "half" and not packs_halves(info) else BY_PTX.get(dtype)
 
 
 def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
@@ -179,6 +183,8 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
     Operands are constants, which take less power than others and may leave a higher clock.
     """
     info, matrix = device.info, dtype == MATRIX_TYPE
+    if dtype == "half" and not has_half(info):
+        raise Skip(NO_HALF)
     if dtype.endswith(WGMMA):
         return _wgmma_chains(device, dtype.removesuffix(WGMMA))
     group = min(GPU_GROUP_SIZE, info.max_work_group) if not info.has_cpu_cores else 1

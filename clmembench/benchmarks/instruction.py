@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
+from clmembench.benchmarks.low_precision import NO_HALF, has_half, packs_halves
 from clmembench.benchmarks.subgroup import sub_group_width
 from clmembench.model import Array, BuildError, Device, DeviceInfo, Headline, Kernel, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
@@ -17,16 +18,18 @@ GROUP_SIZE = 256
 STARTS = 64  # work-items from which on start values repeat
 ROWS = 5  # of a column in local memory: no number of steps that a fault would leave out is a multiple of it
 SETTLING_PAIRS = 64  # after which a chain repeats itself, unless its end has a formula
-NUMPY_TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, "long": np.uint64}
-REAL_TYPES = ("float", "double")
+HALF_SETTLING_PAIRS = 2048  # in half, where every sum stops growing
+NUMPY_TYPES = {"float": np.float32, "double": np.float64, "int": np.uint32, "long": np.uint64, "half": np.float16}
+REAL_TYPES = ("float", "double", "half")
 SCALARS = {"int": "uint", "long": "ulong"}
 SIGNED = {"int": "int", "long": "long"}
-OTHER_KIND = {"int": "float", "long": "double", "float": "double", "double": "long"}
-WIDER_ONES = {"float": "1.000000000001"}  # that rounding to the type makes 1
-TOLERANCES = {"float": 1e-5, "double": 1e-13}
+OTHER_KIND = {"int": "float", "long": "double", "float": "double", "double": "long", "half": "float"}
+WIDER_ONES = {"float": "1.000000000001", "half": "1.0001f"}  # that rounding to the type makes 1
+TOLERANCES = {"float": 1e-5, "double": 1e-13, "half": 4e-3}
 NATIVE_TOLERANCE = 1e-3
 FLOAT_STEPS = 1 << 21  # up to which sums in float are exact
 ROUNDED = ("add", "mul")  # operations whose chains of floating-point numbers end differently where steps are merged,
+FEW_ROUNDS = 17  # after which an unrolled loop has shown itself, and float holds every sum
 MERGED = 0.1  # but less than where one is missing
 Step = Callable[[Array, Array, Array], Array]  # (x, a, b) -> the next x
 
@@ -77,7 +80,9 @@ REAL: Mapping[str, Operation] = {
     **_functions(""),
 }
 NATIVE = _functions("native_")
-CONVERT = Operation(1, 1, 0.0, 0.0, lambda x, a, b: x + x.dtype.type(1), start=0.0, spread=1.0, carrier="add")
+CONVERT = Operation(
+    1, 1, 0.0, 0.0, lambda x, a, b: x.astype(np.float32) + np.float32(1.0001), start=0.0, spread=1.0, carrier="add"
+)
 INTEGER: Mapping[str, Operation] = {
     "add": Operation(0, 8, 0, 0, lambda x, a, b: x),
     "mul": Operation(0, 8, 0, 0, lambda x, a, b: x),
@@ -95,6 +100,7 @@ EXCHANGES: Mapping[str, Operation] = {
     "reduce": Operation(3, 8, 0, 0, lambda x, a, b: x, carrier="add"),
 }
 OPERATIONS = tuple(dict.fromkeys((*REAL, *INTEGER, *NATIVE, *EXCHANGES)))
+PACKED = ("add", "mul", "fma", "min")  # operations on two halves by PTX
 USUAL_RATES = ("add", "mul", "fma", "div", "native_exp", "local_load", "shuffle")  # measured unless others are named
 
 
@@ -119,8 +125,12 @@ def _lanes(info: DeviceInfo) -> tuple[int, ...]:
 
 def _where(info: DeviceInfo, op: str, dtype: str, lanes: int) -> bool:
     operation = operation_of(op, dtype)
-    if operation is None or lanes == 1:
-        return operation is not None
+    if operation is None or (dtype == "half" and not has_half(info) and (op, lanes) != ("add", 1)):  # which says why
+        return False
+    if dtype == "half" and packs_halves(info) and op not in PACKED:
+        return False
+    if lanes == 1:
+        return True
     if not info.has_cpu_cores:
         return operation.group != 3 or lanes % sub_group_width(info) == 0  # else the last sub-group has more than are counted
     if operation.group >= 2:
@@ -135,8 +145,8 @@ def _in_default_subset(info: DeviceInfo, op: str, dtype: str, lanes: int) -> boo
     lanes. Where a value of any axis is named, every operation is measured."""
     first = next(kind for kind in NUMPY_TYPES if operation_of(op, kind)) == dtype
     if lanes == 1:
-        return first or op == "add"
-    if op == "fma" and (dtype == "float" or info.has_cpu_cores):
+        return first or op == "add" or (op, dtype) == ("fma", "half")
+    if op == "fma" and (dtype == "float" or (dtype == "half" and lanes == GPU_LANES[-1]) or info.has_cpu_cores):
         return True
     most = 8 if info.has_cpu_cores else GPU_LANES[-1]
     return first and lanes == most and op in USUAL_RATES
@@ -173,16 +183,20 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
     chains of vectors of `lanes` elements (of local loads, `lanes` chains), and the rate is that of all elements of one unit.
     Inputs are opaque to the compiler, and no chain can be merged. Where another operation must stand between two of it, its
     `carrier`, the value is that of both; the table of instructions subtracts it from latencies. The ends of all chains are
-    compared with the host's, exactly for integers. Raises Skip where the compiler lacks the operation.
+    compared with the host's, exactly for integers. On NVIDIA half is two of them in a register, by PTX. Raises Skip where the
+    compiler lacks the operation.
     """
     operation = operation_of(op, dtype)
     if operation is None:
         raise Skip(f"{dtype} has no operation {op}")
     info, cores = device.info, device.info.has_cpu_cores
+    packed = dtype == "half" and packs_halves(info)
+    if dtype == "half" and not has_half(info):
+        raise Skip(NO_HALF)
     scalar = np.dtype(NUMPY_TYPES[dtype])
     wide = sub_group_width(info)
     single = lanes == 1
-    width = lanes if cores and operation.group < 2 else 1
+    width = 2 if packed else lanes if cores and operation.group < 2 else 1
     chains = 1 if single else (lanes if operation.group == 2 else 4 if operation.group else 8) if cores else 4
     if single or cores:
         items = group = wide if operation.group == 3 else 1
@@ -191,7 +205,7 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
         if operation.group == 3:
             group = max(group, wide)
         items = info.compute_units * max(1, lanes // group) * group
-    kernel = _build(device, operation, dtype, width, chains, group, wide)[f"run_{op}"]
+    kernel = _build(device, operation, dtype, 0 if packed else width, chains, group, wide)[f"run_{op}"]
     a, b = _inputs(operation, op, scalar)
     start = _starts(operation, op, scalar, (items, chains, width), group)
     begins, ends, made = device.alloc(start.nbytes), device.alloc(start.nbytes), device.alloc(4 * items)
@@ -210,9 +224,10 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
 
     tolerance = 0.0
     if dtype in REAL_TYPES and op in ROUNDED:
-        device.run([launch(1)])
-        if 0 < off(1).max() < MERGED:
-            raise Skip(f"the compiler merges dependent operations ({op} of {dtype}), so that no chain of them can be timed")
+        device.run([launch(FEW_ROUNDS)])
+        if 0 < off(FEW_ROUNDS).max() < MERGED:
+            reason = f"the compiler merges dependent operations, or keeps more bits between them ({op} of {dtype})"
+            raise Skip(f"{reason}, so that no chain of them can be timed")
     elif dtype in REAL_TYPES:
         tolerance = NATIVE_TOLERANCE if op.startswith("native_") else TOLERANCES[dtype]
 
@@ -230,7 +245,7 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
         steps = 2 * operation.pairs * rounds
         return Work(
             commands=(launch(rounds),),
-            ops=steps if single else steps * chains * lanes // (lanes if operation.group == 2 and cores else 1),
+            ops=steps if single else steps * chains * width * (1 if cores else lanes),
             outputs=((ends, start.nbytes), (made, 4 * items)),
             check=check,
         )
@@ -241,7 +256,7 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
 def _build(
     device: Device, operation: Operation, dtype: str, width: int, chains: int, group: int, wide: int
 ) -> Mapping[str, Kernel]:
-    """The kernels of one type and group of operations. Raises Skip if the compiler lacks them."""
+    """The kernels of one type and group of operations; width 0: halves in pairs. Raises Skip if the compiler lacks them."""
     vector = str(width) if width > 1 else ""
     scalar = SCALARS.get(dtype, dtype)
     features = device.info.features
@@ -253,10 +268,12 @@ def _build(
         other = "float" if dtype == "long" else "int"
     defines: dict[str, Value] = {
         "T": scalar, "V": scalar + vector, "CHAINS": chains, "GROUP": operation.group, "REAL": dtype in REAL_TYPES,
-        "SIGNED": signed + vector, "OTHER": other + vector, "NATIVE": dtype == "float", "FP64": fp64,
-        "CONVERTS": width == 1, "ONE": WIDER_ONES.get(dtype, "1"), "PTX": "ptx" in features,
+        "SIGNED": signed + vector, "OTHER": other + vector, "NATIVE": dtype == "float", "FP64": fp64, "FP16": dtype == "half",
+        "CONVERTS": width == 1, "ONE": WIDER_ONES.get(dtype, "1"), "PTX": "ptx" in features, "PACKED": 0,
         "ITEMS": group, "ROWS": ROWS if operation.group == 2 else wide,
     }  # fmt: skip
+    if not width:
+        defines |= {"T": "ushort", "V": "uint", "FP16": 0, "PACKED": 1}
     try:
         return device.build(kernel_source("instruction"), **defines)
     except BuildError as error:
@@ -269,7 +286,7 @@ def _inputs(operation: Operation, op: str, scalar: np.dtype[np.generic]) -> tupl
     """The numbers a and b in the type: of integers below 1 as a share of the type's range."""
     bits = 8 * scalar.itemsize
     if scalar.kind == "f":
-        whole = 2.0 ** (23 if bits == 32 else 52)  # a sum with it has no fraction
+        whole = 2.0 ** {16: 10, 32: 23, 64: 52}[bits]  # a sum with it has no fraction
         a, b = (scalar.type(value) for value in ((whole, operation.b - whole) if op == "add" else (operation.a, operation.b)))
     else:
         a, b = (
@@ -327,13 +344,13 @@ def _after(
         return np.asarray(_fibonacci(op, start, start + kind(2), pairs))
     if op == "xor":
         return np.asarray(start - kind(2 * pairs * int(b) % 2 ** (8 * start.dtype.itemsize)))
-    if op == "convert":
+    if op == "convert" and dtype != "half":
         return np.asarray(start + kind(steps))
-    if op == "add":
+    if op == "add" and dtype != "half":
         return np.asarray(np.floor(start) + kind(2 * pairs))
     first, second = operation.first, operation.second or operation.first
     few, place = np.unique(start, return_inverse=True)
-    for _ in range(min(pairs, SETTLING_PAIRS)):
+    for _ in range(min(pairs, HALF_SETTLING_PAIRS if dtype == "half" else SETTLING_PAIRS)):
         few = second(first(few, a, b).astype(kind), a, b).astype(kind)
     return few[place].reshape(start.shape)
 

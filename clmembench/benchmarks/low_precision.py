@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from clmembench.model import Array, BuildError, Device, Kernel, Skip, Value
+from clmembench.model import Array, BuildError, Device, DeviceInfo, Kernel, Skip, Value
 from clmembench.resources import kernel_source
 
 SUB_GROUP_SIZE = 32  # work-items that issue one matrix instruction together
@@ -17,8 +17,19 @@ STARTING_ITEMS = 16  # work-items from which on start values repeat
 STARTS = STARTING_ITEMS + 12  # with those of further chains
 STEPS_PER_ROUND = 16  # as unrolled in low_precision.cl
 REAL_PAIR_SUM = 2 * 0.5 + 0.5  # added by x -> 2 x + 2 -> x + 1.5
+NO_HALF = "device computes in half neither by OpenCL C (cl_khr_fp16) nor by PTX"
 DOT_OPERANDS = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F)
 Encode = Callable[[Array], Array]  # numbers -> the bits of registers full of each
+
+
+def has_half(info: DeviceInfo) -> bool:
+    """Whether the device computes in half by OpenCL C or PTX."""
+    return bool(info.features & {"fp16", "ptx"})
+
+
+def packs_halves(info: DeviceInfo) -> bool:
+    """Whether half is two of them in a register, by PTX: the instructions that reach NVIDIA's rate."""
+    return "ptx" in info.features
 
 
 def _of_halves(x: Array) -> Array:

@@ -17,6 +17,7 @@ MAX_COUNTER_ATTEMPTS = 3
 FENCED_CHAIN_STEPS = 4  # between two readings of the counter: few enough that a core could read the second one before they end
 FENCED_REPEATS = 256
 NONTEMPORAL_PROBE_WORDS = 256
+COMPUTING_TYPES = {"fp64": ("double_add", "FP64"), "fp16": ("half_add", "FP16")}  # feature: kernel of clock.cl, and its define
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,9 @@ def probe(device: Device) -> ProbedFeatures:
         features.add("fence")
     if _has_nontemporal(device):
         features.add("nontemporal")
-    if "fp64" in features and not _has_fp64(device):
-        features.discard("fp64")
+    for name, (kernel, define) in COMPUTING_TYPES.items():
+        if name in features and not _computes(device, kernel, define):
+            features.discard(name)
     if "ptx" in ticks_per_op:
         return ProbedFeatures(
             frozenset(features), ticks_per_op["ptx"], "dependent-ALU chain, calibrated by the in-kernel counter"
@@ -115,8 +117,8 @@ def _has_nontemporal(device: Device) -> bool:
     return found is not None and np.array_equal(found, np.arange(NONTEMPORAL_PROBE_WORDS, dtype=np.uint32) * 3 + 1)
 
 
-def _has_fp64(device: Device) -> bool:
-    found = _run_probe_kernel(device, "double_add", 1, np.uint32(1), NONTEMPORAL=0, FP64=1)
+def _computes(device: Device, kernel: str, define: str) -> bool:
+    found = _run_probe_kernel(device, kernel, 1, np.uint32(1), **{"NONTEMPORAL": 0, "FP64": 0, define: 1})
     return found is not None and found[0] == 1
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from clmembench.benchmarks.instruction import OPERATIONS, instruction
+from clmembench.benchmarks.intensity import intensity
 from clmembench.cli.running.session import cards
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
@@ -63,8 +65,59 @@ def test_a_compiler_that_merges_the_steps_of_a_chain_has_no_point(device, op):
             merged = f"x##i {'+*'[op == 'mul']}= a {'+*'[op == 'mul']} b;"
             return device.build(source.replace(first, merged).replace(second, ""), **defines)
 
-    with pytest.raises(Skip, match=f"merges dependent operations \\({op} of float"):
+    with pytest.raises(Skip, match=f"merges dependent operations, .* \\({op} of float"):
         instruction.prepare(Merging, op=op, dtype="float", lanes=1)
+
+
+PACKED_HALVES = """
+#define HALF_OF(x, i) vload_half(i, (const half*)&x)
+float calculate(constant char* name, float x, float y, float z) {
+    return name[0] == 'a' ? x + y : name[0] == 'f' ? x * y + z : name[1] == 'u' ? x * y : min(x, y);
+}
+__attribute__((noinline)) uint of_two(constant char* name, uint x, uint y, uint z) {
+    uint found;
+    for (int i = 0; i < 2; i++)
+        vstore_half(calculate(name, HALF_OF(x, i), HALF_OF(y, i), HALF_OF(z, i)), i, (half*)&found);
+    return found;
+}
+"""
+ASM = re.compile(r'asm volatile\((instruction|"\S+)[^:]*: "\+r"\((\S+)\) : "r"\((\w+)\)(?:, "r"\((\w+)\))?\);')
+
+
+class PackingDevice:
+    """A device whose PTX instructions on two halves are functions in OpenCL C."""
+
+    def __init__(self, device):
+        self.device, self.info = device, replace(device.info, features=device.info.features | {"ptx"})
+
+    def __getattr__(self, name):
+        return getattr(self.device, name)
+
+    def build(self, source, **defines):
+        def by_function(found):
+            name = found[1] if found[1] == "instruction" else f'{found[1]}"'
+            return f"{found[2]} = of_two({name}, {found[2]}, {found[3]}, {found[4] or found[3]});"
+
+        source, count = ASM.subn(by_function, source)
+        assert count
+        return self.device.build(PACKED_HALVES + source, **defines)
+
+
+@each("op", ("add", "mul", "fma", "min"))
+def test_pairs_of_halves_end_as_on_the_host(device, op):
+    packing = PackingDevice(device)
+    work = instruction.prepare(packing, op=op, dtype="half", lanes=1).work(70)
+    assert check_outputs(packing, work) == ""
+    (launch,) = work.commands
+    device.run([replace(launch, args=(*launch.args[:3], np.float16(5), *launch.args[4:]))])
+    with pytest.raises(AssertionError, match="1120 operations"):
+        work.check()
+
+
+def test_half_is_skipped_where_a_device_has_none(device):
+    for benchmark, point in ((instruction, {"op": "fma", "lanes": 1}), (intensity, {"level": "memory", "intensity": 1.0})):
+        with pytest.raises(Skip, match="half neither by OpenCL C"):
+            benchmark.prepare(device, dtype="half", **point)
 
 
 def test_types_without_an_operation_have_no_point(device):

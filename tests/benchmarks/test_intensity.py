@@ -14,6 +14,7 @@ from clmembench.model import Skip
 from clmembench.report.frame import judged_rows
 from clmembench.studies.access.intensity_knee import intensity_curves, knee
 from clmembench.studies.access.intensity_tables import sections
+from tests.benchmarks.test_instruction import PackingDevice
 from tests.builders import header, open_cpu, record, run, series
 from tests.cases import each
 
@@ -44,6 +45,17 @@ def test_sums_are_the_hosts_where_work_groups_read_blocks_in_orders_of_their_own
     assert check_outputs(device, work) == ""
     device.run([*work.before, *work.commands])
     work.check()
+
+
+def test_sums_of_pairs_of_halves_are_the_hosts():
+    packing = PackingDevice(open_cpu(array_bytes=1 << 18, kind="gpu", local_mem_type="local"))
+    work = intensity.prepare(packing, dtype="half", level="memory", intensity=4).work(40)
+    assert work.flops == 4 * work.nbytes
+    assert check_outputs(packing, work) == ""
+    (launch,) = work.commands
+    packing.run([*work.before, replace(launch, args=(*launch.args[:-1], np.float16(0.25)))])
+    with pytest.raises(AssertionError, match="40 batches of 4"):
+        work.check()
 
 
 def test_points_that_cannot_be_are_skipped(device):
