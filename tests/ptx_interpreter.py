@@ -25,6 +25,11 @@ INTEGERS = {
 COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "ge": np.greater_equal}
 GROUP_ITEMS = 128  # that issue wgmma together
 MAX_TURNS = 10_000  # of work-items that wait
+MAP_FIELDS = {  # places in a tensor map here, in words of 8 bytes; NVIDIA's are its own
+    "global_address": 0, "rank": 1, "box_dim": 2, "global_dim": 4, "global_stride": 6, "element_stride": 8,
+    "elemtype": 10, "interleave_layout": 11, "swizzle_mode": 12, "fill_mode": 13,
+}  # fmt: skip
+BYTES_SWIZZLED_128 = {"rank": 1, "elemtype": 0, "interleave_layout": 0, "swizzle_mode": 3, "fill_mode": 0}
 BASE = 1 << 20  # address of the first argument; address 0 and those before are of nothing
 
 
@@ -85,14 +90,15 @@ class Interpreter:
         self.registers = {name: value.astype(np.uint64) for name, value in self.registers.items()}
         self.local, self.copies, self.flying = Memory(self.local_bytes, 0), [], []
         self.local.bytes[:] = 0xFF  # what was never written is not a number
-        self.barriers: dict[int, list[int]] = {}  # by place: what arrives in a phase, what is still to arrive, phases done
+        self.barriers: dict[int, list[int]] = {}  # by place: arrivals of a phase, those and bytes still to come, phases done
+        self.landing: dict[int, list] = {}  # by place of a barrier: copies of boxes, done when somebody waits there
         streams, tries = [(0, np.ones(self.items, bool))], 0
         while streams:
             at, active = streams.pop(0)
             tries += 1
             assert tries < MAX_TURNS, "work-items wait for each other"
             streams += self._run_stream(at, active)
-        assert not any(self.flying), "copies that nobody waited for"
+        assert not any(self.flying) and not any(self.landing.values()), "copies that nobody waited for"
 
     def _run_stream(self, at: int, active):
         """Runs work-items that go the same way until they end, part or wait; gives where they go on."""
@@ -107,7 +113,9 @@ class Interpreter:
                 at = target if mask.any() else at
             elif name.startswith("mbarrier.try_wait"):
                 place, parity = (int(x[active][0]) for x in (self._address(operands[1]), self._value(operands[2])))
-                if self.barriers[place][2] % 2 == parity:
+                while self.landing.get(place):
+                    self._copy_box(place, *self.landing[place].pop())
+                if self.barriers[place][3] % 2 == parity:
                     return [(at - 1, active)]
                 self._set(operands[0], np.ones(self.items, bool), active)
             else:
@@ -131,7 +139,17 @@ class Interpreter:
 
     def _step(self, name: str, operands: list[str], mask) -> None:
         parts = name.split(".")
-        if name.startswith("cp.async"):
+        if parts[0] == "tensormap":
+            words, index = self.memory.at(self._address(operands[0])[:1], np.uint64, 14)
+            place = MAP_FIELDS[parts[3]] + (int(operands[1]) if len(operands) == 3 else 0)
+            words[index[place]] = self._value(operands[-1])[0]
+        elif name.startswith("cp.async.bulk.tensor.2d"):
+            source, *corner = re.findall(r"%\w+", operands[1])
+            for item in np.flatnonzero(mask):
+                numbers = [int(self._value(name)[item]) for name in (source, *corner)]
+                barrier = int(self._address(operands[2])[item])
+                self.landing.setdefault(barrier, []).append((int(self._address(operands[0])[item]), *numbers))
+        elif name.startswith("cp.async"):
             self._copy(parts, operands, mask)
         elif parts[0] in ("bar", "fence") or (parts[0] == "wgmma" and parts[1] != "mma_async"):
             return
@@ -224,12 +242,31 @@ class Interpreter:
         places = self._address(operands[what == "arrive"])[mask]
         for place in places.tolist():
             if what == "init":
-                self.barriers[place] = [int(operands[1]), int(operands[1]), 0]
-                continue
-            barrier = self.barriers[place]
-            barrier[1] -= 1
-            if not barrier[1]:
-                barrier[1:] = barrier[0], barrier[2] + 1
+                self.barriers[place] = [int(operands[1]), int(operands[1]), 0, 0]
+            else:
+                self._count(place, 1, -int(operands[2]) if len(operands) == 3 else 0)
+
+    def _count(self, place: int, arrivals: int, nbytes: int) -> None:
+        """Counts what has come to a barrier; bytes that an arrival expects are negative."""
+        barrier = self.barriers[place]
+        barrier[1] -= arrivals
+        barrier[2] -= nbytes
+        if not barrier[1] and not barrier[2]:
+            barrier[1], barrier[3] = barrier[0], barrier[3] + 1
+
+    def _copy_box(self, place: int, to: int, tensor_map: int, along: int, row: int) -> None:
+        """Copies a box of bytes into local memory, its pieces of 16 permuted, and zeros where it lies outside the matrix."""
+        words, index = self.memory.at(np.array([tensor_map]), np.uint64, 14)
+        words = words[index.ravel()].astype(np.int64)
+        assert all(words[MAP_FIELDS[name]] == value for name, value in BYTES_SWIZZLED_128.items()) and (words[8:10] == 1).all()
+        width, height = words[2:4]
+        x, y = along + np.arange(width), row + np.arange(height)[:, None]
+        inside = (x < words[4]) & (y < words[5])
+        at = to + np.arange(height)[:, None] * width + np.arange(width)
+        at ^= (at >> 7 & 7) << 4
+        source = np.where(inside, words[0] + y * words[6] + x, words[0]) - BASE
+        self.local.bytes[at] = np.where(inside, self.memory.bytes[source], 0)
+        self._count(place, 0, int(width * height))
 
     def _multiply_by_groups(self, parts: list[str], operands: list[str], mask) -> None:
         """wgmma, done at once: each 128 work-items multiply the matrices that their descriptors name."""

@@ -8,7 +8,8 @@ import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark, is_timed_in_batches
 from clmembench.benchmarks.dgemm.dgemm import INIT_GROUP_SIZE, MAX_ELEMENT, SEEDS, check_product, require_memory
-from clmembench.benchmarks.gemm.gemm_ptx import SLAB_ROW_BYTES, TILE_ROWS, GemmTiles, program
+from clmembench.benchmarks.dgemm.gemm_ptx import PIECE
+from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, TILE_ROWS, GemmTiles, map_program, program
 from clmembench.benchmarks.gemm.wgmma import BY_TYPE
 from clmembench.model import Array, Buffer, BuildError, Device, DeviceInfo, Headline, Launch, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -67,10 +68,10 @@ def _in_default_subset(info: DeviceInfo, dtype: str, n: int, columns: int) -> bo
 def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     """Rate of C = A B in low precision, dense n x n, with sums of 32 bits; A by rows and B by columns.
 
-    A product has 2 n^3 operations. A program in PTX for sm_90a: of each work-group, one for each compute unit, four sub-groups
-    copy slabs of 128 bytes a row asynchronously into a ring in local memory, and eight multiply them by wgmma, of 64 rows by
-    `columns`. Half, bfloat16 and TF32 have sums and C in float, char in int. Matrices are padded with zeros to whole tiles and
-    slabs; the padding is not counted.
+    A product has 2 n^3 operations. A program in PTX for sm_90a: of each work-group, one for each compute unit, one
+    work-item has the bulk copy engine copy slabs of 128 bytes a row into a ring in local memory, and eight sub-groups multiply
+    them by wgmma, of 64 rows by `columns`. Half, bfloat16 and TF32 have sums and C in float, char in int. What a tile has
+    outside the matrices is zeros, and not counted.
 
     Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
     n = 512. Raises Skip where the driver does not assemble the program, and for matrices that do not fit.
@@ -82,20 +83,23 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns])
     bits, result = element_bits(dtype), result_type(dtype)
     down, along = -(-n // TILE_ROWS), -(-n // columns)
-    row_bytes = -(-n * bits.itemsize // SLAB_ROW_BYTES) * SLAB_ROW_BYTES
+    row_bytes = -(-n * bits.itemsize // PIECE) * PIECE
     wide = along * columns
-    sizes = (down * TILE_ROWS * row_bytes, wide * row_bytes, down * TILE_ROWS * wide * result.itemsize)
+    sizes = (n * row_bytes, n * row_bytes, down * TILE_ROWS * wide * result.itemsize)
     require_memory(device.info, n, list(sizes))
     try:
-        kernel = device.assemble(program(tiles))["multiply"]
+        kernel, describe = device.assemble(program(tiles))["multiply"], device.assemble(map_program(tiles))["describe"]
     except BuildError as error:
         raise Skip(f"the driver does not assemble {tiles.wgmma.name(columns)} for this device: {error}") from error
     a, b, c = (device.alloc(size) for size in sizes)
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
     for matrix, size, seed in ((a, sizes[0], seeds[0]), (b, sizes[1], seeds[1])):
         _fill_matrix(device, n, matrix, size, row_bytes, bits, seed, transposed=matrix is b)
+    maps = device.alloc(2 * MAP_BYTES)
+    device.upload(maps, np.zeros(2 * MAP_BYTES, np.uint8))
+    device.run([Launch(describe, (a, b, maps, np.uint32(n), np.uint32(row_bytes)), (1,), (1,))])
     groups = min(device.info.work_groups or device.info.compute_units, down * along)
-    args = (a, b, c, *(np.uint32(x) for x in (down, along, row_bytes)))
+    args = (a, b, maps, c, *(np.uint32(x) for x in (down, along, row_bytes)))
     facts: Mapping[str, Value] = {**device.compiled(kernel), "local_bytes": tiles.local_bytes}
     return Work(
         (Launch(kernel, args, (groups * tiles.work_group,), (tiles.work_group,)),),

@@ -1,14 +1,14 @@
-"""PTX programs of the product of matrices in low precision: one warp group copies slabs, two multiply them.
+"""PTX programs of the product of matrices in low precision: one work-item copies slabs, two warp groups multiply them.
 
 The tile of a work-group is 128 rows of A by `columns` columns of B, both contiguous along k. Slabs of 128 bytes a row pass
-through a ring in local memory. Their pieces of 16 bytes are permuted by the row's number, so that neither copies nor matrix
-instructions meet in a bank. Barriers in local memory say which slabs are full and which are free.
+through a ring in local memory; the bulk copy engine, which a tensor map in global memory tells what a matrix is, permutes their
+pieces of 16 bytes by the row's number, so that matrix instructions meet in no bank. Barriers in local memory say which slabs
+are full and which are free.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 from clmembench.benchmarks.dgemm.gemm_ptx import BAND, PIECE, SUB_GROUP, Program
 from clmembench.benchmarks.gemm.wgmma import ROWS as GROUP_ROWS
@@ -20,8 +20,9 @@ TILE_ROWS = MULTIPLIERS * GROUP_ROWS
 SLAB_ROW_BYTES = 128
 EIGHT_ROWS = 8 * SLAB_ROW_BYTES
 INSTRUCTION_BYTES = 32  # of a row, that one matrix instruction takes
-LINES = WARP_GROUP * PIECE // SLAB_ROW_BYTES  # rows that a warp group copies at once
 BARRIER_BYTES = 8
+MAP_BYTES = 128  # of the engine's description of a matrix
+COPY_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 FULL, FREE = 0, BARRIER_BYTES  # places of a slab's barriers
 NONE = 0  # no barrier: address 0 is a slab's
 
@@ -33,11 +34,10 @@ class GemmTiles:
     wgmma: Wgmma
     columns: int
     stages: int
-    flying: int = 1  # slabs that are copied while the copies of the next one are issued; more were slower
 
     @property
     def work_group(self) -> int:
-        return (MULTIPLIERS + 1) * WARP_GROUP
+        return MULTIPLIERS * WARP_GROUP + SUB_GROUP
 
     @property
     def slab_bytes(self) -> int:
@@ -54,13 +54,39 @@ class GemmTiles:
 
 
 def program(tiles: GemmTiles) -> str:
-    """The program of `multiply`, whose matrices are padded to whole tiles and slabs; `row_bytes` is the size of a row of A and
-    B, and C has 32-bit elements."""
+    """The program of `multiply`, with the maps that `describe` makes: rows of A and B have `row_bytes`, C has 32-bit elements.
+
+    C is padded to whole tiles. A and B are arguments so that the driver keeps them.
+    """
     p = Program()
-    kinds = {"a": "b64", "b": "b64", "c": "b64", "tile_rows": "b32", "tile_columns": "b32", "row_bytes": "b32"}
+    kinds = {"a": "b64", "b": "b64", "maps": "b64", "c": "b64", "tile_rows": "b32", "tile_columns": "b32", "row_bytes": "b32"}
     values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
     _Multiply(p, tiles, values).emit()
-    return p.text("multiply", list(kinds.items()), tiles.work_group, tiles.local_bytes, 1, "sm_90a", "8.0", EIGHT_ROWS)
+    return p.text("multiply", list(kinds.items()), tiles.work_group, tiles.local_bytes, 1, "sm_90a", "8.3", EIGHT_ROWS)
+
+
+def map_program(tiles: GemmTiles) -> str:
+    """The program of `describe`: one work-item makes the tensor maps of A and B, of `rows` rows, in 2 * MAP_BYTES zeros.
+
+    Elements are bytes to the engine, and a box is a slab. What lies outside a matrix is copied as zeros.
+    """
+    p = Program()
+    kinds = {"a": "b64", "b": "b64", "maps": "b64", "rows": "b32", "row_bytes": "b32"}
+    values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
+    stride = p.let("cvt.u64.u32", values["row_bytes"])
+    for number, (matrix, box_rows) in enumerate({"a": TILE_ROWS, "b": tiles.columns}.items()):
+        fields = (
+            ("global_address", "b64", values[matrix]), ("rank", "b32", 1), ("elemtype", "b32", 0),
+            ("box_dim", "b32", 0, SLAB_ROW_BYTES), ("box_dim", "b32", 1, box_rows),
+            ("global_dim", "b32", 0, values["row_bytes"]), ("global_dim", "b32", 1, values["rows"]),
+            ("global_stride", "b64", 0, stride), ("element_stride", "b32", 0, 1), ("element_stride", "b32", 1, 1),
+            ("interleave_layout", "b32", 0), ("swizzle_mode", "b32", 3), ("fill_mode", "b32", 0),
+        )  # fmt: skip
+        for field, kind, *operands in fields:
+            at = f"[{values['maps']}+{number * MAP_BYTES}]"
+            p.op(f"tensormap.replace.tile.{field}.global.b1024.{kind}", at, *operands)
+    p.op("ret")
+    return p.text("describe", list(kinds.items()), 1, PIECE, 1, "sm_90a", "8.3")
 
 
 class _Ring:
@@ -83,17 +109,11 @@ class _Ring:
     def advance(self) -> None:
         p = self.p
         p.op("add.u32", self.slab, self.slab, self.t.slab_bytes)
-        last = self.next_barrier(self.barrier)
+        p.op("add.u32", self.barrier, self.barrier, 2 * BARRIER_BYTES)
+        last = p.let("setp.eq.u32", self.barrier, self.end)
         p.op("mov.u32", self.slab, self.slabs, when=last)
+        p.op("mov.u32", self.barrier, self.barriers, when=last)
         p.op("xor.b32", self.parity, self.parity, 1, when=last)
-
-    def next_barrier(self, barrier: str) -> str:
-        """Goes on to the next slab's barriers; gives whether that is the first slab."""
-        p = self.p
-        p.op("add.u32", barrier, barrier, 2 * BARRIER_BYTES)
-        last = p.let("setp.eq.u32", barrier, self.end)
-        p.op("mov.u32", barrier, self.barriers, when=last)
-        return last
 
 
 class _Multiply:
@@ -104,7 +124,6 @@ class _Multiply:
         self.item, self.group, self.groups = (p.let("mov.u32", x) for x in ("%tid.x", "%ctaid.x", "%nctaid.x"))
         self.warp_group, self.own = p.let("shr.u32", self.item, 7), p.let("and.b32", self.item, WARP_GROUP - 1)
         self.slabs = p.let("mov.u32", "slabs")
-        self.slab_count = p.let("shr.u32", values["row_bytes"], SLAB_ROW_BYTES.bit_length() - 1)
         self.tiles = p.let("mul.lo.u32", values["tile_rows"], values["tile_columns"])
         self.top, self.left = p.several("b32", 2)
 
@@ -113,10 +132,12 @@ class _Multiply:
         first = p.let("setp.eq.u32", self.item, 0)
         for stage in range(self.t.stages):
             at = self.t.barriers + stage * 2 * BARRIER_BYTES
-            p.op("mbarrier.init.shared.b64", f"[{self.slabs}+{at + FULL}]", WARP_GROUP, when=first)
+            p.op("mbarrier.init.shared.b64", f"[{self.slabs}+{at + FULL}]", 1, when=first)
             p.op("mbarrier.init.shared.b64", f"[{self.slabs}+{at + FREE}]", MULTIPLIERS * WARP_GROUP // SUB_GROUP, when=first)
+        p.op("fence.proxy.async")
         p.op("bar.sync", 0)
         p.op("bra", multiply, when=p.let("setp.lt.u32", self.warp_group, MULTIPLIERS))
+        p.op("bra", "DONE", when=p.let("setp.ne.u32", self.own, 0))
         self._copy()
         p.place(multiply)
         self._multiply()
@@ -136,56 +157,25 @@ class _Multiply:
         return tile, loop
 
     def _copy(self) -> None:
-        """The warp group that copies: it announces a slab when it has issued the copies of the next `flying` ones."""
-        p, values, flying = self.p, self.values, self.t.flying
-        line, piece = p.let("shr.u32", self.own, 3), p.let("and.b32", self.own, 7)
-        swizzled = p.let("xor.b32", piece, p.let("and.b32", line, 7))
-        to = p.let("mad.lo.u32", line, SLAB_ROW_BYTES, p.let("shl.b32", swizzled, 4))
-        ring, first_ones = _Ring(p, self.t, self.slabs, 1), p.let("mov.u32", flying)
-        landing = p.let("mov.u32", ring.barrier)
-        sources = p.several("b64", (TILE_ROWS + self.t.columns) // LINES)
-        step, landed = p.wide(values["row_bytes"], LINES), p.label("LANDED")
-        tile, loop = self._for_each_tile(landed)
-        of_a = TILE_ROWS // LINES
-        for matrix, row, mine in (("a", self.top, sources[:of_a]), ("b", self.left, sources[of_a:])):
-            at = p.let("add.s64", values[matrix], p.wide(p.let("add.u32", row, line), values["row_bytes"]))
-            p.op("add.s64", mine[0], at, p.wide(piece, PIECE))
-            for before, source in pairwise(mine):
-                p.op("add.s64", source, before, step)
-        left, slab = p.let("mov.u32", self.slab_count), p.label("COPY")
+        """The work-item that copies: each slab's barrier counts the bytes that arrive."""
+        p, values, t = self.p, self.values, self.t
+        map_a, map_b = values["maps"], p.let("add.s64", values["maps"], MAP_BYTES)
+        for tensor_map in (map_a, map_b):
+            p.op("fence.proxy.tensormap::generic.acquire.gpu", f"[{tensor_map}]", MAP_BYTES)
+        ring = _Ring(p, t, self.slabs, 1)
+        tile, loop = self._for_each_tile("DONE")
+        along, slab = p.let("mov.u32", 0), p.label("COPY")
         p.place(slab)
         ring.wait(FREE)
-        target = p.let("add.u32", ring.slab, to)
-        for i, source in enumerate(sources):
-            p.op("cp.async.cg.shared.global.L2::128B", f"[{target}+{i * LINES * SLAB_ROW_BYTES}]", f"[{source}]", PIECE)
-            p.op("add.s64", source, source, SLAB_ROW_BYTES)
-        p.op("cp.async.commit_group")
-        counted = p.label("COUNTED")
-        early = p.let("setp.ne.u32", first_ones, 0)
-        p.op("sub.u32", first_ones, first_ones, 1, when=early)
-        p.op("bra", counted, when=early)
-        self._announce(ring, landing, flying)
-        p.place(counted)
+        full = f"[{ring.barrier}+{FULL}]"
+        p.op("mbarrier.arrive.expect_tx.shared.b64", p.new("b64"), full, t.slab_bytes)
+        for tensor_map, row, offset in ((map_a, self.top, 0), (map_b, self.left, TILE_ROWS * SLAB_ROW_BYTES)):
+            p.op(COPY_BOX, f"[{ring.slab}+{offset}]", f"[{tensor_map}, {{{along}, {row}}}]", full)
         ring.advance()
-        p.op("sub.u32", left, left, 1)
-        p.op("bra", slab, when=p.let("setp.ne.u32", left, 0))
+        p.op("add.u32", along, along, SLAB_ROW_BYTES)
+        p.op("bra", slab, when=p.let("setp.lt.u32", along, values["row_bytes"]))
         p.op("add.u32", tile, tile, self.groups)
         p.op("bra.uni", loop)
-        p.place(landed)
-        for still in reversed(range(flying)):  # fewer if there were fewer slabs in all
-            later = p.label("LATER")
-            p.op("bra", later, when=p.let("setp.ge.u32", first_ones, flying - still))
-            self._announce(ring, landing, still)
-            p.place(later)
-        p.op("bra.uni", "DONE")
-
-    def _announce(self, ring: _Ring, landing: str, flying: int) -> None:
-        """Waits until only so many slabs fly, and says that the one before them is full."""
-        p = self.p
-        p.op("cp.async.wait_group", flying)
-        p.op("fence.proxy.async")
-        p.op("mbarrier.arrive.shared.b64", p.new("b64"), f"[{landing}+{FULL}]")
-        ring.next_barrier(landing)
 
     def _multiply(self) -> None:
         p, t = self.p, self.t
@@ -201,7 +191,7 @@ class _Multiply:
         stride = p.let("mul.lo.u32", self.values["tile_columns"], t.columns)
         tile, loop = self._for_each_tile("DONE")
         p.op("setp.ne.u32", accumulate, lane, lane)
-        left, slab = p.let("mov.u32", self.slab_count), p.label("SLAB")
+        along, slab = p.let("mov.u32", 0), p.label("SLAB")
         p.place(slab)
         ring.wait(FULL)
         a, b = p.let("add.u32", ring.slab, mine), p.let("add.u32", ring.slab, TILE_ROWS * SLAB_ROW_BYTES)
@@ -217,8 +207,8 @@ class _Multiply:
         self._release(before, is_first_lane)
         p.op("mov.u32", before, ring.barrier)
         ring.advance()
-        p.op("sub.u32", left, left, 1)
-        p.op("bra", slab, when=p.let("setp.ne.u32", left, 0))
+        p.op("add.u32", along, along, SLAB_ROW_BYTES)
+        p.op("bra", slab, when=p.let("setp.lt.u32", along, self.values["row_bytes"]))
         p.op("wgmma.wait_group.sync.aligned", 0)
         self._release(before, is_first_lane)
         p.op("mov.u32", before, NONE)
