@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 
+from clmembench.benchmarks import named
 from clmembench.benchmarks.plugins.foreign_code import ExternalError
 from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.quiet import Repeats
@@ -17,7 +18,7 @@ from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.selection import Selection, selected_benchmarks
-from clmembench.plan.sweep import explore
+from clmembench.plan.sweep import FAILED_STATUSES, explore
 
 # a point with one of these has ended its worker process
 PROCESS_ENDING_CAUSES = frozenset({Cause.PROCESS_DIED, Cause.INVALID_ANSWER, Cause.DEVICE_LOST, Cause.TIMEOUT})
@@ -58,15 +59,16 @@ def _run_selection_until(
     if math.isfinite(deadline.at_s):  # the headline benchmarks first: what one asks of a device that one has minutes for
         wanted = sorted(wanted, key=lambda benchmark: benchmark.quick is None)
     waiting: list[tuple[_Turn, Generator[Record | None]]] = []
+    slot = _WorkerSlot(selection.isolated)
     for benchmark in wanted:
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
         turn = _Turn(weight=HEADLINE_WEIGHT if benchmark.quick is not None else 1)
-        steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, turn)
+        steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, turn, slot)
         waiting.append((turn, steps))
-    with ExitStack() as stack:  # a run that is left early leaves no worker process behind
+    with ExitStack() as stack, slot:  # a run that is left early leaves no worker process behind
         for _, steps in waiting:
             stack.callback(steps.close)
         while waiting:
@@ -113,8 +115,9 @@ def run_plan(
 ) -> Iterator[Record]:
     """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
     contains too; `repeats` decides which are measured again, over all plans of a run."""
-    steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn())
-    with closing(steps):
+    slot = _WorkerSlot(selection.isolated)
+    steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn(), slot)
+    with slot, closing(steps):
         yield from (record for record in steps if record is not None)
 
 
@@ -130,9 +133,9 @@ def _run_in_turns(
     others: Sequence[Benchmark],
     repeats: Repeats | None,
     turn: _Turn,
+    slot: _WorkerSlot,
 ) -> Generator[Record | None]:
-    """The records of `run_plan`; None when its turn is over, after at least one measured point: no worker process is left
-    then."""
+    """The records of `run_plan`; None when its turn is over, after at least one measured point."""
     job = Job(
         runtime,
         info,
@@ -148,42 +151,34 @@ def _run_in_turns(
     done = [r for r in mine if r.cause not in TIME_SPENT_CAUSES]
     repeats = repeats or Repeats(info, deadline)
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
-    with ExitStack() as stack:
-        attempts = {
-            b.name: stack.enter_context(_attempts(b, job, selection, deadline, mine, repeats)) for b in (benchmark, *others)
-        }
-        answers: list[Record] | None = None
-        count = 0
-        measuring, had_turn = benchmark.name, False
-        while True:
-            try:
-                points = next(plan) if answers is None else plan.send(answers)
-            except StopIteration:
-                break
-            except ExternalError as error:  # of code that is none of ours; what it has measured is kept
-                yield replace(_unplanned_record(benchmark), index=count, reason=str(error))
-                break
-            answers = []
-            for index, point, process in _in_measuring_order(points, count, selection.seed):
-                record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
-                if record is None:
-                    if point.benchmark != measuring:  # no worker process idles while another measures
-                        attempts[measuring].rest()
-                        measuring = point.benchmark
-                    is_over = turn.end.is_over() and not deadline.is_over()
-                    if is_over and had_turn:
-                        attempts[measuring].rest()
-                        yield None
-                        is_over = had_turn = False
-                    had_turn = had_turn or point.role == "measure"
-                    # a search that outlasts its turn ends there: its best configuration so far is measured next
-                    cut = is_over and point.role == "tune"
-                    record = attempts[measuring].spent(point, process) if cut else attempts[measuring].record(point, process)
-                    record = replace(record, index=index)
-                    record = replace(record, notes=(*record.notes, point.note)) if point.note else record
-                    yield record
-                answers.append(record)
-            count += len(points)
+    attempts = {b.name: _attempts(b, job, selection, deadline, mine, repeats, slot) for b in (benchmark, *others)}
+    answers: list[Record] | None = None
+    count, had_turn = 0, False
+    while True:
+        try:
+            points = next(plan) if answers is None else plan.send(answers)
+        except StopIteration:
+            break
+        except ExternalError as error:  # of code that is none of ours; what it has measured is kept
+            yield replace(_unplanned_record(benchmark), index=count, reason=str(error))
+            break
+        answers = []
+        for index, point, process in _in_measuring_order(points, count, selection.seed):
+            record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
+            if record is None:
+                is_over = turn.end.is_over() and not deadline.is_over()
+                if is_over and had_turn:
+                    yield None
+                    is_over = had_turn = False
+                had_turn = had_turn or point.role == "measure"
+                # a search that outlasts its turn ends there: its best configuration so far is measured next
+                cut, mine_now = is_over and point.role == "tune", attempts[point.benchmark]
+                record = mine_now.spent(point, process) if cut else mine_now.record(point, process)
+                record = replace(record, index=index)
+                record = replace(record, notes=(*record.notes, point.note)) if point.note else record
+                yield record
+            answers.append(record)
+        count += len(points)
 
 
 def _unplanned_record(benchmark: Benchmark) -> Record:
@@ -192,10 +187,16 @@ def _unplanned_record(benchmark: Benchmark) -> Record:
 
 
 def _attempts(
-    benchmark: Benchmark, job: Job, selection: Selection, deadline: Deadline, known: Sequence[Record], repeats: Repeats
+    benchmark: Benchmark,
+    job: Job,
+    selection: Selection,
+    deadline: Deadline,
+    known: Sequence[Record],
+    repeats: Repeats,
+    slot: _WorkerSlot,
 ) -> _Attempts:
     mine = [record for record in known if record.benchmark == benchmark.name]
-    return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, mine, repeats)
+    return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, slot, mine, repeats)
 
 
 def _identity(benchmark: str, params: Mapping[str, Value], place: Placement, role: str, process: int) -> tuple[object, ...]:
@@ -216,9 +217,52 @@ def _in_measuring_order(points: Sequence[Point], count: int, seed: int) -> Itera
             yield index, point, process
 
 
+class _WorkerSlot:
+    """The one worker process of a run, so that none idles while another measures. Each further process of a point is a new one,
+    on CPUs each benchmark and each Place too, and so is the next after a death. Use it as a context manager."""
+
+    def __init__(self, isolated: bool) -> None:
+        self._isolated = isolated
+        self._child: Worker | None = None
+        self._is_sound = True  # no point of this process failed
+
+    def __enter__(self) -> _WorkerSlot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def measure(self, job: Job, point: Point, limit_s: float) -> Record:
+        """The record of a point of this job. Raises WorkerError when there is none."""
+        if self._child is not None and self._child.job != job:
+            if self._can_take(self._child.job, job):
+                self._child.move(job)
+            else:
+                self.end()
+        if self._child is None:
+            self._child = WorkerProcess(job) if self._isolated else InProcessWorker(job)
+        record = self._child.measure(point, limit_s)
+        self._is_sound = self._is_sound and record.status not in FAILED_STATUSES
+        return record
+
+    def end(self) -> None:
+        child, self._child, self._is_sound = self._child, None, True
+        if child is not None:
+            child.end()
+
+    def _can_take(self, before: Job, job: Job) -> bool:
+        """Whether the process of one job can do another. Off CPUs a number of work-groups is a property of launches, and a
+        benchmark of this package leaves nothing behind that the first process of another one would see."""
+        changed = replace(before, benchmark=job.benchmark, place=job.place, budget=job.budget)
+        if job.device.kind == "cpu" or changed != job or before.place.cpus != job.place.cpus:
+            return False
+        both = (named(before.benchmark), named(job.benchmark))
+        is_own = any(one.peer_of or one.origin or "peers" in one.needs for one in both)
+        return before.benchmark == job.benchmark or (job.process == 0 and self._is_sound and not is_own)
+
+
 class _Attempts:
-    """Measures points in a worker process; each process index gets a new one, on CPUs each Place too, and so does the next
-    point after a death."""
+    """Measures points of a benchmark in the run's worker process, and decides which are not tried."""
 
     def __init__(
         self,
@@ -226,6 +270,7 @@ class _Attempts:
         job: Job,
         selection: Selection,
         deadline: Deadline,
+        slot: _WorkerSlot,
         known: Sequence[Record] = (),
         repeats: Repeats | None = None,
     ) -> None:
@@ -235,21 +280,11 @@ class _Attempts:
         self._deadline, self._trials_end = deadline, deadline.share(TRIALS_TIME_FRACTION)
         self._own_deadline = Deadline.after(selection.benchmark_s)
         self._repeats = repeats or Repeats(job.device, deadline)
-        self._child: Worker | None = None
+        self._slot = slot
         dead = [r for r in known if r.cause in PROCESS_ENDING_CAUSES]
         self._deaths = sum(r.role == "measure" for r in dead)
         # configurations whose trial ended its process
         self._deadly: list[Mapping[str, Value]] = [self._shape(r.params) for r in dead if r.role == "tune"]
-
-    def __enter__(self) -> _Attempts:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-
-    def rest(self) -> None:
-        """End the worker process, so that another benchmark's may measure."""
-        self._end()
 
     def record(self, point: Point, process: int) -> Record:
         benchmark = self._benchmark
@@ -271,13 +306,15 @@ class _Attempts:
         if self._own_deadline.is_over():
             return self._unmeasured(point, process, "skipped", Cause.BENCHMARK_BUDGET, BENCHMARK_BUDGET_SPENT)
         try:
-            return self._repeats.measured(lambda: self._started(point.place, process).measure(point, self._limit_s()))
+            return self._repeats.measured(
+                lambda: self._slot.measure(self._job_at(point.place, process), point, self._limit_s())
+            )
         except WorkerError as error:
             if point.role == "tune":
                 self._deadly.append(shape)
             else:
                 self._deaths += 1
-            self._end()
+            self._slot.end()
             return replace(self._unmeasured(point, process, error.status, error.cause, str(error)), log=error.log)
 
     def spent(self, point: Point, process: int) -> Record:
@@ -291,24 +328,11 @@ class _Attempts:
         """The time limit of one point: its own, or the time that the benchmark has left."""
         return min(self._selection.timeout_s, self._own_deadline.left_s())
 
-    def _started(self, place: Placement, process: int) -> Worker:
+    def _job_at(self, place: Placement, process: int) -> Job:
         units = self._job.device.compute_units
         share = 1.0 if place.compute_units is None else place.compute_units / max(1, units)
         budget = self._selection.budget_in(self._benchmark, process, share)
-        if self._child is not None and (self._child.job.place, self._child.job.process) != (place, process):
-            if self._job.device.kind != "cpu" and self._child.job.process == process:
-                self._child.move(place, budget)  # a number of work-groups is a property of launches
-            else:
-                self._end()
-        if self._child is None:
-            job = replace(self._job, place=place, process=process, budget=budget)
-            self._child = WorkerProcess(job) if self._selection.isolated else InProcessWorker(job)
-        return self._child
-
-    def _end(self) -> None:
-        child, self._child = self._child, None
-        if child is not None:
-            child.end()
+        return replace(self._job, place=place, process=process, budget=budget)
 
     def _unmeasured(self, point: Point, process: int, status: Status, cause: Cause, reason: str) -> Record:
         return Record(

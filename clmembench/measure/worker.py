@@ -84,9 +84,15 @@ class Session:
         self._points = self._again = 0
         self._sensors = PointSensors(open_sensors(info))
 
-    def move(self, place: Placement, budget: Budget) -> None:
-        """Measure the next points at another placement that is no property of the process: a number of work-groups."""
-        self._job = dataclasses.replace(self._job, place=place, budget=budget)
+    def move(self, benchmark: str, place: Placement, budget: Budget) -> None:
+        """Measure the next points of another benchmark, or at a placement that is no property of the process: a number of
+        work-groups."""
+        if benchmark != self._job.benchmark:
+            named(benchmark)  # its modules are imported before the clock settles
+            self.device.release()
+            self.settle()
+            self._points = self._again = 0
+        self._job = dataclasses.replace(self._job, benchmark=benchmark, place=place, budget=budget)
         self.device.info = place.seen(self._claimed)
 
     def settle(self) -> None:
@@ -286,7 +292,7 @@ def serve() -> None:
     for line in questions:
         point = json.loads(line)
         if "place" in point:
-            session.move(placement_of(point["place"]), Budget(**point["budget"]))
+            session.move(point["benchmark"], placement_of(point["place"]), Budget(**point["budget"]))
         number = f"{point['number']} " if "number" in point else ""  # a parent of an older version has none
         record = session.record(point["params"], point["role"], point.get("give_up_ns", 0.0))
         if record.status == "failed" and session.lost():

@@ -21,7 +21,6 @@ from clmembench.host.failures import describe_end, last_words, not_started
 from clmembench.measure.job import Job, ProbeResult, job_line
 from clmembench.measure.worker import Session, probe_device
 from clmembench.model import BuildError, Cause, DeviceError, Placement, Point, Record
-from clmembench.plan.budget import Budget
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
 from clmembench.runtimes import runtime
@@ -72,7 +71,7 @@ class Worker(Protocol):
 
     @property
     def job(self) -> Job: ...
-    def move(self, place: Placement, budget: Budget) -> None: ...
+    def move(self, job: Job) -> None: ...
     def measure(self, point: Point, timeout_s: float) -> Record: ...
     def end(self) -> None: ...
 
@@ -125,9 +124,9 @@ class WorkerProcess:
         except (KeyError, TypeError) as error:
             raise self._no_answer(repr(answer)) from error
 
-    def move(self, place: Placement, budget: Budget) -> None:
-        """Measure the next points on another number of work-groups: a placement that is no property of the process."""
-        self.job, self._moved = dataclasses.replace(self.job, place=place, budget=budget), True
+    def move(self, job: Job) -> None:
+        """Measure the next points of a job with another benchmark, or another placement that is no property of the process."""
+        self.job, self._moved = job, True
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point, whose time begins when the process is ready; a process that is stopped while it starts has
@@ -142,7 +141,8 @@ class WorkerProcess:
         self._asked += 1
         more: dict[str, object] = {"give_up_ns": point.give_up_ns} if point.give_up_ns else {}  # an older worker knows none
         if self._moved:
-            more |= {"place": dataclasses.asdict(self.job.place), "budget": dataclasses.asdict(self.job.budget)}
+            more |= {name: dataclasses.asdict(getattr(self.job, name)) for name in ("place", "budget")}
+            more["benchmark"] = self.job.benchmark
             self._moved = False
         self._send(json.dumps({"params": dict(point.params), "role": point.role, "number": self._asked, **more}))
         line = self._matched(self._answer(timeout_s))
@@ -325,10 +325,10 @@ class InProcessWorker:
             raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, getattr(error, "log", "")) from error
         self._session.settle()
 
-    def move(self, place: Placement, budget: Budget) -> None:
-        """Measure the next points on another number of work-groups."""
-        self.job = dataclasses.replace(self.job, place=place, budget=budget)
-        self._session.move(place, budget)
+    def move(self, job: Job) -> None:
+        """Measure the next points of another job."""
+        self.job = job
+        self._session.move(job.benchmark, job.place, job.budget)
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point; there is no time limit."""

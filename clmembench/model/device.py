@@ -119,11 +119,11 @@ class Device(Protocol):
 
     alloc takes bytes and a kind. Mapped buffers are for `mapped`; shared allocations migrate between host and device; host
     allocations stay in page-locked host memory. A runtime raises Skip for a kind that it does not have. kept returns the buffer
-    of this name again while it is large enough, so that consecutive points use the same pages. image makes a read-only image of
-    uint32 texels: with one channel, (width,), for the forms 1d and 1d_buffer; with four, (height, width, 4), for 2d. host_array
-    returns bytes (uint8) of pageable or page-locked host memory. mapped gives the host access to a buffer's first bytes. build
-    returns the kernels of a source by name, or raises BuildError; assemble does so for a
-    program in PTX, and raises Skip where the runtime takes none.
+    of this name again while it is large enough, so that consecutive points use the same pages; release frees these buffers.
+    image makes a read-only image of uint32 texels: with one channel, (width,), for the forms 1d and 1d_buffer; with four,
+    (height, width, 4), for 2d. host_array returns bytes (uint8) of pageable or page-locked host memory. mapped gives the host
+    access to a buffer's first bytes. build returns the kernels of a source by name, or raises BuildError; assemble does so for
+    a program in PTX, and raises Skip where the runtime takes none.
 
     compiled returns the compiler's facts about a kernel: private_bytes, local_bytes, preferred_multiple and work_group_max;
     through SYCL sub_group_items; on NVIDIA registers, stack_bytes, spill_store_bytes and spill_load_bytes. Facts that the
@@ -136,6 +136,7 @@ class Device(Protocol):
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Buffer: ...
     def kept(self, name: str, nbytes: int) -> Buffer: ...
+    def release(self) -> None: ...
     def image(self, texels: Array, form: ImageForm) -> Buffer: ...
     def host_array(self, nbytes: int, pinned: bool) -> Array: ...
     def upload(self, buffer: Buffer, array: Array) -> None: ...

@@ -65,7 +65,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkEstimate:
-    """A benchmark with its peers: points, measurements by kind, worker processes, and bytes of its largest array.
+    """A benchmark with its peers: points, measurements by kind, worker processes of its own, and bytes of its largest array.
 
     A measurement is one point in one process, or one tuning trial; there may be up to `most_trials` of these. `grows`: the
     counts are upper bounds, since an axis grows until its metric settles; `least_share` of them is measured in any case.
@@ -189,7 +189,8 @@ def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Sel
             counts[kind] += 1
             if kind == "skipped":
                 continue  # takes no time
-            if (key := (point.benchmark, point.place, process)) not in started:
+            place = point.place if info.kind == "cpu" else Placement()  # off CPUs no property of a process
+            if (key := (point.benchmark, place, process)) not in started:
                 started.add(key)
                 starts[kind] += 1
             seconds[kind] += _point_seconds(kind, benchmark, process, info, selection)
@@ -202,7 +203,7 @@ def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Sel
         points=len({(p.benchmark, tuple(sorted(p.params.items())), p.place) for p in measured}),
         amounts={kind: Amount(n, ratio * (seconds[kind] + start_s * starts[kind])) for kind, n in counts.items()},
         most_trials=most_trials(benchmark, info, selection),
-        processes=len(started),
+        processes=len(started if info.kind == "cpu" else {key for key in started if key[2] or key[0] != benchmark.name}),
         array_bytes=max(sizes, default=0),
         grows=bool(growing),
         least_share=len(sure) / max(1, len(measured)),

@@ -117,6 +117,9 @@ class FakeDevice:
             self.buffers[name] = self.alloc(nbytes)
         return self.buffers[name]
 
+    def release(self) -> None:
+        self.buffers.clear()
+
     def image(self, texels: Array, form: ImageForm) -> FakeBuffer:
         return FakeBuffer(texels.nbytes, form, texels.copy())
 

@@ -424,3 +424,42 @@ def test_an_answer_without_the_number_of_its_question_is_refused(monkeypatch, li
         with pytest.raises(WorkerError, match="something that is no answer to this point"):
             child.measure(POINT, 60)
         assert child._process.poll() is not None
+
+
+def test_one_process_measures_several_benchmarks_off_cpus_until_a_point_fails(monkeypatch):
+    """A further process of a point is a new one, and so is the one after a failure; on a CPU each benchmark has its own."""
+    started: list[str] = []
+
+    class Stub:
+        def __init__(self, job):
+            self.job = job
+            started.append(f"{job.benchmark} {job.process}")
+
+        def move(self, job):
+            self.job = job
+
+        def measure(self, point, limit_s):
+            return Record(point.benchmark, 1, {}, point.place, 0, point.params["status"])
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(runner, "WorkerProcess", Stub)
+    firsts = [(name, 0, "ok") for name in ("launch", "launch_wait", "stream")]
+    others = [("stream", 1, "ok"), ("stream", 0, "ok"), ("barrier", 0, "failed"), ("barrier", 0, "ok"), ("atomic", 0, "ok")]
+    every = ["launch 0", "launch_wait 0", "stream 0", "stream 1", "stream 0", "barrier 0", "atomic 0"]
+    for kind, wanted in (("gpu", ["launch 0", "stream 1", "stream 0", "atomic 0"]), ("cpu", every)):
+        started.clear()
+        with runner._WorkerSlot(isolated=True) as slot:
+            for name, process, status in (*firsts, *others):
+                other = replace(job(name), process=process, device=replace(FAKE_DEVICE_INFO, kind=kind))
+                slot.measure(other, Point(name, {"status": status}), 1.0)
+        assert started == wanted
+
+
+def test_a_worker_process_goes_on_with_another_benchmark():
+    with WorkerProcess(job()) as child:
+        first = child.measure(POINT, 60)
+        child.move(job("launch_wait"))
+        second = child.measure(replace(POINT, benchmark="launch_wait"), 60)
+    assert (first.benchmark, second.benchmark, second.cause) == ("launch", "launch_wait", first.cause)

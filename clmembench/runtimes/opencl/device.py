@@ -84,6 +84,10 @@ class OpenCLDevice:
             self._kept[name] = self.alloc(max(nbytes, min(1 << (nbytes - 1).bit_length(), self.info.max_alloc_bytes)))
         return self._kept[name]
 
+    def release(self) -> None:
+        self._kept.clear()
+        self._last = None
+
     def image(self, texels: Array, form: ImageForm) -> Any:
         """A read-only image of 32-bit unsigned texels, with one channel, or with four if it is two-dimensional."""
         self._last = None

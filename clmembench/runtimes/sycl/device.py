@@ -96,6 +96,10 @@ class SyclDevice:
             self._kept[name] = self.alloc(max(nbytes, min(1 << (nbytes - 1).bit_length(), self.info.max_alloc_bytes)))
         return self._kept[name]
 
+    def release(self) -> None:
+        self._kept.clear()
+        self._last = None
+
     def image(self, texels: Array, form: ImageForm) -> Any:
         """Raises Skip: SYCL images cannot be passed to OpenCL C kernels."""
         raise Skip("SYCL through dpctl has no images")
