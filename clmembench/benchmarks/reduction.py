@@ -27,7 +27,6 @@ ROW_BITS = 16
 STREAMS_PER_ITEM = 4  # vectors that a work-item reads at the same time, as in reduction.cl
 NOTE_FEWER_GROUPS = "short sums have fewer work-groups than `groups_a_unit` demands, since more would have too little work"
 MAX_SINGLE_GROUP_ELEMENTS = 1 << 15  # one core sums these faster than another core wakes up
-MIN_BATCH_ELEMENTS = 1 << 20  # from which libraries are measured, in batches; launches of smaller sums have their own times
 MIN_BLOCK_ELEMENTS = 1 << 13  # fewer are not worth a separate work-group
 NOTE_LAUNCH = "by the device's clock: excludes the launch and the wait for its end"
 
@@ -116,7 +115,7 @@ def _in_default_subset(info: DeviceInfo, n: int, method: str, groups_a_unit: int
     TIME,
     BANDWIDTH,
     suite="sync",
-    version=3,  # one launch instead of two; large sums are timed in batches on GPUs
+    version=4,  # one launch instead of two; all sums are timed in batches on GPUs
     source="Razzaq et al. 2016, section IV-B3 (B5)",
     quick={
         "n": axis_of(lambda info: (min(1 << 24, _largest_length(info)),)),
@@ -193,7 +192,7 @@ def reduction(device: Device, n: int, method: str, groups_a_unit: int, width: in
         outputs=((result, 8),) if method == "atomic" else ((sums, 8 * launched), (result, 8)),
         check=check,
         notes=(NOTE_FEWER_GROUPS,) if launched < groups and device.info.work_groups is None else (),
-        back_to_back=n >= MIN_BATCH_ELEMENTS and is_timed_in_batches(device.info),
+        back_to_back=is_timed_in_batches(device.info),
     )
 
 

@@ -62,7 +62,7 @@ def pairs(values: Sequence[Derived], run: Run, sheet: SpecSheet | None) -> list[
         mine = [v for v in own if v.benchmark == name and v.place.compute_units is None]
         for claim in _claims(card, mine, run, least):
             claims[(claim.quantity.name, claim.best.unit)].append(claim)
-    found = [pair for (name, _), several in claims.items() for pair in _pairs(name, several)]
+    found = [pair for (name, _), several in claims.items() for pair in _pairs(name, several, info.has_cpu_cores)]
     return [*found, *_speed_ups([v for v in own if _is_usable(v) and v.place.compute_units is not None], info, least)]
 
 
@@ -128,7 +128,7 @@ def _data_bytes(value: Derived, quantity: Quantity) -> int:
     return _number(value, quantity.largest) if quantity.largest.endswith("_bytes") else value.nbytes
 
 
-def _pairs(name: str, claims: Sequence[ComparedClaim]) -> Iterator[AgreementPair]:
+def _pairs(name: str, claims: Sequence[ComparedClaim], on_cores: bool) -> Iterator[AgreementPair]:
     for claim in claims:
         if _is_bounded(claim):
             continue  # of a kernel that only has to stay below there is nothing to compare
@@ -138,7 +138,7 @@ def _pairs(name: str, claims: Sequence[ComparedClaim]) -> Iterator[AgreementPair
         if best is claim:
             continue
         share, low, high = _share(claim.best, best.best)
-        reasons, explained = _reasons(claim, best.best, high)
+        reasons, explained = _reasons(claim, best.best, high, on_cores)
         contradicts = high < (AGREEMENT.min_roof_share if _is_bounded(best) else AGREEMENT.min_share) * explained
         if not contradicts and high < explained:
             near = f"within {1 - AGREEMENT.min_share:.0%}"
@@ -179,10 +179,10 @@ def _share(other: Derived, best: Derived) -> tuple[float, float, float]:
     return ratios[0], min(ratios), max(ratios)
 
 
-def _reasons(claim: ComparedClaim, best: Derived, high: float) -> tuple[list[str], float]:
+def _reasons(claim: ComparedClaim, best: Derived, high: float, on_cores: bool) -> tuple[list[str], float]:
     """Why a claim is worse than the best one, and down to which share of it that is an explanation."""
     found, explained, limit = [], 1.0, claim.quantity.limit
-    known = [_units(claim.best, best), _launch(claim.best, best), _host(claim.best, best)]
+    known = [_units(claim.best, best, on_cores), _launch(claim.best, best), _host(claim.best, best)]
     for reason, down_to in (*known, (limit, claim.quantity.least_share if limit else 1.0), (claim.incomplete, 0.0)):
         if reason and high < explained:
             found.append(reason)
@@ -190,10 +190,10 @@ def _reasons(claim: ComparedClaim, best: Derived, high: float) -> tuple[list[str
     return found, explained
 
 
-def _units(other: Derived, best: Derived) -> tuple[str, float]:
-    """Fewer compute units at work, by CPU time, as of a runtime that copies with one thread."""
+def _units(other: Derived, best: Derived, on_cores: bool) -> tuple[str, float]:
+    """Fewer compute units at work, by CPU time, as of a runtime that copies with one thread; a GPU's take none."""
     mine, its = other.cpu_over_wall, best.cpu_over_wall
-    if not mine or not its or mine >= AGREEMENT.same_units_share * its:
+    if not on_cores or not mine or not its or mine >= AGREEMENT.same_units_share * its:
         return "", 1.0
     return f"{mine:.2f} compute units were at work, and {its:.2f} there", mine / its
 

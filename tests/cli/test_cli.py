@@ -144,8 +144,9 @@ def test_a_run_ends_in_a_summary_and_a_file(stored):
     _, rows = judged_rows(jsonl.read(path), None)
     is_good = any(row.is_good for row in rows if row.value.benchmark == "launch")  # not where the host was disturbed
     assert "Launch, round trip" in done.stdout or not is_good
-    assert f"Tables: clmembench show {path}" in done.stdout
-    assert "Round trip of a nearly empty kernel" in cli("show", str(path)).stdout
+    table = "Round trip of a nearly empty kernel"  # the run prints its tables where they are short: fewer notes, fewer lines
+    assert (table in done.stdout) != (f"Tables: clmembench show {path}" in done.stdout)
+    assert table in cli("show", str(path)).stdout
     assert "launch: 1 point," in done.stderr
     run = jsonl.read(path)
     assert run.records and all(map(measured, run.records))

@@ -129,6 +129,8 @@ def test_a_runtime_that_copies_with_one_thread_is_explained_by_the_units_at_work
     both = replace(both, series=(replace(both.series[0], cpu_ns=tuple(2 * t for t in both.series[0].host_ns)),))
     (pair,) = found(both, one)
     assert not pair.contradicts and "1.00 compute units were at work, and 2.00 there" in pair.why
+    (pair,) = found(both, one, info=GPU)  # whose units take no time of the host
+    assert "compute units were at work" not in pair.why
 
 
 def test_sets_that_a_cache_may_hold_are_another_quantity():

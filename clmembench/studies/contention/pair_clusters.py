@@ -72,17 +72,20 @@ def _pairs_of(record: Record) -> PairMap | None:
         s.reads["ticks"].unpack().astype(np.int64).reshape(len(r), rows, -1) for s, r in zip((near, far), ran, strict=True)
     ]
     samples = min(len(r) for r in ran)
-    extra = ((ticks[1][:samples] - ticks[0][:samples]) % (1 << 32)).reshape(samples, rows, -1)
+    extra = (ticks[1][:samples] - ticks[0][:samples]).reshape(samples, rows, -1)  # below 0 where the shorter one was disturbed
     there = np.all([(r[:samples] == pairs) & (pairs != NO_UNIT) for r in ran], axis=(0, 3))  # (samples, rows)
     whole = there.all(axis=1)
     times = np.array(far.times_ns()[:samples], float) - np.array(near.times_ns()[:samples], float)
     if not whole.any():
         return None
-    ns_per_tick = float(np.median(times[whole] / extra[whole].sum(axis=(1, 2))))
+    total = float(np.median(extra[whole].sum(axis=(1, 2))))
     hops = (far.ops - near.ops) / (rows * extra.shape[2])
     lines = np.where(there[:, :, None], extra, np.nan)
     known = there.any(axis=0)
-    best = np.nanmedian(lines[:, known], axis=0).min(axis=1) * ns_per_tick / hops
+    fastest = np.nanmedian(lines[:, known], axis=0).min(axis=1)
+    if min(total, fastest.min()) <= 0:
+        return None
+    best = fastest * float(np.median(times[whole])) / total / hops
     units = tuple(map(int, np.unique(pairs[known])))
     place = {unit: n for n, unit in enumerate(units)}
     found = np.full((len(units), len(units)), np.nan)

@@ -21,6 +21,7 @@ from clmembench.studies.contention.pair_clusters import (
 from clmembench.units import count, format_in, format_value
 
 PAIR_NOTE = "pairs: of 8 lines, the one that the pair hands over fastest; mean: of all lines of all pairs"
+NO_PAIRS = "pairs have no value: no counter works in kernels here, or what it read was disturbed"
 CLUSTER_NOTE = "clusters by average linkage of latencies; within and between are medians of pairs"
 
 
@@ -35,7 +36,9 @@ def sections(run: Run, rows: Sequence[Row]) -> list[Table]:
         header = ("core_to_core: one way", "latency", "95% interval", "pair")
         called = found.called if found is not None else "compute unit"
         title = f"A line handed by compare-and-swap from one {called} to another."
-        tables.append(noted(Table(title, columns(header), tuple(lines), (PAIR_NOTE, *row.value.notes))))
+        tables.append(
+            noted(Table(title, columns(header), tuple(lines), (PAIR_NOTE if found is not None else NO_PAIRS, *row.value.notes)))
+        )
         if found is not None:
             tables.append(_clusters(found))
     return tables
