@@ -63,7 +63,7 @@ def _changes(one: DevicePrediction) -> Table:
     rows = []
     for change in one.suggestions:
         effect = one.effects.get(change.guideline, "")
-        gain = Cell(f"{change.gain:.2f} times", value=change.gain)
+        gain = Cell(f"{change.gain:.2f} times", more=(f"({change.gain_low:.2f} to {change.gain_high:.2f})",), value=change.gain)
         rows.append((str(change.line), change.guideline, change.finding, change.change, gain, effect))
     header: tuple[str | Column, ...] = (
         "line",

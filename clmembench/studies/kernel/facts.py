@@ -124,13 +124,15 @@ class ReuseCurve:
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """A change: the id of the guideline that the line breaks, the line (0: the whole kernel), what the line does, what to do,
-    and how many times shorter the predicted time becomes if nothing else changes."""
+    and how many times shorter the predicted time becomes if nothing else changes, with the least and the most."""
 
     guideline: str
     line: int
     finding: str
     change: str
     gain: float
+    gain_low: float
+    gain_high: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,18 +50,8 @@ class Requests:
         return len(touched[0]) / len(self.starts[width])
 
     def bank_ways(self, width: int) -> dict[int, float]:
-        """Different words that the busiest bank serves in a pass, in the mean, by the number of banks. Accesses of 8 or 16
-        bytes take two or four passes of as many fewer work-items."""
-        parts = np.maximum(1, self.sizes // WORD_BYTES)
-        passes = self.items % width * parts // width
-        number = self.numbers(width) * int(parts.max(initial=1)) + passes
-        request, word = _different(*_spread(number, self.addresses, self.sizes, WORD_BYTES))
-        request = np.cumsum(np.diff(request, prepend=request[:1]) != 0)
-        found = {}
-        for banks in BANKS:
-            counts = np.bincount(request * banks + word % banks, minlength=(int(request.max(initial=-1)) + 1) * banks)
-            found[banks] = float(counts.reshape(-1, banks).max(axis=1).mean())
-        return found
+        """Ways of conflicts by the number of banks; see below."""
+        return bank_ways(self.numbers(width), self.items, self.addresses, self.sizes, width)
 
     def pattern(self, width: int = USUAL_WIDTH) -> tuple[Pattern, int | None]:
         """What requests look like, and the stride in bytes where it is one: the step between neighbours that most have, so
@@ -93,6 +83,20 @@ class Requests:
         same = (np.diff(self.addresses[order]) == 0) & (np.diff(request[order]) == 0)
         repeated = np.bincount(request[order][1:][same], minlength=len(starts)) > 0
         return np.asarray((most - least == (counts - 1) * size) & ~repeated)
+
+
+def bank_ways(request: Numbers, items: Numbers, addresses: Numbers, sizes: Numbers, width: int) -> dict[int, float]:
+    """Different words that the busiest bank serves in a pass of a request, numbered without gaps, in the mean, by the number of
+    banks. Accesses of 8 or 16 bytes take two or four passes of as many fewer work-items."""
+    parts = np.maximum(1, sizes // WORD_BYTES)
+    number = request * int(parts.max(initial=1)) + items % width * parts // width
+    one_pass, word = _different(*_spread(number, addresses, sizes, WORD_BYTES))
+    one_pass = np.cumsum(np.diff(one_pass, prepend=one_pass[:1]) != 0)
+    found = {}
+    for banks in BANKS:
+        counts = np.bincount(one_pass * banks + word % banks, minlength=(int(one_pass.max(initial=-1)) + 1) * banks)
+        found[banks] = float(counts.reshape(-1, banks).max(axis=1).mean())
+    return found
 
 
 def divergent_share(events: npt.NDArray[np.void], width: int) -> float:

@@ -12,13 +12,13 @@ from clmembench.model import DeviceInfo, Run
 from clmembench.report import frame
 from clmembench.report.which_device.measured_kernels import chase_curve
 from clmembench.studies.guidelines.advice_table import derive_guidelines, effect_text
-from clmembench.studies.kernel.cost import KernelCost, cost
+from clmembench.studies.kernel.cost import cost
 from clmembench.studies.kernel.demand import Demand, demand
 from clmembench.studies.kernel.divergence import divergence_model_ns
 from clmembench.studies.kernel.facts import DevicePrediction, KernelFacts, Number
 from clmembench.studies.kernel.rates import KernelRates, kernel_rates
 from clmembench.studies.kernel.requests import Sample
-from clmembench.studies.kernel.suggestions import suggestions
+from clmembench.studies.kernel.suggestions import Alternatives, alternatives, suggestions
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet
 from clmembench.studies.memory_divergence.model.measured import measured_inputs
 from clmembench.studies.memory_divergence.model.measured_memory import Evidence
@@ -62,23 +62,25 @@ def _hardware(info: DeviceInfo, values: Sequence[Derived]) -> HardwareSheet | No
 
 def predict(sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice]) -> list[DevicePrediction]:
     """The launch on each device, the shortest time first."""
-    demands: dict[tuple[int, int, bool], Demand] = {}
+    demands: dict[tuple[int, int, bool], tuple[Demand, tuple[Alternatives, ...]]] = {}
     found = []
     for device in devices:
         rates = device.rates
         key = rates.width, rates.line_bytes, rates.is_parallel
         if key not in demands:
-            demands[key] = demand(sample, facts, *key)
-        found.append(_prediction(device, demands[key], cost(demands[key], rates), facts))
+            need = demand(sample, facts, *key)
+            demands[key] = need, alternatives(sample, facts, need)
+        found.append(_prediction(device, *demands[key]))
     return sorted(found, key=lambda one: one.ns if one.ns is not None else float("inf"))
 
 
-def _prediction(device: MeasuredDevice, need: Demand, found: KernelCost, facts: KernelFacts) -> DevicePrediction:
+def _prediction(device: MeasuredDevice, need: Demand, changed: Sequence[Alternatives]) -> DevicePrediction:
+    found = cost(need, device.rates)
     low, value, high = ends(found.ns)
     mdm = None
     if device.hardware is not None and found.ns is not None:
         mdm = divergence_model_ns(need, device.rates, device.hardware, found.groups, found.memory_share)
-    changes = suggestions(facts, found, device.rates)
+    changes = suggestions(changed, device.rates)
     broken = {one.guideline for one in changes}
     return DevicePrediction(
         device.name, value, low, high, found.bound,

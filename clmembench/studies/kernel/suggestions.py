@@ -1,83 +1,112 @@
-"""What to change in a kernel: guidelines that its lines break, and what following each would save. Pure."""
+"""What to change in a kernel for a device: the changes whose gain there is bounded away from 1. Pure.
+
+The changed launch is costed as the traced one is. The gain is a range: each part of the time takes either end of its interval,
+the same one before and after the change, and all parts overlap, or none do.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 
-from clmembench.analysis.kernel_time import scaled
+import numpy as np
+
 from clmembench.analysis.little import Estimate
 from clmembench.studies.guidelines.advice import MIN_WORTHWHILE_RATIO
-from clmembench.studies.kernel.cost import ATOMICS, FIRST, LOCAL, SHARED, KernelCost, total
-from clmembench.studies.kernel.demand import SECTOR_BYTES
-from clmembench.studies.kernel.facts import KernelFacts, MemoryInstruction, Suggestion
+from clmembench.studies.kernel.changes import Change, changes, without_repeated_loads
+from clmembench.studies.kernel.cost import cost
+from clmembench.studies.kernel.demand import Demand, demand
+from clmembench.studies.kernel.facts import KernelFacts, Suggestion
 from clmembench.studies.kernel.rates import KernelRates
+from clmembench.studies.kernel.requests import Sample
 
-CONSECUTIVE, BANKS, PRIVATISE = "G3", "S1", "X6"  # ids of guidelines, as `advise` has them
-WIDTH, BANK_COUNT, LINE_BYTES = "32", "32", 128  # of the requests that are judged
-MIN_WASTE_RATIO = 1.5  # times the fewest lines: less is alignment
+Parts = Mapping[str, Estimate]
+Key = tuple[str, int]  # guideline and line
 
 
-def suggestions(facts: KernelFacts, cost: KernelCost, rates: KernelRates) -> list[Suggestion]:
-    """The changes that are worth it on this device, the largest gain first."""
-    if cost.ns is None or rates.launch_ns is None or not rates.is_parallel:
-        return []  # of CPUs it is unknown what the compiler makes of a line
-    launch = rates.launch_ns
+@dataclass(frozen=True, slots=True)
+class Alternatives:
+    """The demand of a kernel as it is, and of each change, on devices of the same width and lines."""
+
+    need: Demand
+    changed: tuple[tuple[Change, Demand], ...]
+
+
+def alternatives(sample: Sample, facts: KernelFacts, need: Demand) -> tuple[Alternatives, ...]:
+    """What may become of the kernel: as traced, and if the compiler keeps in registers what a work-item loads again."""
+    kept = without_repeated_loads(sample)
+    both = [(sample, need)]
+    if kept is not sample:
+        both.append((kept, demand(kept, facts, need.width, need.line_bytes, need.in_lockstep)))
+    return tuple(Alternatives(each, tuple(_changed(one, facts, each))) for one, each in both)
+
+
+def _changed(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[tuple[Change, Demand]]:
+    for change in changes(sample, facts, need):
+        after = need
+        if change.sample is not sample:
+            after = demand(change.sample, facts, need.width, need.line_bytes, need.in_lockstep)
+        added = {name: max(0.0, getattr(after, name) + amount) for name, amount in change.added.items()}
+        yield change, replace(after, **added)
+
+
+def suggestions(every: Sequence[Alternatives], rates: KernelRates) -> list[Suggestion]:
+    """The changes that are worth it on this device whatever the compiler does, those whose least gain is largest first, and of
+    each guideline at most one for a line."""
+    first, *others = (_worthwhile(one, rates) for one in every)
     found = []
-    for id, line, finding, change, parts in (*_order(facts, cost), *_banks(facts, cost), *_atomics(facts, cost)):
-        gain = cost.ns.value / total(launch, {**cost.parts, **parts}).value
-        if gain >= MIN_WORTHWHILE_RATIO:
-            found.append(Suggestion(id, line, finding, change, gain))
-    return sorted(found, key=lambda one: -one.gain)
+    for key, one in first.items():
+        same = [other[key] for other in others if key in other]
+        if len(same) == len(others):
+            low, high = min(each.gain_low for each in (one, *same)), max(each.gain_high for each in (one, *same))
+            found.append(replace(one, gain_low=low, gain_high=high))
+    return sorted(found, key=lambda one: -one.gain_low)
 
 
-Change = tuple[str, int, str, str, Mapping[str, Estimate]]
-
-
-def _order(facts: KernelFacts, cost: KernelCost) -> Iterator[Change]:
-    """Lines whose sub-groups touch more lines of memory than their words fill."""
-    outside = [one for one in facts.memory if one.lines_per_request]
-    lines, sectors = (sum(_touched(one, size) * one.requests[WIDTH] for one in outside) for size in (LINE_BYTES, SECTOR_BYTES))
-    for one in outside:
-        words = one.bytes / one.requests[WIDTH]
-        fewest, fewest_sectors = max(1.0, words / LINE_BYTES), max(1.0, words / SECTOR_BYTES)
-        found = _touched(one, LINE_BYTES)
-        if found < MIN_WASTE_RATIO * fewest or one.pattern == "broadcast":
+def _worthwhile(one: Alternatives, rates: KernelRates) -> dict[Key, Suggestion]:
+    before = cost(one.need, rates)
+    best: dict[Key, Suggestion] = {}
+    for change, need in one.changed:
+        after = cost(need, rates)
+        if before.ns is None or after.ns is None or rates.launch_ns is None:
             continue
-        saved = {
-            FIRST: (found - fewest) * one.requests[WIDTH] / lines,
-            SHARED: max(0.0, _touched(one, SECTOR_BYTES) - fewest_sectors) * one.requests[WIDTH] / sectors,
-        }
-        parts = {name: scaled(cost.parts[name], 1 - share) for name, share in saved.items() if name in cost.parts and share < 1}
-        apart = f"{one.stride_bytes} B apart" if one.stride_bytes else one.pattern
-        finding = f"{one.op}s {apart}: {found:.3g} lines of {LINE_BYTES} B a request, where {fewest:.3g} would do"
-        change = "let neighbours access neighbouring words: another layout, or a tile in local memory"
-        yield CONSECUTIVE, one.line, finding, change, parts
+        low, value, high = gain(rates.launch_ns.value, before.parts, after.parts)
+        key = change.guideline, change.line
+        if low >= MIN_WORTHWHILE_RATIO and (key not in best or best[key].gain_low < low):
+            best[key] = Suggestion(change.guideline, change.line, change.finding, change.change, value, low, high)
+    return best
 
 
-def _touched(one: MemoryInstruction, size: int) -> float:
-    return one.lines_per_request[WIDTH][str(size)]
+def gain(launch_ns: float, before: Parts, after: Parts) -> tuple[float, float, float]:
+    """How many times shorter a launch becomes, at least, as predicted, and at most."""
+    ranges, first, second = list[tuple[float, float]](), list[float](), list[float]()
+    for name in before.keys() | after.keys():
+        one = before.get(name) or after[name]
+        ranges.append((one.low, one.high))
+        first.append(float(name in before))
+        second.append(after[name].value / one.value if name in after else 0.0)
+    found = [
+        (launch_ns + float(np.dot(first, ends))) / (launch_ns + float(np.dot(second, ends))) for ends in product(*ranges)
+    ]  # without overlap the ratio is monotonic in every part
+    lows = [low for low, _ in ranges]
+    least = min(*found, *_longest(launch_ns, ranges, lows, first, second))
+    most = max(*found, *(1 / one for one in _longest(launch_ns, ranges, lows, second, first)))
+    middle = [launch_ns + max(one.value for one in parts.values()) for parts in (before, after)]
+    return least, middle[0] / middle[1], most
 
 
-def _banks(facts: KernelFacts, cost: KernelCost) -> Iterator[Change]:
-    """Lines whose sub-groups need several passes over the banks of local memory."""
-    local = [one for one in facts.memory if one.bank_conflict_ways]
-    passes = sum(one.requests[WIDTH] * _ways(one) for one in local)
-    for one in local:
-        if _ways(one) >= MIN_WASTE_RATIO and LOCAL in cost.parts:
-            left = 1 - one.requests[WIDTH] * (_ways(one) - 1) / passes
-            finding = f"local {one.op}s take {_ways(one):.3g} passes over 32 banks"
-            yield BANKS, one.line, finding, "pad the rows by one word", {LOCAL: scaled(cost.parts[LOCAL], left)}
-
-
-def _ways(one: MemoryInstruction) -> float:
-    return one.bank_conflict_ways[WIDTH][BANK_COUNT]
-
-
-def _atomics(facts: KernelFacts, cost: KernelCost) -> Iterator[Change]:
-    """Atomics on global memory, which a copy for each work-group in local memory makes rarer by its work-items."""
-    lines = [one for one in facts.memory if one.op == "atomic" and one.space == "global"]
-    if lines and ATOMICS in cost.parts and facts.totals.atomics_at_one_address > facts.totals.work_groups:
-        busiest = max(lines, key=lambda one: one.accesses)
-        left = scaled(cost.parts[ATOMICS], facts.totals.work_groups / facts.totals.atomics_at_one_address)
-        finding = f"{facts.totals.atomics_at_one_address:.3g} atomics meet at one address"
-        yield PRIVATISE, busiest.line, finding, "add up in a copy for each work-group first", {ATOMICS: left}
+def _longest(
+    launch_ns: float,
+    ranges: Sequence[tuple[float, float]],
+    lows: Sequence[float],
+    above: Sequence[float],
+    below: Sequence[float],
+) -> Iterator[float]:
+    """Candidates, none of them too small, for the least ratio of the longest part times `above` to the longest times `below`:
+    each part may be the longest below, at either end or where it becomes longest above, the others as short as they may be."""
+    for number, (low, high) in enumerate(ranges):
+        others = max((a * b for n, (a, b) in enumerate(zip(above, lows, strict=True)) if n != number), default=0.0)
+        crossing = others / above[number] if above[number] else low
+        for one in (low, min(max(crossing, low), high), high):
+            yield (launch_ns + max(above[number] * one, others)) / (launch_ns + below[number] * one)
