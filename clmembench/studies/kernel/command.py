@@ -104,7 +104,8 @@ def kernel(
     more = [device_views.difference(facts, other)] if other is not None else []
     document = replace(document, sections=(*document.sections, *device_views.device_tables(found), *more))
     if output is not None:
-        outputs.write(output, page.render_page(facts, document, traced.source), overwrite, "-o")
+        rooflines = {one.name: one.roofline for one in known if one.roofline is not None}
+        outputs.write(output, page.render_page(facts, document, traced.source, rooflines), overwrite, "-o")
     outputs.print_as(form, lambda: document, lambda: facts)
 
 

@@ -43,9 +43,10 @@ class Totals:
     """Amounts of the whole launch, over all work-items.
 
     `instructions` are those of LLVM's optimised program, a vector operation once; `flops` count each element, a multiply-add
-    twice, a division and a function once. `unique_bytes`, by space, are of what was traced, as are those of an instruction;
-    local memory is each work-group's own (of an instruction, offsets in it). Of the whole launch they are at least
-    `global_unique_bytes` and at most `global_unique_bytes_high`. `barriers` are those that work-groups reached.
+    twice, a division and a function once; `double_flops` are those of doubles. `unique_bytes`, by space, are of what was
+    traced, as are those of an instruction; local memory is each work-group's own (of an instruction, offsets in it). Of the
+    whole launch they are at least `global_unique_bytes` and at most `global_unique_bytes_high`. `barriers` are those that
+    work-groups reached.
     """
 
     work_items: int
@@ -53,6 +54,7 @@ class Totals:
     instructions: float
     instructions_by_kind: Mapping[str, float]
     flops: float
+    double_flops: float
     global_bytes_loaded: float
     global_bytes_stored: float
     global_bytes_atomic: float

@@ -63,10 +63,11 @@ def facts_of(trace: Trace, launch: KernelLaunch | None, buffer_bytes: int | None
 
 def _totals(trace: Trace, accesses: Events, factor: float, buffer_bytes: int | None) -> Totals:
     by_kind = Counter[str]()
-    flops = 0
+    flops = double_flops = 0
     for one in trace.instructions.values():
         by_kind[program.kind(one.text)] += one.executed
         flops += one.executed * program.flops(one.text)
+        double_flops += one.executed * program.flops(one.text) * ("double" in one.text)
     items = prod(trace.global_size)
     executed = sum(one.executed for one in trace.instructions.values())
     bytes_of = {
@@ -87,6 +88,7 @@ def _totals(trace: Trace, accesses: Events, factor: float, buffer_bytes: int | N
         instructions=executed * factor,
         instructions_by_kind={kind: count * factor for kind, count in sorted(by_kind.items())},
         flops=flops * factor,
+        double_flops=double_flops * factor,
         global_bytes_loaded=bytes_of[GLOBAL, LOAD] * factor,
         global_bytes_stored=bytes_of[GLOBAL, STORE] * factor,
         global_bytes_atomic=bytes_of[GLOBAL, ATOMIC] * factor,

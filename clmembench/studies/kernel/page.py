@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from clmembench import __version__
+from clmembench.analysis import kernel_time
+from clmembench.analysis.derive import Derived
+from clmembench.analysis.little import Estimate
+from clmembench.analysis.roofline import KernelPosition, Roofline
+from clmembench.model import Placement
 from clmembench.report import render
+from clmembench.report.figures import roofline_chart
 from clmembench.report.figures.style import bytes_axis, legend, subplots, svg
 from clmembench.report.page.embedded_svg import embedded
-from clmembench.report.table import Document
+from clmembench.report.table import Document, Table
 from clmembench.sanitize import printable
-from clmembench.studies.kernel import views
-from clmembench.studies.kernel.facts import KernelFacts
+from clmembench.studies.kernel import device_views, views
+from clmembench.studies.kernel.facts import KernelFacts, Number
 from clmembench.units import format_bytes
 
 TEMPLATES = Path(__file__).parent / "templates"
-SHADES = 0.60  # of the colour behind the line with most instructions
+SHADES = 0.60  # of the colour behind the line that costs most
+COMPULSORY_BYTES = "different bytes of global memory"
 
 
-def render_page(facts: KernelFacts, document: Document, source: str) -> str:
-    """One page that loads nothing else; text of the source is escaped. `document` is what the command prints."""
-    sections = [section for section in document.sections if section.title != views.SOURCE_TITLE]
-    curve = reuse_figure(facts)
+def render_page(facts: KernelFacts, document: Document, source: str, rooflines: Mapping[str, Roofline]) -> str:
+    """One page that loads nothing else; text of the source is escaped. `document` is what the command prints, `rooflines` are
+    those of the devices by name."""
+    costs = [table.title for table in device_views.device_tables(facts.devices)]
+    sections = [one for one in document.sections if one.title not in (views.SOURCE_TITLE, views.FAULTS_TITLE)]
+    roofs, curve = roofline_figure(facts, rooflines), reuse_figure(facts)
+    cost_name, lines = source_lines(facts, source)
     values: dict[str, Any] = {
         "version": __version__,
         "title": printable(facts.kernel),
         "summary": document.heading,
         "faults": facts.faults,
-        "lines": [_line(line, facts) for line in views.source_lines(facts, source)],
-        "curves": embedded(curve, "Share of requested lines that an LRU cache of each size misses") if curve else [],
-        "sections": [section for section in sections if section.title != views.FAULTS_TITLE],
+        "cost": cost_name,
+        "lines": lines,
+        "costs": [one for one in sections if one.title in costs],
+        "roofs": embedded(roofs, "The kernel under the roofs of each device") if roofs else [],
+        "facts": [(one, _figures(one, curve)) for one in sections if one.title not in costs],
         "style": render.asset("page.css"),
         "script": render.asset("page.js"),
         "script_hash": render.asset_hash("page.js"),
@@ -39,18 +54,61 @@ def render_page(facts: KernelFacts, document: Document, source: str) -> str:
     return render.html("kernel_page.html.j2", values, TEMPLATES)
 
 
-def _line(line: views.SourceLine, facts: KernelFacts) -> Mapping[str, Any]:
-    """A line of the source, with the strength of the colour behind it."""
-    most = max(facts.instructions_by_line.values(), default=0.0)
-    share = line.instructions / facts.totals.instructions if facts.totals.instructions else 0.0
-    shade = SHADES * line.instructions / most if most else 0.0
-    return {
-        "number": line.number,
-        "share": f"{share:.0%}" if line.instructions else "",
-        "shade": f"{shade:.0%}",
-        "notes": line.notes,
-        "text": line.text,
-    }
+def _figures(table: Table, curve: str) -> list[Markup]:
+    """The figures that belong to a table."""
+    is_reuse = table.title == views.REUSE_TITLE and curve
+    return embedded(curve, "Share of requested lines that an LRU cache of each size misses") if is_reuse else []
+
+
+def source_lines(facts: KernelFacts, source: str) -> tuple[str, list[Mapping[str, Any]]]:
+    """What the colours of lines are of, and the lines of the source, each with the strength of its colour."""
+    name, shares = views.line_shares(facts)
+    most = max(shares.values(), default=0.0)
+    return name, [
+        {
+            "number": line.number,
+            "instructions": _percent(line.instructions / max(1.0, facts.totals.instructions)),
+            "cost": _percent(shares.get(line.number, 0.0)),
+            "shade": f"{SHADES * shares.get(line.number, 0.0) / most if most else 0.0:.0%}",
+            "notes": line.notes,
+            "text": line.text,
+        }
+        for line in views.source_lines(facts, source)
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share else ""
+
+
+def roofline_figure(facts: KernelFacts, rooflines: Mapping[str, Roofline]) -> str:
+    """SVG of the kernel's place under the roofs of each device, predicted and measured; "" without floating-point operations.
+    Its bytes are the different ones of global memory."""
+    found = []
+    for one in facts.devices:
+        times = {"predicted": (one.ns, one.low_ns, one.high_ns),
+                 "measured": (one.measured_ns, one.measured_low_ns, one.measured_high_ns)}  # fmt: skip
+        if (roofline := rooflines.get(one.device)) is not None:
+            placed = (_position(facts, how, ends, roofline) for how, ends in times.items())
+            found.append((one.device, replace(roofline, placed=tuple(each for each in placed if each is not None))))
+    return roofline_chart.drawn(found)
+
+
+def _position(facts: KernelFacts, how: str, ns: tuple[Number, Number, Number], roofline: Roofline) -> KernelPosition | None:
+    flops, nbytes = facts.totals.flops, facts.totals.global_unique_bytes_high
+    precision = "double" if 2 * facts.totals.double_flops > flops else "float"
+    tops = roofline.arithmetic(precision)
+    value, low, high = ns
+    if not (flops and nbytes and tops and value and low and high):
+        return None
+    memory, rate = roofline.levels[0], Estimate(flops / value, flops / high, flops / low)
+    slanted = kernel_time.scaled(memory.rate, flops / nbytes)
+    bound, limit = (memory, slanted) if slanted.value < tops[0].rate.value else (tops[0], tops[0].rate)
+    shown = Derived(f"{facts.kernel}, {how}", {}, {}, Placement(), "time", "ns", "lower", None, "ok", "")
+    return KernelPosition(
+        shown, precision, flops / nbytes, rate, bound, limit, rate.times(limit.inverse()), int(nbytes), COMPULSORY_BYTES,
+        nbytes <= roofline.cache_bytes, False,
+    )  # fmt: skip
 
 
 def reuse_figure(facts: KernelFacts) -> str:

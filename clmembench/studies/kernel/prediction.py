@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.little import Estimate
 from clmembench.analysis.plateaus import CurvePoint
+from clmembench.analysis.roofline import Roofline
 from clmembench.model import DeviceInfo, Run
 from clmembench.report import frame
+from clmembench.report.sections.roofline_tables import derive_roofline
 from clmembench.report.which_device.measured_kernels import chase_curve
 from clmembench.studies.guidelines.advice_table import derive_guidelines, effect_text
 from clmembench.studies.kernel.cost import cost
@@ -32,6 +34,7 @@ class MeasuredDevice:
     rates: KernelRates
     effects: Mapping[str, str]
     hardware: HardwareSheet | None  # inputs of the memory divergence model, where the runs have them
+    roofline: Roofline | None
 
 
 def measured_devices(runs: Sequence[Run]) -> list[MeasuredDevice]:
@@ -43,14 +46,17 @@ def measured_devices(runs: Sequence[Run]) -> list[MeasuredDevice]:
     for mine in devices.values():
         info, values, effects = mine[0].header.device, list[Derived](), dict[str, str]()
         curve: Sequence[CurvePoint] = ()
+        roofline = None
         for run in mine:
-            rows = frame.rows(run, frame.sheet_of(run))
+            sheet = frame.sheet_of(run)
+            rows = frame.rows(run, sheet)
+            roofline = roofline or derive_roofline(run, rows, sheet)
             values += [row.value for row in rows]
             curve = max(curve, chase_curve(run), key=len)
             for advice in derive_guidelines(run, rows):
                 if text := effect_text(advice):
                     effects.setdefault(advice.id, text)
-        found.append(MeasuredDevice(info.name, kernel_rates(values, curve, info), effects, _hardware(info, values)))
+        found.append(MeasuredDevice(info.name, kernel_rates(values, curve, info), effects, _hardware(info, values), roofline))
     return found
 
 

@@ -14,6 +14,7 @@ WIDTH, LINE, SECTOR, BANKS = "32", "128", "32", "32"  # of the tables; --json ha
 MOST_SIZES = 12  # columns of the reuse curve
 SOURCE_CELL = 100
 SOURCE_TITLE = "What each line does."
+REUSE_TITLE = "Requested lines that a cache of each size misses."
 FAULTS_TITLE = "Faults of the kernel, which make every other figure doubtful."
 
 
@@ -39,7 +40,7 @@ def _faults(facts: KernelFacts) -> Table | None:
     if not facts.faults:
         return None
     return Table(
-        "Faults of the kernel, which make every other figure doubtful.",
+        FAULTS_TITLE,
         columns(("fault",)),
         tuple((one,) for one in facts.faults),
     )
@@ -68,6 +69,24 @@ def source_lines(facts: KernelFacts, source: str) -> list[SourceLine]:
             notes.append(f"diverges {divergent[number]:.0%}")
         found.append(SourceLine(number, text, facts.instructions_by_line.get(str(number), 0.0), tuple(notes)))
     return found
+
+
+def line_shares(facts: KernelFacts) -> tuple[str, dict[int, float]]:
+    """What bounds the launch where it is fastest, and the share of each line in it; without devices it is instructions."""
+    first = next((one for one in facts.devices if one.ns is not None), None)
+    bound, found = first.bound if first is not None else "", dict[int, float]()
+    for one in facts.memory:
+        if bound == "local memory":
+            amount = one.bank_conflict_ways.get(WIDTH, {}).get(BANKS, 0.0)
+        elif bound == "atomics":
+            amount = float(one.op == "atomic")
+        else:
+            amount = one.lines_per_request.get(WIDTH, {}).get(SECTOR, 0.0)
+        if amount and bound not in ("", "issue", "work-groups"):
+            found[one.line] = found.get(one.line, 0.0) + amount * one.requests[WIDTH]
+    name = f"{bound} of {first.device}" if first is not None and found else "instructions"
+    found = found or {int(line): count for line, count in facts.instructions_by_line.items()}
+    return name, {line: amount / sum(found.values()) for line, amount in found.items()}
 
 
 def _source(facts: KernelFacts, source: str) -> Table | None:
@@ -185,7 +204,7 @@ def _reuse(facts: KernelFacts) -> Table | None:
         (format_bytes(curve.line_bytes), *_misses(curve.sizes_bytes, curve.miss_ratio, sizes)) for curve in facts.reuse
     )
     notes = ("a cache of LRU, of requests by sub-groups of 32; first touches miss, too",)
-    return Table("Requested lines that a cache of each size misses.", columns(header), rows, notes)
+    return Table(REUSE_TITLE, columns(header), rows, notes)
 
 
 def _misses(sizes: Sequence[int], ratios: Sequence[float], wanted: Sequence[int]) -> Iterator[str]:
