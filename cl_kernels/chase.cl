@@ -131,22 +131,19 @@ kernel void build(global uchar* arena, const global uint* restrict lap, const ui
 }
 #endif
 
-// Each work-item checks a part of the lap, from node corners[i] to corners[i + 1], and writes the number of steps that remain
-// at the first step that reaches a wrong node: 0 where the part is right.
+// Each work-item checks a part of the lap, from node corners[i] to corners[i + 1], and writes how many of its nodes do not lead
+// to the next one. Loads do not wait for each other, as those of a chase do.
 kernel void follow(CHAIN, const global uint* restrict lap, const uint nodes, const global uint* restrict corners,
                    global uint* restrict wrong) {
     const size_t i = get_global_id(0);
     const uint last = corners[i + 1];
     SET_UP
-    uint k = corners[i];
-    node_t node = NODE_AT(lap[k]);
-    while (k < last) {
-        node = NEXT(node);
-        // a damaged node is no valid address: stop here
-        if (WORD_OF(node) != lap[k + 1 == nodes ? 0 : k + 1]) break;
-        k++;
+    uint astray = 0;
+    for (uint k = corners[i]; k < last; k++) {
+        const node_t node = NEXT(NODE_AT(lap[k]));
+        astray += WORD_OF(node) != lap[k + 1 == nodes ? 0 : k + 1];
     }
-    wrong[i] = last - k;
+    wrong[i] = astray;
 }
 
 #define STEP           \

@@ -47,14 +47,14 @@ class Chain:
         return Launch(self.kernels[kernel], (*self.args, *args), (items * (1 + idle),), (1 + idle,))
 
     def follow(self) -> None:
-        """Raises AssertionError if a step of the lap does not reach the next node."""
+        """Raises AssertionError if a node of the lap does not lead to the next one."""
         walkers = min(MAX_WALKERS, max(1, self.lap.size // MIN_NODES_PER_WALKER)) if self.shared else 1
         corners = np.linspace(0, self.lap.size, walkers + 1).astype(np.uint32)
         starts, wrong = self.device.kept("chase corners", corners.nbytes), self.device.kept("chase wrong", 4 * walkers)
         self.device.upload(starts, corners)
         self.device.run([self.launch("follow", starts, wrong, items=walkers)])
-        left = int(self.device.download(wrong, np.uint32, walkers).sum())
-        assert left == 0, f"the chain is damaged: {left} of {self.lap.size} steps of a lap are not as built, or come after one"
+        astray = int(self.device.download(wrong, np.uint32, walkers).sum())
+        assert astray == 0, f"the chain is damaged: {astray} of {self.lap.size} nodes do not lead to the next"
 
 
 def build_chain(device: Device, probe: Probe, **defines: Value) -> Chain:
