@@ -37,8 +37,11 @@ class CoreClock:
         started = time.monotonic()
         while time.monotonic() - started < least_s:
             device.run(self.chain(20_000))
-        while self.steps < MAX_CHAIN_STEPS and self.read(device) < MIN_READING_NS:
-            self.steps *= 2
+        while self.steps < MAX_CHAIN_STEPS and (took_ns := self.read(device)) < MIN_READING_NS:
+            growth = min(
+                2.0, max(1.1, 1.05 * MIN_READING_NS / max(1.0, took_ns))
+            )  # no longer than needed: every point reads it
+            self.steps = min(MAX_CHAIN_STEPS, int(growth * self.steps))
 
     def read(self, device: Device, times: int = 0) -> float:
         """ns of 2 * steps more steps: least time, of `times` (0: as many as usual), of a long chain less that of a short one,
