@@ -81,17 +81,21 @@ def _why_not(reading: EnergyReading, record: Record, work: int) -> str:
     if reading.joules / seconds > MAX_WATTS:
         return f"the energy counter claims {reading.joules / seconds:.3g} W, which no device takes"
     if reading.update_ns > MAX_RESOLUTION * reading.window_ns:
-        needed = reading.update_ns / MAX_RESOLUTION / 1e9
-        return (
-            f"the samples took less than the {needed:.2g} s that the counter, updated every {reading.update_ns / 1e6:g} ms, "
-            f"needs for {MAX_RESOLUTION:.0%}: run --energy goes on for that long"
-        )
+        return too_short(reading.update_ns)
     busy = reading.busy_ns / reading.window_ns
     if busy < MIN_BUSY:
         return f"the device worked for {busy:.0%} of the time, and the rest would count as work: run --energy keeps it busy"
     if reading.shared and (record.cpu_others or 0.0) > MAX_OTHERS:
         return f"other processes used {record.cpu_others:.0%} of the CPUs, whose energy is in the counter: stop them"
     return ""
+
+
+def too_short(update_ns: int) -> str:
+    """Why samples that take less time than a counter's updates ask for have no energy."""
+    return (
+        f"the samples took less than the {update_ns / MAX_RESOLUTION / 1e9:.2g} s that the counter, updated every "
+        f"{update_ns / 1e6:g} ms, needs for {MAX_RESOLUTION:.0%}: run --energy goes on for that long"
+    )
 
 
 def _work(reading: EnergyReading, record: Record, metric: Metric) -> int:

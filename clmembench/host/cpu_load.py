@@ -26,11 +26,15 @@ def read_waits(tasks: Path = Path("/proc/self/task")) -> Waits | None:
     found = {}
     counted = False
     try:
-        for task in tasks.iterdir():
+        for task in tasks.iterdir():  # by descriptors: a driver has dozens of threads, and each point reads them twice
             try:
-                ran, waited, times = map(int, (task / "schedstat").read_text(encoding="ascii").split())
+                file = os.open(task / "schedstat", os.O_RDONLY)
             except FileNotFoundError:  # the thread has ended, or the kernel was built without the statistics
                 continue
+            try:
+                ran, waited, times = map(int, os.read(file, 128).split())
+            finally:
+                os.close(file)
             found[task.name] = waited, times
             counted |= ran > 0
     except (OSError, ValueError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from clmembench.analysis.energy import MAX_RESOLUTION, MIN_BUSY
+from clmembench.analysis.energy import MAX_RESOLUTION, MIN_BUSY, too_short
+from clmembench.analysis.stats import MIN_SAMPLES
 from clmembench.host.point_sensors import Counted, PointSensors
 from clmembench.measure.timed_work import TimedWork
 from clmembench.model import Batch, Context, Device, EnergyReading, Fact
@@ -24,12 +25,16 @@ class ContextRecorder:
         self._sensors = sensors
         self._before: Mapping[str, Fact] = {}
         self._start: Counted | None = None
+        self._counts = True
 
-    def begin(self) -> None:
-        """Read everything, right before the first sample."""
+    def begin(self, ends: Sequence[TimedWork], budget: Budget) -> None:
+        """Read everything, right before the first sample; the counter, which takes NVML 4 ms, only where the samples can take
+        as long as its updates ask for."""
         if self._sensors is not None:
             self._before = self._sensors.sample()
-            self._start = self._sensors.count()
+            longest_ns = max(1e9 * budget.max_time_s, MIN_SAMPLES * sum(sum(end.warmups_ns[-1:]) for end in ends))
+            self._counts = budget.energy or self._sensors.sensors.update_ns <= MAX_RESOLUTION * longest_ns
+            self._start = self._sensors.count() if self._counts else None
 
     def end(self, device: Device, ends: Sequence[TimedWork], budget: Budget) -> Context | None:
         """Read everything again, right after the last sample. Where the budget says so, passes go on until the energy counter
@@ -37,12 +42,14 @@ class ContextRecorder:
         sensors = self._sensors
         if sensors is None:
             return None
-        stop = sensors.count()
+        stop = sensors.count() if self._counts else None
         after = sensors.sample()
         if sensors.sensors.microjoules is None:
             return Context(self._before, after, None, sensors.sensors.reason)
         if len(ends) == OVERLAP_WORKS:
             return Context(self._before, after, None, NO_ENERGY_OF_OVERLAP)
+        if not self._counts:
+            return Context(self._before, after, None, too_short(sensors.sensors.update_ns))
         passes = {id(end): len(end.timings) * end.passes for end in ends}
         busy_ns = sum(end.ns(timing) for end in ends for timing in end.timings)
         energy = _reading(sensors, self._start, stop, ends, passes, busy_ns)

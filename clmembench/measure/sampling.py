@@ -88,7 +88,7 @@ def sample_point(
     for end in ends:
         end.warm(device, _warm_up_limit_s(budget))
     beside = ContextRecorder(None if budget.trial else sensors)
-    beside.begin()
+    beside.begin(ends, budget)
     watch = Watch()
     stopped = _sample_until_stopped(device, ends, budget, slope)
     cpu = watch.use()
