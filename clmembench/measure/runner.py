@@ -257,7 +257,7 @@ class _WorkerSlot:
         if job.device.kind == "cpu" or changed != job or before.place.cpus != job.place.cpus:
             return False
         both = (named(before.benchmark), named(job.benchmark))
-        is_own = any(one.peer_of or one.origin or "peers" in one.needs for one in both)
+        is_own = both[1].fresh or any(one.peer_of or one.origin or "peers" in one.needs for one in both)
         return before.benchmark == job.benchmark or (job.process == 0 and self._is_sound and not is_own)
 
 

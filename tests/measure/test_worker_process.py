@@ -447,11 +447,22 @@ def test_one_process_measures_several_benchmarks_off_cpus_until_a_point_fails(mo
     monkeypatch.setattr(runner, "WorkerProcess", Stub)
     firsts = [(name, 0, "ok") for name in ("launch", "launch_wait", "stream")]
     others = [("stream", 1, "ok"), ("stream", 0, "ok"), ("barrier", 0, "failed"), ("barrier", 0, "ok"), ("atomic", 0, "ok")]
-    every = ["launch 0", "launch_wait 0", "stream 0", "stream 1", "stream 0", "barrier 0", "atomic 0"]
-    for kind, wanted in (("gpu", ["launch 0", "stream 1", "stream 0", "atomic 0"]), ("cpu", every)):
+    last = [("launch_call", 0, "ok"), ("transpose", 0, "ok")]  # the first of these is declared to be fresh
+    every = [
+        "launch 0",
+        "launch_wait 0",
+        "stream 0",
+        "stream 1",
+        "stream 0",
+        "barrier 0",
+        "atomic 0",
+        "launch_call 0",
+        "transpose 0",
+    ]
+    for kind, wanted in (("gpu", ["launch 0", "stream 1", "stream 0", "atomic 0", "launch_call 0"]), ("cpu", every)):
         started.clear()
         with runner._WorkerSlot(isolated=True) as slot:
-            for name, process, status in (*firsts, *others):
+            for name, process, status in (*firsts, *others, *last):
                 other = replace(job(name), process=process, device=replace(FAKE_DEVICE_INFO, kind=kind))
                 slot.measure(other, Point(name, {"status": status}), 1.0)
         assert started == wanted
