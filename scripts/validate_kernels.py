@@ -1,6 +1,7 @@
-"""Measures the kernels in scripts/kernels and compares the times with predictions from stored runs.
+"""Measures the kernels in scripts/kernels and those of the project's benchmarks, and compares the times with predictions.
 
-Usage: python scripts/validate_kernels.py measure DEVICE MEASURED.json [KERNEL...]
+Usage: python scripts/validate_kernels.py measure DEVICE cpu|gpu MEASURED.json [KERNEL|CLASS...]
+       python scripts/validate_kernels.py predict RUN[,RUN...] cpu|gpu MEASURED.json TABLE.csv [KERNEL|CLASS...]
 """
 
 from __future__ import annotations
@@ -22,31 +23,48 @@ import numpy as np
 import numpy.typing as npt
 
 from clmembench.cli import devices
-from clmembench.model import DeviceInfo
+from clmembench.model import DeviceInfo, Point
 from clmembench.results import jsonl
 from clmembench.studies.kernel.facts_of_trace import facts_of
-from clmembench.studies.kernel.launch import KernelLaunch, buffer_sizes, buffers_bytes
-from clmembench.studies.kernel.measured import measure
+from clmembench.studies.kernel.launch import KernelLaunch, buffer_sizes
+from clmembench.studies.kernel.measured import measure, point_of
 from clmembench.studies.kernel.prediction import measured_devices, predict
 from clmembench.studies.kernel.requests import Sample
-from clmembench.studies.kernel.trace import trace
+from clmembench.studies.kernel.trace import Trace, trace, trace_script
 
 FOLDER = Path(__file__).with_name("kernels")
 OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {ast.Mult: operator.mul, ast.Div: operator.floordiv}
 TIMEOUT_S = 120.0
+TRACE_BENCHMARK = Path(__file__).with_name("trace_benchmark.py")
 ACCESSES, TRACE_S = 400_000, 10.0  # of a trace
 EDGES_SEEN, NOT_SEEN = 0.25, 1000  # share of vertices of the current level; level of those that were not visited
 
 
-def launches(scale: str, folder: Path) -> dict[str, KernelLaunch]:
-    """The launch of every kernel in the size of `scale`, cpu or gpu; arrays of indices are written into `folder`."""
+def launches(scale: str, folder: Path, names: list[str]) -> dict[str, KernelLaunch | Point]:
+    """The launch of each of the kernels, or classes, of these names (none: all) in the size of `scale`, cpu or gpu; of a
+    benchmark its point. Arrays of indices are written into `folder`."""
     given = tomllib.loads((FOLDER / "launches.toml").read_text())
-    return {name: _launch(name, raw, raw[scale], folder) for name, raw in given.items()}
+    chosen = {name: raw for name, raw in given.items() if scale in raw and (not names or {name, raw["class"]} & set(names))}
+    return {
+        name: Point(raw["benchmark"], {**raw["point"], **raw[scale]})
+        if "benchmark" in raw
+        else _launch(name, raw, raw[scale], folder)
+        for name, raw in chosen.items()
+    }
 
 
 def classes() -> dict[str, str]:
     """The class of every kernel."""
     return {name: raw["class"] for name, raw in tomllib.loads((FOLDER / "launches.toml").read_text()).items()}
+
+
+def traced(launch: KernelLaunch | Point, run: Path, ops: int, folder: Path) -> tuple[Trace, dict[int, int]]:
+    """The trace of a launch, and the bytes of its buffers by their numbers; of a benchmark as on the device of a run."""
+    if isinstance(launch, KernelLaunch):
+        return trace(launch, ACCESSES, TRACE_S), buffer_sizes(launch)
+    sizes = folder / "sizes.json"
+    script = [str(TRACE_BENCHMARK), str(run), str(ops), str(sizes), launch.benchmark, json.dumps(dict(launch.params))]
+    return trace_script(script, "", ACCESSES, TRACE_S), dict(enumerate(json.loads(sizes.read_text()), 1))
 
 
 def _launch(name: str, raw: Mapping[str, Any], n: int, folder: Path) -> KernelLaunch:
@@ -61,7 +79,8 @@ def _launch(name: str, raw: Mapping[str, Any], n: int, folder: Path) -> KernelLa
                 np.save(path, array)
             arguments.append(f"file:{path}")
         else:
-            arguments.append(f"{kind}:{values[0] if values else parts[0]}" + ":random" * (kind == "buffer"))
+            text = f"{kind}:{values[0] if values else parts[0]}" + ":random" * (kind == "buffer")
+            arguments.append(text.replace("zeros", "buffer"))
     sizes = tuple(_number(text, n) for text in raw["global"])
     return KernelLaunch(FOLDER / f"{name}.cl", name, sizes, tuple(raw["local"]), tuple(arguments))
 
@@ -70,6 +89,8 @@ def _array(kind: str, values: list[int], seed: int) -> npt.NDArray[np.uint32] | 
     random = np.random.default_rng(seed)
     if kind == "words":
         return random.integers(0, 1 << 32, values[0], np.uint32)
+    if kind == "sorted":
+        return np.sort(random.integers(0, 1 << 32, values[0], np.uint32))
     if kind == "places":
         return random.integers(0, values[1], values[0], np.uint32)
     if kind == "rows":
@@ -98,12 +119,12 @@ def measure_all(info: DeviceInfo, scale: str, output: Path, names: list[str]) ->
     """Measure the kernels on a device, and write the times of all so far after each."""
     rows: list[Mapping[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, launch in launches(scale, Path(folder)).items():
-            if names and name not in names:
-                continue
-            (time,) = measure(info, [launch], TIMEOUT_S)
+        for name, launch in launches(scale, Path(folder), names).items():
+            point = launch if isinstance(launch, Point) else point_of(launch)
+            (time,) = measure(info, [point], TIMEOUT_S)
             ns = (time.ns.value, time.ns.low, time.ns.high) if time.ns is not None else None
-            rows.append({"kernel": name, "device": info.name, "driver": info.driver, "ns": ns, "reason": time.reason})
+            row = {"kernel": name, "device": info.name, "driver": info.driver, "ns": ns, "ops": time.ops, "reason": time.reason}
+            rows.append(row)
             print(f"{name:20} " + ("{:12,.1f} us ({:,.1f} to {:,.1f})".format(*(t / 1e3 for t in ns)) if ns else time.reason))
             output.write_text(json.dumps(rows, indent=1))
 
@@ -114,12 +135,12 @@ def predict_all(runs: list[Path], scale: str, measured: Path, table: Path, names
     times = {row["kernel"]: row for row in json.loads(measured.read_text())}
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, launch in launches(scale, Path(folder)).items():
-            if names and name not in names:
+        for name, launch in launches(scale, Path(folder), names).items():
+            if name not in times:
                 continue
-            traced = trace(launch, ACCESSES, TRACE_S)
-            facts = facts_of(traced, launch, buffers_bytes(launch))
-            (found,) = predict(Sample.of(traced, buffer_sizes(launch)), facts, [device])
+            done, sizes = traced(launch, runs[0], times[name].get("ops", 1), Path(folder))
+            facts = facts_of(done, launch if isinstance(launch, KernelLaunch) else None, sum(sizes.values()))
+            (found,) = predict(Sample.of(done, sizes), facts, [device])
             ns = times[name]["ns"]
             row = {"kernel": name, "class": classes()[name], "device": times[name]["device"], "sizes": scale,
                    "bound": found.bound, "measured_us": ns and ns[0], "predicted_us": found.ns,

@@ -31,13 +31,15 @@ DEFAULT_POINT: Mapping[str, Value] = {
     "address": "same",
     "result": "used",
 }  # at any number of work-items
-ADDRESS_CODES = {"same": 0, "group": 1, "line": 2, "spread": 3}
+ADDRESS_CODES = {"same": 0, "group": 1, "line": 2, "spread": 3, "near": 3}
 GPU_GROUP_SIZE = 256  # work-items of a GPU's work-group
 MAX_LOOPING_ITEMS = 1024  # after each success of a compare-and-swap all other work-items retry
 NOTE_COMBINED_ADDS = "int: compilers may combine a sub-group's additions to one address into one atomic; long is never combined"
 CELL_DISTANCE_BYTES = 256  # so that no cache line or sector holds two cells
 SPREAD_CELLS = 1 << 20  # cells that the operations with address=spread use
 LOCAL_SPREAD_CELLS = 1 << 10
+NEAR_CELLS = 1 << 8  # neighbouring words, as many as the bins of a usual histogram: few lines of a cache
+RANDOM = ("spread", "near")
 MIN_SPREAD_SHARE = 0.5  # of the cells that random operations reach: compare-and-swaps favour cells they have already reached
 MAX_EXACT_COUNT = {"float": 1 << 24, "double": 1 << 31}  # exact in this type and in the kernel's counter
 
@@ -63,22 +65,25 @@ def _where(info: DeviceInfo, op: str, dtype: str, memory: str, address: str, res
     if dtype in REAL_TYPES and (op != "add" or result == "unused" or (not info.has_cpu_cores and items > MAX_LOOPING_ITEMS)):
         return False
     # work-groups share no local memory, and local memory has no lines
-    return memory == "global" or address in ("same", "spread")
+    return memory == "global" or address in ("same", *RANDOM)
 
 
 def _in_default_subset(info: DeviceInfo, **params: Value) -> bool:
     """Points of the default subset.
 
     The default point and `long`, whose additions compilers do not combine, are measured at all numbers of work-items. At one
-    number, further points differ from the default in one axis, or in two related ones.
+    number, further points differ from the default in one axis, or in two related ones; random additions are also measured at
+    the largest, which shows their throughput.
     """
     differing = {name for name, value in DEFAULT_POINT.items() if params[name] != value}
     if differing <= {"result"} or (differing == {"dtype"} and params["dtype"] == "long"):
         return True
     usual = min(MAX_LOOPING_ITEMS, _default_items(info)) if params["dtype"] in REAL_TYPES else _default_items(info)
     together = ({"memory", "address"}, {"memory", "result"}, {"address", "result"})
+    if params["items"] == _item_counts(info)[-1] and params["address"] in RANDOM and params["result"] == "unused":
+        return differing <= {"memory", "address", "result"}
     return params["items"] == usual and (
-        len(differing) == 1 or (differing in together and params["address"] in ("same", "spread"))
+        len(differing) == 1 or (differing in together and params["address"] in ("same", *RANDOM))
     )
 
 
@@ -138,7 +143,8 @@ def atomic(device: Device, op: str, dtype: str, memory: str, address: str, resul
     """Latency and throughput of contended atomic add, compare-and-swap and exchange.
 
     All work-items perform equally many operations, one after the other. Addresses: the `same` word for all; neighbouring words,
-    one per work-`group`; a separate `line` for each work-item; or words `spread` at random over 2^20 (2^10 in local memory). A
+    one per work-`group`; a separate `line` for each work-item; words `spread` at random over 2^20 (2^10 in local memory); or
+    `near` ones, at random of 2^8 neighbours, which share few lines. A
     float or double is added by a compare-and-swap loop (native additions are silently wrong on some runtimes), which counts as
     one operation; `cas` is one attempt. With the result `used` each operation waits for the result of the previous one; with
     `unused` it does not, though results of exchanges are summed. Compilers may combine the additions of a sub-group. On CPUs a
@@ -194,12 +200,18 @@ class _AtomicCase:
         return np.dtype("u8" if self.dtype in ("long", "double") else "u4")
 
     @property
+    def random_cells(self) -> int:
+        """Words that random operations of one cell memory address; 1 for others."""
+        spread = LOCAL_SPREAD_CELLS if self.local else SPREAD_CELLS
+        return {"spread": spread, "near": NEAR_CELLS}.get(self.address, 1)
+
+    @property
     def cells(self) -> int:
         """Words of global memory: the cells, or, for local memory, a copy of each work-group's cells."""
         if self.local:
-            return self.items // self.group * (LOCAL_SPREAD_CELLS if self.address == "spread" else 1)
+            return self.items // self.group * self.random_cells
         across = self.items * (CELL_DISTANCE_BYTES // self.word.itemsize)
-        return {"same": 1, "group": self.items // self.group, "line": across, "spread": SPREAD_CELLS}[self.address]
+        return {"group": self.items // self.group, "line": across}.get(self.address, self.random_cells)
 
     def defines(self) -> dict[str, Value]:
         looping, wide = self.dtype in REAL_TYPES, self.word.itemsize == 8
@@ -210,8 +222,8 @@ class _AtomicCase:
             "ADDRESS": ADDRESS_CODES[self.address],
             "USED": self.used,
             "IN_LOCAL": self.local,
-            "SPREAD_CELLS": LOCAL_SPREAD_CELLS if self.local else SPREAD_CELLS,
-            "LOCAL_CELLS": LOCAL_SPREAD_CELLS if self.address == "spread" else 1,
+            "SPREAD_CELLS": self.random_cells,
+            "LOCAL_CELLS": self.random_cells,
             "LINE_BYTES": CELL_DISTANCE_BYTES,
         }
         if looping:
@@ -234,7 +246,7 @@ class _AtomicCase:
 
     def verify(self, rounds: int, cells: Array, held: Array, counts: Array) -> None:
         """Raises AssertionError for cells, values or counts of work-items that differ from the expected results."""
-        if self.address == "spread":
+        if self.address in RANDOM:
             self._verify_spread(rounds, cells, counts)
         if self.dtype in REAL_TYPES:
             added = float(cells.view("f8" if self.word.itemsize == 8 else "f4").astype(np.float64).sum())
@@ -271,7 +283,7 @@ class _AtomicCase:
     def _verify_additions(self, rounds: int, cells: Array, counts: Array) -> None:
         total, wanted = self._sum(cells), self.items * rounds & self._mask
         assert total == wanted, f"{self.items * rounds} additions left {total}"
-        if self.address == "spread":
+        if self.address in RANDOM:
             return
         busy = self._busy(cells)
         each = self.items // len(busy) * rounds
@@ -287,7 +299,7 @@ class _AtomicCase:
         tried = (counts + missed)[counts + missed != self.word.type(rounds & self._mask)]
         assert not tried.size, f"a work-item made {tried[0]} attempts instead of {rounds}"
         # an attempt fails only if another one has succeeded since the last attempt
-        if self.address != "spread" and self.items * rounds <= self._mask:
+        if self.address not in RANDOM and self.items * rounds <= self._mask:
             busy = self._busy(cells)
             assert (busy >= rounds).all(), f"a cell has {busy.min()} successes, but each work-item made {rounds} attempts"
 
@@ -301,7 +313,7 @@ class _AtomicCase:
         total = self._sum(cells, held if self.used else counts)
         wanted = first + n if self.used else rounds * first + n * (rounds - 1) // 2
         assert total == wanted & self._mask, f"values add up to {total} instead of {wanted & self._mask}: exchanges are missing"
-        assert self.address == "spread" or (self._busy(cells) != 0).all(), "some cells were never written"
+        assert self.address in RANDOM or (self._busy(cells) != 0).all(), "some cells were never written"
         if not self.used:
             last = (np.arange(1, self.items + 1, dtype=np.uint64) + np.uint64(rounds)).astype(self.word)
             assert np.array_equal(held, last), "a work-item did not do all its operations"

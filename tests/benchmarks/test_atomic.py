@@ -33,6 +33,7 @@ CHOICES = [
         {"address": "spread"},
         {"memory": "local"},
         {"memory": "local", "address": "spread", "op": "exchange"},
+        {"memory": "local", "address": "near", "result": "unused"},
         {"memory": "local", "dtype": "double", "address": "spread"},
     )
 ]

@@ -144,11 +144,11 @@ def _with_measured(found: list[DevicePrediction], info: DeviceInfo, launch: Kern
     from clmembench.host import device_lock
     from clmembench.measure.worker_process import WorkerError
     from clmembench.studies.kernel.facts import DevicePrediction
-    from clmembench.studies.kernel.measured import measure
+    from clmembench.studies.kernel.measured import measure, point_of
     from clmembench.studies.kernel.prediction import ends
 
     try:
-        (time,) = measure(info, [launch], MEASURE_TIMEOUT_S)
+        (time,) = measure(info, [point_of(launch)], MEASURE_TIMEOUT_S)
     except (device_lock.HeldError, WorkerError) as error:
         exit_codes.stop(str(error), exit_codes.FAILED)
     low, value, high = ends(time.ns)

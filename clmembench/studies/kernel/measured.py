@@ -1,4 +1,4 @@
-"""The measured time of a user's kernel on a device: one point of the benchmark `user_kernel` in a worker process."""
+"""The measured time of a launch on a device: a point of `user_kernel`, or of another benchmark, in a worker process."""
 
 from __future__ import annotations
 
@@ -21,36 +21,46 @@ from clmembench.studies.kernel.launch import KernelLaunch
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTime:
-    """The time of a launch in ns with its 95% interval, or the reason why there is none."""
+    """The time of a launch in ns with its 95% interval, or the reason why there is none; and the operations that its benchmark
+    counts in it."""
 
     ns: Estimate | None
     reason: str = ""
+    ops: int = 1
 
 
-def measure(info: DeviceInfo, launches: Sequence[KernelLaunch], timeout_s: float) -> list[MeasuredTime]:
-    """The time of each launch on a device, each in a worker process of its own: a crash ends none but its launch. Raises
-    device_lock.HeldError and WorkerError where the device cannot be used."""
+def point_of(launch: KernelLaunch) -> Point:
+    """The point of `user_kernel` that measures a launch."""
+    return Point(user_kernel.name, launch.params())
+
+
+def measure(info: DeviceInfo, points: Sequence[Point], timeout_s: float) -> list[MeasuredTime]:
+    """The time of the launch of each point on a device, of slopes of the longer one, each in a worker process of its own: a
+    crash ends none but its launch. Raises device_lock.HeldError and WorkerError where the device cannot be used."""
     with device_lock.held(info):
         found = worker_process.probed(Job(info.runtime, info))
         job = Job(
             info.runtime,
             replace(info, features=found.features),
-            user_kernel.name,
             budget=FULL_BUDGET,
             features=found.features,
             cycles_per_op=found.cycles_per_op,
             origin=found.origin,
             quantum_ns=found.quantum_ns,
         )
-        return [_measured(job, launch, timeout_s) for launch in launches]
+        return [_measured(replace(job, benchmark=one.benchmark), one, timeout_s) for one in points]
 
 
-def _measured(job: Job, launch: KernelLaunch, timeout_s: float) -> MeasuredTime:
+def _measured(job: Job, wanted: Point, timeout_s: float) -> MeasuredTime:
     try:
         with worker_process.WorkerProcess(job) as worker:
-            record = worker.measure(Point(user_kernel.name, launch.params()), timeout_s)
+            record = worker.measure(wanted, timeout_s)
     except worker_process.WorkerError as error:
         return MeasuredTime(None, str(error))
+    *_, last = record.series or (None,)
+    ops = last.ops if last is not None else 1
+    if last is not None:
+        record = replace(record, series=(replace(last, ops=1),))
     record = point.judged(record, (TIME,))
     summary = derive.summarise([record], TIME)
     if record.status != "ok" or summary is None:
@@ -59,4 +69,4 @@ def _measured(job: Job, launch: KernelLaunch, timeout_s: float) -> MeasuredTime:
         return MeasuredTime(None, f"suspect: other programs took the CPUs: {cpu_share.QUIETEN}")
     known = math.isfinite(summary.low)  # fewer samples have no interval
     low, high = (summary.low, summary.high) if known else (summary.median, summary.median)
-    return MeasuredTime(Estimate(summary.median, low, high))
+    return MeasuredTime(Estimate(summary.median, low, high), ops=ops)

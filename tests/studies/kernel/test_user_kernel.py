@@ -14,7 +14,7 @@ from clmembench.measure import worker_process
 from clmembench.model import Copy, Local, Skip
 from clmembench.runtimes import runtime
 from clmembench.studies.kernel.launch import KernelLaunch, LaunchError, argument
-from clmembench.studies.kernel.measured import measure
+from clmembench.studies.kernel.measured import measure, point_of
 from tests.cases import each
 
 ADD = "kernel void add(global uint *sums, global const uint *ones) { sums[get_global_id(0)] += ones[get_global_id(0)] + N; }"
@@ -73,7 +73,7 @@ def test_a_crash_ends_its_own_launch_alone(launch, tmp_path, monkeypatch):
     crash = tmp_path / "crash.cl"
     crash.write_text("kernel void crash(global int *p) { p[(long)1 << 40] = 1; }")
     broken = KernelLaunch(crash, "crash", (1,), (1,), ("buffer:4",))
-    failed, timed = measure(runtime("opencl").devices()[0], [broken, launch], 60)
+    failed, timed = measure(runtime("opencl").devices()[0], [point_of(broken), point_of(launch)], 60)
     assert failed.ns is None and "SIGSEGV" in failed.reason
     assert timed.ns is not None and timed.ns.value > 0
 
@@ -82,5 +82,5 @@ def test_a_time_beside_other_programs_is_no_value(launch, monkeypatch):
     whole = worker_process.WorkerProcess.measure
     busy = {"cpu_waited": 0.9, "cpu_others": 0.9}
     monkeypatch.setattr(worker_process.WorkerProcess, "measure", lambda *args: replace(whole(*args), **busy))
-    (timed,) = measure(runtime("opencl").devices()[0], [launch], 60)
+    (timed,) = measure(runtime("opencl").devices()[0], [point_of(launch)], 60)
     assert timed.ns is None and "suspect: other programs took the CPUs" in timed.reason
