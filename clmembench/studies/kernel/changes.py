@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from clmembench.studies.kernel import patterns
-from clmembench.studies.kernel.demand import Demand
+from clmembench.studies.kernel.demand import MOST_KEPT, Demand, atomic_passes, local_atomic_passes
 from clmembench.studies.kernel.facts import KernelFacts, MemoryInstruction
 from clmembench.studies.kernel.program import called, makes, reads
-from clmembench.studies.kernel.requests import BUFFER_SHIFT, GLOBAL, LOCAL, Accesses, Integers, Sample, joined
+from clmembench.studies.kernel.requests import BUFFER_SHIFT, GLOBAL, LOCAL, Accesses, Integers, Sample, joined, requests
 from clmembench.studies.kernel.trace import ATOMIC, LOAD, STORE
 from clmembench.units import format_bytes
 
@@ -56,7 +56,7 @@ def changes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change
     """All that the sample supports, before it is known what any of them saves."""
     yield from layouts(sample, facts, need)
     yield from accumulators(sample, facts)
-    yield from private_copies(sample, facts)
+    yield from private_copies(sample, facts, need)
     yield from group_sizes(sample, facts, need)
     if need.in_lockstep:
         yield from tiles(sample, facts)
@@ -64,7 +64,8 @@ def changes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change
 
 
 def without_repeated_loads(sample: Sample) -> Sample:
-    """The sample without loads of what a work-item has loaded and nobody stores: compilers may keep it in a register."""
+    """The sample without loads of what a work-item has loaded and nobody stores, if its load is of few words: compilers keep
+    them in registers."""
     accesses = sample.accesses
     buffer = accesses.address >> BUFFER_SHIFT
     stored = np.unique(buffer[accesses.operation != LOAD])
@@ -72,9 +73,13 @@ def without_repeated_loads(sample: Sample) -> Sample:
     mine = accesses[loads]
     word = np.unique(mine.address, return_inverse=True)[1]
     key = joined(word, np.unique(mine.group * sample.group_items + mine.item, return_inverse=True)[1])
+    first = np.unique(key, return_index=True)[1]
     kept = np.ones(len(accesses), bool)
     kept[loads] = False
-    kept[loads[np.unique(key, return_index=True)[1]]] = True
+    kept[loads[first]] = True
+    own = joined(joined(mine.group, mine.item), mine.instruction)
+    owners, number = np.unique(own, return_inverse=True)
+    kept[loads[np.bincount(number[first], minlength=len(owners))[number] > MOST_KEPT]] = True
     if kept.mean() > 1 - MIN_REPEATED:
         return sample
     left = {number: sample.executed[number] * float(kept[accesses.instruction == number].mean())
@@ -166,7 +171,7 @@ def accumulators(sample: Sample, facts: KernelFacts) -> Iterator[Change]:
         yield Change(PRIVATE, shown.line, finding, "keep it in a private variable and store it once", changed)
 
 
-def private_copies(sample: Sample, facts: KernelFacts) -> Iterator[Change]:
+def private_copies(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:
     """Atomics on a few words of global memory, whose results nobody reads, which each work-group could do in a copy."""
     texts, accesses = sample.texts, sample.accesses
     read = frozenset[str]().union(*map(reads, texts.values()))
@@ -180,9 +185,15 @@ def private_copies(sample: Sample, facts: KernelFacts) -> Iterator[Change]:
         if together > MAX_MERGED_GROUPS or int(mine.size[0]) * words > MAX_TILE_BYTES:
             continue
         hottest = float(np.unique(mine.address, return_counts=True)[1].max()) * sample.scale
+        copies, flushed = sample.groups / together, words
+        if need.in_lockstep:  # neighbours add up words of the same block in one pass
+            flushed = len(np.unique(mine.address // need.block_bytes))
+        request = requests(mine, sample.group_items, need.width, need.in_lockstep).of
         added = {
-            "atomics": words * sample.groups / together - done, "hottest": min(0.0, sample.groups / together - hottest),
-            "local_atomics": done, "local_hottest": hottest,
+            "atomics": flushed * copies - float(atomic_passes(mine, request, need.block_bytes, need.in_lockstep)[0].sum())
+            * sample.scale,
+            "hottest": min(0.0, copies - need.hottest),
+            "local_atomics": local_atomic_passes(mine, request, need.in_lockstep) * sample.scale,
         }  # fmt: skip
         finding = f"{done:.3g} atomics on {words} words, {hottest:.3g} on one"
         change = "add up in a copy for each work-group, in local memory, first" + (

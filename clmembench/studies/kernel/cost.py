@@ -8,6 +8,7 @@ all, as if nothing overlapped, with the highest. Sources: Williams, Waterman & P
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -16,13 +17,13 @@ import numpy as np
 from clmembench.analysis import kernel_time
 from clmembench.analysis.kernel_time import Workload
 from clmembench.analysis.little import Estimate
-from clmembench.studies.kernel.demand import BufferTraffic, Demand, memory_blocks
+from clmembench.studies.kernel.demand import Demand
 from clmembench.studies.kernel.rates import MAX_UNIT_GROUPS, MAX_UNIT_ITEMS, NEEDED, KernelRates
 from clmembench.studies.kernel.trace import LOAD
+from clmembench.studies.kernel.traffic import Traffic, traffic
 
-ISSUE, FIRST, SHARED, MEMORY = "issue", "first cache", "shared cache", "memory"
+ISSUE, FUNCTIONS, FIRST, SHARED, STORES, MEMORY = "issue", "functions", "first cache", "shared cache", "stores", "memory"
 LOCAL, ATOMICS, LATENCY, LAUNCH, GROUPS = "local memory", "atomics", "latency", "launch", "work-groups"
-Traffic = dict[int, BufferTraffic]
 PASS_BYTES = 128  # that 32 banks of 4 B give in a pass
 CORE_WINDOW = 512  # instructions that an out-of-order core looks ahead: loads of so many are in flight together
 
@@ -85,13 +86,14 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
     else:
         take(FIRST, tuple(one * demand.line_bytes * idle for one in lines), first.gb_s, "first_cache")  # type: ignore[arg-type]
     capacity = first.nbytes if first is not None else 0
-    traffic = demand.traffic(capacity, groups)
-    far = _memory_share(parts, missing, demand, rates, traffic)
+    found = traffic(demand, capacity, groups)
+    far = _memory_share(parts, missing, demand, rates, found)
     take(LOCAL, demand.local_passes * PASS_BYTES * idle, rates.local_gb_s, "local_gb_s")
-    take(ATOMICS, demand.atomics, rates.atomic_spread, "atomic_spread")
-    take(ATOMICS, demand.hottest, rates.atomic_same, "atomic_same")
+    take(ATOMICS, demand.atomics, _atomic_rate(demand.atomic_blocks, rates), "atomics")
+    take(ATOMICS, demand.hottest, _atomic_rate(1.0, rates), "atomics")
     take(ATOMICS, demand.local_atomics * idle, rates.local_atomic, "local_atomic")
-    take(ATOMICS, demand.local_hottest * idle, rates.local_atomic_same, "local_atomic")
+    if rates.function_g_s is not None:
+        take(FUNCTIONS, demand.functions * idle, rates.function_g_s, "issue_g_s")
     chain = _latency(demand, rates, capacity, groups, far)
     if isinstance(chain, str):
         missing.append(chain)
@@ -103,14 +105,26 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
         missing.append(NEEDED["launch_ns"])
     bound = max(parts, key=lambda name: parts[name].value, default="")
     ns = total(rates.launch_ns, parts) if parts and rates.launch_ns is not None and not missing else None
-    return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, traffic), groups, far)
+    return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, found), groups, far)
 
 
 def total(launch: Estimate, parts: Mapping[str, Estimate]) -> Estimate:
-    """The time of an empty launch and of the longest part; at most of all parts, one after the other."""
+    """The time of an empty launch and of the longest part; at most of all parts, one after the other. A load that waits in the
+    queue of memory has its latency besides (Wang et al. 2019, equations 6 and 7), so that both are one part."""
     ends = [(one.low, one.value, one.high) for one in parts.values()]
     lows, values, highs = zip(*ends, strict=True)
-    return Estimate(launch.value + max(values), launch.low + max(lows), launch.high + sum(highs))
+    waited = sum(parts[name].value for name in (MEMORY, LATENCY) if name in parts)
+    return Estimate(launch.value + max(*values, waited), launch.low + max(lows), launch.high + sum(highs))
+
+
+def _atomic_rate(blocks: float, rates: KernelRates) -> Estimate | None:
+    """Passes of atomics per ns over that many blocks: between two measured numbers of blocks by their logarithms."""
+    if not rates.atomics:
+        return None
+    numbers = np.log([number for number, _ in rates.atomics])
+    ends = [[math.log(getattr(rate, end)) for _, rate in rates.atomics] for end in ("value", "low", "high")]
+    value, low, high = (math.exp(np.interp(math.log(max(1.0, blocks)), numbers, one)) for one in ends)
+    return Estimate(value, min(low, value), max(high, value))
 
 
 def _scalar_factor(demand: Demand, rates: KernelRates) -> tuple[float, float, float]:
@@ -121,25 +135,23 @@ def _scalar_factor(demand: Demand, rates: KernelRates) -> tuple[float, float, fl
     return 1.0, demand.width**0.5 if demand.sample.dependences.has_loop else 1.0, float(demand.width)
 
 
-def _memory_share(
-    parts: dict[str, Estimate], missing: list[str], demand: Demand, rates: KernelRates, traffic: dict[int, BufferTraffic]
-) -> float:
+def _memory_share(parts: dict[str, Estimate], missing: list[str], demand: Demand, rates: KernelRates, found: Traffic) -> float:
     """Add the times of shared cache and memory, and return the share of blocks beyond the first cache that come from memory."""
     levels = rates.device.bandwidths
     if not levels:
         missing.append("stream")
         return 0.0
     *inner, memory = levels
-    beyond = sum(one.accesses for one in traffic.values())
+    beyond = found.loads.blocks + found.stores.blocks
+    blocks = found.from_memory(inner[0].nbytes / demand.block_bytes if inner else 0.0)
+    flows = [(MEMORY, blocks, memory, rates.lines_memory)]
     if inner:
-        blocks = memory_blocks(traffic, inner[0].nbytes / demand.block_bytes)
-        if beyond:
-            parts[SHARED] = kernel_time.scaled(inner[0].gb_s.inverse(), beyond * demand.block_bytes)
-    else:
-        blocks = memory_blocks(traffic, 0.0)
-    if blocks > 0:
-        parts[MEMORY] = kernel_time.scaled(memory.gb_s.inverse(), blocks * demand.block_bytes)
-    return min(1.0, blocks / beyond) if beyond else 0.0
+        flows += [(SHARED, found.loads, inner[0], rates.lines_shared), (STORES, found.stores, inner[0], rates.stored_lines)]
+    for name, flow, level, line_rate in flows:
+        ns = flow.ns(demand.block_bytes, level.gb_s, line_rate)
+        if ns > 0:
+            parts[name] = kernel_time.scaled(level.gb_s.inverse(), ns * level.gb_s.value)
+    return min(1.0, blocks.blocks / beyond) if beyond else 0.0
 
 
 def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, far: float) -> Estimate | str | None:
@@ -188,13 +200,11 @@ def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, f
     return Estimate(value, min(low, value), max(high, value))
 
 
-def _baselines(
-    demand: Demand, rates: KernelRates, traffic: dict[int, BufferTraffic]
-) -> tuple[Estimate | None, Estimate | None]:
+def _baselines(demand: Demand, rates: KernelRates, found: Traffic) -> tuple[Estimate | None, Estimate | None]:
     """The roofline on distinct bytes, and all bytes over memory's bandwidth; each with the empty launch."""
     start = rates.launch_ns
     every = demand.loaded_bytes + demand.stored_bytes
-    distinct = sum(one.distinct for one in traffic.values()) * demand.block_bytes
+    distinct = found.distinct * demand.block_bytes
     flops = demand.flops + demand.double_flops
     device = replace(rates.device, vector_gflop_s=rates.float_gflop_s) if demand.flops > demand.double_flops else rates.device
     work = Workload(flops / max(1.0, distinct), distinct, distinct, launches=0)

@@ -10,9 +10,8 @@ from functools import cached_property
 from clmembench.studies.kernel import program
 
 _LANES = re.compile(r"<(\d+) x ")
-FREE = ("phi", "ret")  # resolved by registers and, in loops that compilers unroll, not there
-SOMETIMES = ("getelementptr", "bitcast", "addrspacecast", "zext", "sext", "trunc", "extractelement", "insertelement",
-             "shufflevector")  # fmt: skip  # folded into another instruction, or one of their own
+FREE = ("phi", "ret", "extractelement", "insertelement", "shufflevector")  # names of registers
+SOMETIMES = ("getelementptr", "bitcast", "addrspacecast", "zext", "sext", "trunc")  # or folded into another instruction
 # machine instructions of an operation that hardware has no single one for, from the fewest to the most of common devices
 SLOW = {"fdiv": (1, 10), "udiv": (8, 20), "sdiv": (8, 20), "urem": (8, 20), "srem": (8, 20)}
 FUNCTION = (1, 40)  # of a mathematical function; native ones are one
@@ -28,7 +27,7 @@ def machine_instructions(text: str) -> tuple[float, float]:
     if kind == "index":
         return 0, 1
     if name == "br":
-        return 1, 1
+        return (1, 1) if text.startswith("br i1") else (0, 0)  # blocks that follow each other are one
     if name in FREE or function.startswith(("llvm", "dbg", "lifetime", "assume")):
         return 0, 0
     if name in SOMETIMES:
@@ -40,6 +39,11 @@ def machine_instructions(text: str) -> tuple[float, float]:
     if function.startswith(SIMPLE):
         return lanes, 2 * lanes
     return lanes, lanes
+
+
+def is_function(text: str) -> bool:
+    """Whether a unit for functions computes it: a mathematical function, or a division or root of real numbers."""
+    return (program.kind(text) == "function" and not program.called(text).startswith(SIMPLE)) or program.opcode(text) == "fdiv"
 
 
 def fewest_instructions(text: str) -> float:

@@ -74,8 +74,8 @@ def predict(sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice
         rates = device.rates
         key = rates.width, rates.line_bytes, rates.is_parallel
         if key not in demands:
-            need = demand(sample, facts, *key)
-            demands[key] = need, alternatives(sample, facts, need)
+            every = alternatives(sample, facts, demand(sample, facts, *key))
+            demands[key] = every[-1].need, every
         found.append(_prediction(device, *demands[key]))
     return sorted(found, key=lambda one: one.ns if one.ns is not None else float("inf"))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from clmembench.analysis.derive import Derived
@@ -11,8 +11,11 @@ from clmembench.analysis.device_rates import MIN_LEVEL_SHARE, device_rates, is_u
 from clmembench.analysis.kernel_time import DeviceRates
 from clmembench.analysis.little import Estimate
 from clmembench.analysis.plateaus import CurvePoint
+from clmembench.benchmarks.atomic import NEAR_CELLS, SPREAD_CELLS
 from clmembench.model import DeviceInfo
 
+SECTOR = 32  # bytes that GPUs' caches fill
+MIN_SCATTERED_LINES = 8  # of a load of memory_divergence whose lines hold a sector of it at most
 GPU_LINE_BYTES, CPU_LINE_BYTES = 128, 64  # of a request to the first cache
 ASSUMED_SUB_GROUP_ITEMS = 32  # if the driver reports no width
 MAX_UNIT_ITEMS, MAX_UNIT_GROUPS = 2048, 32  # resident on a GPU's compute unit; OpenCL does not report them
@@ -20,8 +23,7 @@ NEEDED = {  # a rate that a prediction may lack -> the benchmark that measures i
     "issue_g_s": "arithmetic",
     "first_cache": "cache_read",
     "local_gb_s": "local_read",
-    "atomic_same": "atomic",
-    "atomic_spread": "atomic",
+    "atomics": "atomic",
     "local_atomic": "atomic",
     "launch_ns": "launch_wait",
 }
@@ -41,9 +43,11 @@ class KernelRates:
 
     `width` is the number of work-items that execute an instruction together: a sub-group's, on CPUs a vector's lanes at most.
     `issue_g_s` counts instructions of work-items per ns on the whole device at that width; `float_gflop_s` is multiply-adds of
-    floats. Atomics are per ns on the whole device: to one address (`atomic_same`), to many (`atomic_spread`), and in local
-    memory. `launch_ns` is the time of an empty kernel by the device's clock, and `group_ns` that of each further
-    work-group on a CPU.
+    floats, `function_g_s` native functions of work-items, `chain_ns` the latency of an operation that waits for the last one.
+    `lines_memory` and `lines_shared` are lines that sub-groups touch in part, from memory and from the shared cache;
+    `stored_lines` those of stores. `atomics` are passes over the blocks of global memory per ns by the number of blocks, from
+    the fewest on, `local_atomic` those over banks of local memory, on CPUs operations. `launch_ns` is the time of an empty
+    kernel by the device's clock, and `group_ns` that of each further work-group on a CPU.
     """
 
     info: DeviceInfo
@@ -53,10 +57,13 @@ class KernelRates:
     issue_g_s: Estimate | None = None
     float_gflop_s: Estimate | None = None
     first_cache: FirstCache | None = None
+    function_g_s: Estimate | None = None
+    chain_ns: Estimate | None = None
+    lines_memory: Estimate | None = None
+    lines_shared: Estimate | None = None
+    stored_lines: Estimate | None = None
     local_gb_s: Estimate | None = None
-    atomic_same: Estimate | None = None
-    atomic_spread: Estimate | None = None
-    local_atomic_same: Estimate | None = None
+    atomics: tuple[tuple[float, Estimate], ...] = ()
     local_atomic: Estimate | None = None
     barrier_ns: Estimate | None = None
     launch_ns: Estimate | None = None
@@ -87,10 +94,13 @@ def kernel_rates(values: Iterable[Derived], curve: Sequence[CurvePoint], info: D
         float_gflop_s=floats,
         first_cache=_first_cache(good),
         local_gb_s=_best([*_of(good, "local_read", "bandwidth"), *_of(good, "local_copy")]),
-        atomic_same=_atomic(good, "global", "same", dtype="long") or _atomic(good, "global", "same", dtype="int"),
-        atomic_spread=_atomic(good, "global", "spread", result="unused") or _atomic(good, "global", "spread", result="used"),
-        local_atomic_same=_atomic(good, "local", "same", result="used"),
-        local_atomic=_atomic(good, "local", "spread", result="used"),
+        function_g_s=_unit_rate(good, "native_exp", info),
+        chain_ns=_estimate(next(iter(_of(good, "instruction", "instruction_latency", op="fma", dtype="float", lanes=1)), None)),
+        lines_memory=_lines(good, far=True),
+        lines_shared=_lines(good, far=False),
+        stored_lines=_stored_lines(good) if not info.has_cpu_cores else None,
+        atomics=tuple(_atomics(good, width if not info.has_cpu_cores else 1, CPU_LINE_BYTES if info.has_cpu_cores else SECTOR)),
+        local_atomic=_local_atomic(good, info.has_cpu_cores),
         barrier_ns=_estimate(next(iter(_of(good, "barrier", work_items=256)), None)),
         launch_ns=Estimate.exact(empty[0][1]) if empty else None,
         group_ns=_group_ns(empty) if info.has_cpu_cores else 0.0,
@@ -133,6 +143,57 @@ def _atomic(good: Sequence[Derived], memory: str, address: str, **params: object
     wanted: Mapping[str, object] = {"op": "add", "dtype": "int", "memory": memory, "address": address, **params}
     found = _of(good, "atomic", "throughput", **wanted)
     return _estimate(max(found, key=lambda v: _number(v, "items"), default=None))
+
+
+def _random_atomic(good: Sequence[Derived], memory: str, address: str) -> Estimate | None:
+    """That of random addresses, whose results no work-item waits for where that was measured."""
+    return _atomic(good, memory, address, result="unused") or _atomic(good, memory, address, result="used")
+
+
+def _local_atomic(good: Sequence[Derived], on_cores: bool) -> Estimate | None:
+    """Additions to one word of local memory, each of which is a pass; on CPUs to any."""
+    same = _atomic(good, "local", "same", result="used")
+    return (_random_atomic(good, "local", "near") or _random_atomic(good, "local", "spread") or same) if on_cores else same
+
+
+def _atomics(good: Sequence[Derived], width: int, block_bytes: int) -> Iterator[tuple[float, Estimate]]:
+    """Passes of atomics over blocks per ns, by the number of blocks that they are over."""
+    same = _atomic(good, "global", "same", dtype="long") or _atomic(good, "global", "same", dtype="int")
+    if same is not None:
+        yield 1.0, same
+    for address, cells in (("near", NEAR_CELLS), ("spread", SPREAD_CELLS)):
+        rate, blocks = _random_atomic(good, "global", address), cells * 4 / block_bytes
+        if rate is not None:  # of work-items, some of which share a pass
+            again = width - cells * (1 - (1 - 1 / cells) ** width)
+            passes = blocks * (1 - (1 - 1 / blocks) ** width) + again
+            yield blocks, rate.times(Estimate.exact(passes / width))
+
+
+def _unit_rate(good: Sequence[Derived], op: str, info: DeviceInfo) -> Estimate | None:
+    """Operations of all compute units per ns, at the most lanes that were measured."""
+    found = _of(good, "instruction", "unit_rate", op=op, dtype="float")
+    rate = _estimate(max(found, key=lambda v: _number(v, "lanes"), default=None))
+    return rate.times(Estimate.exact(info.compute_units)) if rate is not None else None
+
+
+def _lines(good: Sequence[Derived], far: bool) -> Estimate | None:
+    """Lines per ns of which a load touches a sector, from the largest footprint or the smallest."""
+    found = [
+        v for v in _of(good, "memory_divergence", "line_bandwidth", stores=0) if _number(v, "lines") >= MIN_SCATTERED_LINES
+    ]
+    sizes = [_number(v, "footprint_bytes") for v in found]
+    if len(set(sizes)) < 2:
+        return None
+    wanted = max(sizes) if far else min(sizes)
+    rate = _best([v for v in found if _number(v, "footprint_bytes") == wanted])
+    return rate.times(Estimate.exact(1 / GPU_LINE_BYTES)) if rate is not None else None
+
+
+def _stored_lines(good: Sequence[Derived]) -> Estimate | None:
+    """Lines per ns of which a store touches a word: those of a transposition without a tile."""
+    found = _of(good, "transpose", "throughput", way="direct")
+    rate = _estimate(max(found, key=lambda v: _number(v, "n"), default=None))
+    return rate.times(Estimate.exact(1 / 8)) if rate is not None else None  # 4 B are loaded and stored
 
 
 def _first_cache(good: Sequence[Derived]) -> FirstCache | None:

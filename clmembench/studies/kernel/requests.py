@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from clmembench.studies.kernel.issue import Dependences
+from clmembench.studies.kernel.loops import Loops
 from clmembench.studies.kernel.trace import BRANCH, Trace
 
 Integers = npt.NDArray[np.int64]
@@ -94,6 +95,11 @@ class Sample:
     def dependences(self) -> Dependences:
         """Which loads each instruction waits for."""
         return Dependences(self.texts)
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The loops of the program."""
+        return Loops(self.texts, self.executed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,17 @@ from clmembench.analysis.kernel_time import MEMORY, BandwidthLevel, DeviceRates,
 from clmembench.analysis.little import Estimate
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
-from clmembench.studies.kernel.cost import ATOMICS, FIRST, ISSUE, LOCAL, cost
-from clmembench.studies.kernel.demand import demand, memory_blocks
+from clmembench.studies.kernel.cost import ATOMICS, FIRST, ISSUE, LATENCY, LOCAL, SHARED, STORES, cost
+from clmembench.studies.kernel.demand import demand
 from clmembench.studies.kernel.facts_of_trace import facts_of
 from clmembench.studies.kernel.issue import Dependences, machine_instructions
+from clmembench.studies.kernel.loops import Loops
 from clmembench.studies.kernel.prediction import measured_devices
 from clmembench.studies.kernel.rates import FirstCache, KernelRates
 from clmembench.studies.kernel.requests import Accesses, Sample, requests
 from clmembench.studies.kernel.suggestions import alternatives, suggestions
-from clmembench.studies.kernel.trace import ATOMIC, EVENT, LOAD, Instruction, Trace
+from clmembench.studies.kernel.trace import ATOMIC, EVENT, LOAD, STORE, Instruction, Trace
+from clmembench.studies.kernel.traffic import traffic
 from tests.cases import each
 
 LOAD_TEXT = "%0 = load float, float addrspace(1)* %p, align 4"
@@ -37,8 +39,8 @@ RATES = KernelRates(
         vector_gflop_s=EXACT(10_000),
     ),
     width=32, line_bytes=128, issue_g_s=EXACT(10_000), float_gflop_s=EXACT(20_000),
-    first_cache=FirstCache(1 << 17, EXACT(20_000)), local_gb_s=EXACT(20_000), atomic_same=EXACT(1), atomic_spread=EXACT(50),
-    local_atomic=EXACT(500), local_atomic_same=EXACT(100), launch_ns=EXACT(5000),
+    first_cache=FirstCache(1 << 17, EXACT(20_000)), local_gb_s=EXACT(20_000), atomics=((1.0, EXACT(1)), (1e5, EXACT(50))),
+    local_atomic=EXACT(500), lines_memory=EXACT(10), lines_shared=EXACT(200), stored_lines=EXACT(20), launch_ns=EXACT(5000),
 )  # fmt: skip
 GROUP, TRACED = 256, 16
 ITEMS = np.arange(GROUP * TRACED)
@@ -69,8 +71,10 @@ def suggested(trace: Trace, rates=RATES, buffer_bytes=4 * LAUNCH):
 def test_streaming_takes_its_bytes_over_the_bandwidth_of_memory():
     found = cost(demanded(traced(BUFFER + 4 * ITEMS)), RATES)
     assert found.bound == MEMORY
-    assert found.ns.value == pytest.approx(5000 + (4 * LAUNCH - (32 << 20)) / 1000, rel=0.01)
-    assert found.ns.low < found.ns.value < found.ns.high and found.roofline.value == pytest.approx(found.ns.value, rel=0.05)
+    bytes_ns = (4 * LAUNCH - (32 << 20)) / 1000
+    assert found.parts[MEMORY].value == pytest.approx(bytes_ns, rel=0.01)
+    assert found.ns.value == 5000 + found.parts[MEMORY].value + found.parts[LATENCY].value  # of loads behind the queue
+    assert found.ns.low < found.ns.value < found.ns.high and found.roofline.value == pytest.approx(5000 + bytes_ns, rel=0.05)
 
 
 def test_scattered_loads_of_a_cached_set_are_bound_by_requests_and_told_to_be_ordered():
@@ -115,18 +119,42 @@ def test_a_core_fills_its_vectors_or_one_lane_at_a_time():
 
 def test_random_accesses_to_more_than_the_cache_come_from_memory_and_those_to_less_do_not():
     random = BUFFER + 4 * np.random.default_rng(3).integers(0, 1 << 20, len(ITEMS))
-    traffic = demanded(traced(random), buffer_bytes=4 << 20).traffic(1 << 15, 8)
-    blocks, every = (4 << 20) / 32, traffic[1].far
-    assert traffic[1].distinct == blocks
-    assert memory_blocks(traffic, 8 * blocks) == 0
-    assert 0.7 * every < memory_blocks(traffic, 0.25 * blocks) < 0.8 * every
+    found = traffic(demanded(traced(random), buffer_bytes=4 << 20), 1 << 15, 8)
+    blocks, every = (4 << 20) / 32, found.buffers[1].far
+    assert found.distinct == blocks
+    assert found.from_memory(8 * blocks).blocks == 0
+    assert 0.7 * every < found.from_memory(0.25 * blocks).blocks < 0.8 * every
+
+
+def test_lines_that_are_touched_in_part_come_at_their_own_rates():
+    random = BUFFER + 128 * np.random.default_rng(4).permutation(len(ITEMS)).astype(np.int64)
+    loads, stores = (cost(demanded(traced(random, operation=one), buffer_bytes=128 * LAUNCH), RATES) for one in (LOAD, STORE))
+    assert loads.parts[MEMORY].value == pytest.approx(LAUNCH / 10, rel=0.01)
+    assert stores.parts[MEMORY].value == pytest.approx(2 * LAUNCH / 10, rel=0.01)  # a store of a part loads the rest
+    assert (loads.parts[SHARED].value, stores.parts[STORES].value) == (pytest.approx(LAUNCH / 200), pytest.approx(LAUNCH / 20))
+
+
+LOOP = ["%i = phi i32 [ 0, %entry ], [ %n, %body ]", "%s = phi float [ 1.0, %entry ], [ %t, %body ]",
+        "%c = icmp ult i32 %i, 256", "br i1 %c, label %body, label %end", "%q = getelementptr float, float* %p, i32 %i",
+        "%x = load float, float* %q, align 4", "%m = fmul float %x, %s", "%t = fadd float %m, %s",
+        "%n = add nuw nsw i32 %i, 1", "br label %loop"]  # fmt: skip
+
+
+def test_counters_and_addresses_of_unrolled_loops_are_free_and_sums_wait_for_each_other():
+    texts = dict(enumerate(LOOP))
+    loops = Loops(texts, dict.fromkeys(texts, 256.0))
+    assert {number for number, share in loops.left.items() if share == 0} == {0, 2, 3, 4, 8}
+    assert loops.chained == 2 * 256 and not loops.is_in_runtime_loop(5)
+    texts[2] = "%c = icmp ult i32 %i, %count"
+    assert Loops(texts, dict.fromkeys(texts, 256.0)).left[4] == 0.25
 
 
 def test_rates_are_those_of_a_stored_run():
     run = jsonl.read(Path(__file__).parents[3] / "reports" / "h200-sxm-quick.jsonl.gz")
     (device,) = measured_devices([run, run])  # of one device together
     assert (device.rates.width, device.rates.launch_ns, device.rates.group_ns) == (32, EXACT(5696), 0)
-    assert 43 < device.rates.atomic_same.value < 44 and device.rates.issue_g_s is device.rates.first_cache is None
+    ((blocks, rate),) = device.rates.atomics
+    assert blocks == 1 and 43 < rate.value < 44 and device.rates.issue_g_s is device.rates.first_cache is None
     assert device.hardware is None  # without reads of caches there are no inputs of the memory divergence model
 
 
