@@ -7,6 +7,7 @@
 #define PACKED 1
 #define DOT 2
 #define MATRIX 3
+#define VNNI 4
 #define QUOTE_TOKENS(text) #text
 #define QUOTE(text) QUOTE_TOKENS(text)
 
@@ -19,9 +20,14 @@
 #define FROM_SUMS(bits) PASTE(as_, V)(PASTE(convert_, BITS)(bits))
 #define TO_SUMS(x) PASTE(convert_, SUMS)(PASTE(as_, BITS)(x))
 #define STEP(x, a, b) x = x * a + a;
+#elif FORM == VNNI
+#define WORD uint
+#define OPERAND uint16
 #else
 #define WORD uint
 #define OPERAND uint
+#endif
+#if FORM != HALF
 #define SUMS V
 #define FROM_BITS(bits) bits
 #define FROM_SUMS(bits) bits
@@ -48,6 +54,30 @@
                  : "r"(OPAQUE ? a ^ (x.s0 & zero) : a), "r"(b));
 #endif
 
+#if FORM == MATRIX
+// Each work-item of a sub-group gives its parts of matrices A and B, and adds the product to its part of C.
+kernel void product(const global uint4* restrict a, const global uint2* restrict b, global uint4* restrict c) {
+    const uint i = get_global_id(0);
+    const uint4 x = a[i];
+    const uint2 y = b[i];
+    uint4 sum = c[i];
+    asm volatile(QUOTE(INSTRUCTION) " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(sum.s0), "+r"(sum.s1), "+r"(sum.s2), "+r"(sum.s3)
+                 : "r"(x.s0), "r"(x.s1), "r"(x.s2), "r"(x.s3), "r"(y.s0), "r"(y.s1));
+    c[i] = sum;
+}
+#endif
+
+#if FORM == VNNI
+// x86's instruction adds to each of 16 elements the dot product of its four bytes. A function has it: PoCL gives a kernel with
+// other instructions than its own code wrong numbers of work-items.
+#define V uint16
+#define STEP(x, a, b) __asm__ volatile(QUOTE(INSTRUCTION) " %2, %1, %0" : "+v"(x) : "v"(b), "v"(a));
+#define CHAINS_FUNCTION __attribute__((target("avx512f,avx512vnni"), noinline)) void
+#else
+#define CHAINS_FUNCTION void
+#endif
+
 #define STARTS 16  // work-items from which on start values repeat
 // A chain starts with bits that depend on its last end, or else a compiler could move the steps out of the loop.
 #define DECLARE_CHAIN(i)                               \
@@ -63,9 +93,8 @@
 
 // Each work-item runs CHAINS chains of FOLDED x 16 steps from different start values `rounds` times, and writes the sum of the
 // ends of each. Operands are bits of registers; `zero` is 0, opaque to the compiler.
-kernel void chains(global uint* restrict out, const global WORD* restrict starts, const uint a_bits, const uint b_bits,
-                   const uint c_bits, const uint d_bits, const uint zero, const uint rounds) {
-    const uint own = get_global_id(0) % STARTS;
+CHAINS_FUNCTION run_chains(global SUMS* restrict mine, const global WORD* restrict starts, const uint own, const uint a_bits,
+                           const uint b_bits, const uint c_bits, const uint d_bits, const uint zero, const uint rounds) {
     const OPERAND a = FROM_BITS(a_bits), b = FROM_BITS(b_bits), c = FROM_BITS(c_bits), d = FROM_BITS(d_bits);
     APPLY(CHAINS, DECLARE_CHAIN)
     for (uint i = 0; i < rounds; i++) {
@@ -75,6 +104,11 @@ kernel void chains(global uint* restrict out, const global WORD* restrict starts
         }
         APPLY(CHAINS, FOLD_CHAIN)
     }
-    global SUMS* const mine = (global SUMS*)out + CHAINS * get_global_id(0);
     APPLY(CHAINS, STORE_CHAIN)
+}
+kernel void chains(global uint* restrict out, const global WORD* restrict starts, const uint a_bits, const uint b_bits,
+                   const uint c_bits, const uint d_bits, const uint zero, const uint rounds) {
+    const uint own = get_global_id(0) % STARTS;
+    global SUMS* const mine = (global SUMS*)out + CHAINS * get_global_id(0);
+    run_chains(mine, starts, own, a_bits, b_bits, c_bits, d_bits, zero, rounds);
 }

@@ -7,19 +7,22 @@ from collections.abc import Mapping
 import numpy as np
 
 from clmembench.benchmarks import MATRIX_FLOPS, VECTOR_FLOPS, axis_of, benchmark, iterate_multiply_add, telling_count
-from clmembench.benchmarks.gemm.wgmma import BATCH, SUMS, WORK_GROUP, rate_program
 from clmembench.benchmarks.gemm.wgmma import BY_TYPE as BY_WGMMA
+from clmembench.benchmarks.gemm.wgmma import rate_by_groups
 from clmembench.benchmarks.low_precision import (
     BY_PTX,
     HALF,
-    NO_HALF,
+    OTHER_WAYS,
     REAL_PAIR_SUM,
     STARTING_ITEMS,
     SUB_GROUP_SIZE,
+    WITHOUT_PTX,
     LowPrecision,
-    has_half,
+    instruction_product,
     packs_halves,
-)  # fmt: skip
+    sum_note,
+    what_lacks,
+)
 from clmembench.model import (
     Array,
     BuildError,
@@ -54,7 +57,7 @@ PEAKS: dict[str, str | None] = {  # of the spec sheets
     "long": None,
     "short": None,
     "char": None,
-    "char_dot": None,
+    "char_dot": "int8_vector_gop_s",
     "char_matrix": INTEGER_PEAK,
     "half": "fp16_vector_gflop_s",
     "bfloat16": "bf16_vector_gflop_s",
@@ -67,7 +70,6 @@ WGMMA = "_wgmma"  # ends the name of a type that four sub-groups multiply togeth
 PEAKS |= {f"{name}{WGMMA}": PEAKS[f"{name}_matrix"] for name in BY_WGMMA}
 GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # most GPUs hold this many work-items
 PTX_GROUPS_PER_UNIT = 2  # whose registers fit, and whose chains are enough
-WGMMA_GROUPS_PER_UNIT = 3  # as many as have room for the sums of a chain each
 MATRIX_INSTRUCTION_FLOPS = 2 * 16 * 8 * 16
 MATRIX_DOUBLES_PER_ITEM = 4  # doubles of the result in each work-item
 # Factors of a step and of the next one: of a vector the first of two, which is the addend, too. They make the result count the
@@ -94,19 +96,22 @@ def _rate_metric(dtype: str, peak: str | None) -> Metric:
 
 
 def _types(info: DeviceInfo) -> tuple[str, ...]:
-    by_ptx = (MATRIX_TYPE, *BY_PTX, *(name + WGMMA for name in BY_WGMMA)) if "ptx" in info.features else ("half",)
-    return ("float", "double", "int", "long", "short", "char", *by_ptx)
+    by_ptx = (MATRIX_TYPE, *BY_PTX, *(name + WGMMA for name in BY_WGMMA))
+    return ("float", "double", "int", "long", "short", "char", *(by_ptx if "ptx" in info.features else OTHER_WAYS))
 
 
 def _low_precision(info: DeviceInfo, dtype: str) -> LowPrecision | None:
-    """How the device computes in a type whose chains are short; None for other types."""
-    return HALF if dtype == "half" and not packs_halves(info) else BY_PTX.get(dtype)
+    """How the device computes in a type whose chains are short, or whose instruction has no word; None for other types."""
+    return BY_PTX.get(dtype) if packs_halves(info) else WITHOUT_PTX.get(dtype)
 
 
 def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
     if dtype.endswith(WGMMA):
         return width == 1 and chains == 1
-    return width == 1 or (dtype != MATRIX_TYPE and dtype not in BY_PTX) or _low_precision(info, dtype) is HALF
+    low = _low_precision(info, dtype)
+    if low is None or low is HALF:
+        return width == 1 or dtype != MATRIX_TYPE
+    return width == (_widths(info)[0] if low.form == "VNNI" else 1)
 
 
 def _in_default_subset(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
@@ -158,7 +163,7 @@ def _chain_counts(info: DeviceInfo) -> tuple[int, ...]:
     dtype=axis_of(
         _types,
         needs={
-            **{dtype: ["ptx"] for dtype in (*BY_PTX, *(name + WGMMA for name in BY_WGMMA)) if dtype != "half"},
+            **{name: ["ptx"] for name in (*BY_PTX, *(name + WGMMA for name in BY_WGMMA)) if name not in OTHER_WAYS},
             "double": ["fp64"],
             MATRIX_TYPE: ["ptx", "fp64"],
         },
@@ -177,22 +182,24 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
 
     Low precision is NVIDIA's by PTX, with 512 work-items per compute unit: multiply-adds of two halves or bfloat16, dot
     products of four bytes (char_dot), and mma.sync of 16-bit floats, TF32, FP8 (E4M3) and bytes (char_matrix), which add in
-    32 bits; elsewhere half is OpenCL C's. These chains start again before sums become inexact, and their ends are added up.
+    32 bits. Elsewhere half is OpenCL C's, and inline assembly reaches a CPU's AVX512-VNNI (char_dot: vpdpbusd). These
+    chains start again before sums become inexact, and their ends are added up.
     Types that end in _wgmma are a program in PTX for sm_90a: three work-groups per compute unit, each of four sub-groups that
     issue m64n256 instructions together, with both operands in local memory.
-    Operands are constants, which take less power than others and may leave a higher clock.
+    How those that add floats round is probed, and noted. Operands are constants, which take less power than others and may
+    leave a higher clock.
     """
     info, matrix = device.info, dtype == MATRIX_TYPE
-    if dtype == "half" and not has_half(info):
-        raise Skip(NO_HALF)
+    if reason := what_lacks(info, dtype):
+        raise Skip(reason)
     if dtype.endswith(WGMMA):
-        return _wgmma_chains(device, dtype.removesuffix(WGMMA))
+        return rate_by_groups(device, dtype.removesuffix(WGMMA))
     group = min(GPU_GROUP_SIZE, info.max_work_group) if not info.has_cpu_cores else 1
     low = _low_precision(info, dtype)
     groups = 1 if info.has_cpu_cores else PTX_GROUPS_PER_UNIT if low and low is not HALF else GPU_GROUPS_PER_UNIT
     items = group * info.compute_units * groups
     if low is not None:
-        return _low_precision_chains(device, low, width, chains, items, group)
+        return _low_precision_chains(device, dtype, low, width, chains, items, group)
     kernel = _build_kernel(device, dtype, matrix, width, chains)
     scalar, lanes = np.dtype(NUMPY_TYPES[dtype]), MATRIX_DOUBLES_PER_ITEM if matrix else width
     out = device.alloc(items * chains * lanes * scalar.itemsize)
@@ -231,9 +238,12 @@ def _after(start: Array, dtype: str, pairs: int) -> Array:
     return np.asarray(start + pairs * (MATRIX_PAIR_SUM if dtype == MATRIX_TYPE else REAL_PAIR_SUM))
 
 
-def _low_precision_chains(device: Device, low: LowPrecision, width: int, chains: int, items: int, group: int) -> Slope:
+def _low_precision_chains(
+    device: Device, dtype: str, low: LowPrecision, width: int, chains: int, items: int, group: int
+) -> Slope:
     """Chains of an instruction of low precision: a round is all steps of a chain, whose ends are added up."""
-    kernel = low.kernel(device, width, chains)
+    kernels = low.kernels(device, width, chains)
+    notes = (sum_note(dtype, low, instruction_product(device, kernels["product"], SUB_GROUP_SIZE)),) if low.fraction else ()
     starts = low.starts.astype(np.uint16 if low is HALF else np.uint32)
     lanes = MATRIX_DOUBLES_PER_ITEM if low.form == "MATRIX" else width
     numbers = items * chains * lanes
@@ -250,39 +260,12 @@ def _low_precision_chains(device: Device, low: LowPrecision, width: int, chains:
 
         args = (out, start_buffer, *(np.uint32(bits) for bits in (*low.operands, 0, rounds)))
         return Work(
-            commands=(Launch(kernel, args, (items,), (group,)),),
+            commands=(Launch(kernels["chains"], args, (items,), (group,)),),
+            notes=notes,
             flops=low.flops * width * items * chains * low.steps * rounds,
             outputs=((out, 4 * numbers),),
             check=check,
             concurrent_units=items if device.info.kind == "cpu" else 0,
-        )
-
-    return Slope(work, start=1, most=1 << 24)
-
-
-def _wgmma_chains(device: Device, kind: str) -> Slope:
-    """A chain of instructions of four sub-groups in each work-group; a round is a batch of them."""
-    wgmma, encode = BY_WGMMA[kind], BY_PTX[f"{kind}_matrix"].encode
-    try:
-        kernel = device.assemble(rate_program(wgmma, WGMMA_GROUPS_PER_UNIT))["chains"]
-    except BuildError as error:
-        raise Skip(f"the driver does not assemble {wgmma.name()} for this device") from error
-    items = WORK_GROUP * WGMMA_GROUPS_PER_UNIT * device.info.compute_units
-    out = device.alloc(4 * items)
-    operands = [np.uint32(bits) for bits in encode(np.array([1.0, 2.0]))]
-
-    def work(rounds: int) -> Work:
-        def check() -> None:
-            added = BATCH // 2 * wgmma.depth * (1 + 2) * SUMS * rounds
-            wanted = (np.arange(items, dtype=np.uint64) + np.uint64(added)).astype(np.uint32)
-            wrong = int((device.download(out, np.uint32, items) != wanted).sum())
-            assert wrong == 0, f"{wrong} of {items} sums are not those of {BATCH * rounds} steps"
-
-        return Work(
-            commands=(Launch(kernel, (out, *operands, np.uint32(rounds)), (items,), (WORK_GROUP,)),),
-            flops=2 * items * SUMS * wgmma.depth * BATCH * rounds,
-            outputs=((out, 4 * items),),
-            check=check,
         )
 
     return Slope(work, start=1, most=1 << 24)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.low_precision import NO_HALF, has_half, packs_halves
+from clmembench.benchmarks.low_precision import packs_halves, what_lacks
 from clmembench.benchmarks.subgroup import sub_group_width
 from clmembench.model import Array, BuildError, Device, DeviceInfo, Headline, Kernel, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
@@ -125,7 +125,7 @@ def _lanes(info: DeviceInfo) -> tuple[int, ...]:
 
 def _where(info: DeviceInfo, op: str, dtype: str, lanes: int) -> bool:
     operation = operation_of(op, dtype)
-    if operation is None or (dtype == "half" and not has_half(info) and (op, lanes) != ("add", 1)):  # which says why
+    if operation is None or (what_lacks(info, dtype) and (op, lanes) != ("add", 1)):  # which says why
         return False
     if dtype == "half" and packs_halves(info) and op not in PACKED:
         return False
@@ -191,8 +191,8 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
         raise Skip(f"{dtype} has no operation {op}")
     info, cores = device.info, device.info.has_cpu_cores
     packed = dtype == "half" and packs_halves(info)
-    if dtype == "half" and not has_half(info):
-        raise Skip(NO_HALF)
+    if reason := what_lacks(info, dtype):
+        raise Skip(reason)
     scalar = np.dtype(NUMPY_TYPES[dtype])
     wide = sub_group_width(info)
     single = lanes == 1

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, benchmark, headline_bytes, work_group_sizes
-from clmembench.benchmarks.low_precision import NO_HALF, has_half, packs_halves
+from clmembench.benchmarks.low_precision import packs_halves, what_lacks
 from clmembench.model import Array, Device, DeviceInfo, Fill, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
@@ -61,7 +61,7 @@ def _where(info: DeviceInfo, dtype: str, level: str, intensity: float) -> bool:
 
 def _in_default_subset(info: DeviceInfo, dtype: str, level: str, intensity: float) -> bool:
     """All points; of half, where the device has none, one that says why."""
-    return dtype != "half" or has_half(info) or (level, intensity) == ("memory", 1.0)
+    return not what_lacks(info, dtype) or (level, intensity) == ("memory", 1.0)
 
 
 def set_bytes(info: DeviceInfo, level: str) -> int:
@@ -97,8 +97,8 @@ def intensity(device: Device, dtype: str, level: str, intensity: float) -> Slope
     """
     info, cores = device.info, device.info.has_cpu_cores
     half, packed = dtype == "half", dtype == "half" and packs_halves(info)
-    if half and not has_half(info):
-        raise Skip(NO_HALF)
+    if reason := what_lacks(info, dtype):
+        raise Skip(reason)
     scalar, (kernel_type, word) = np.dtype(NUMPY_TYPES[dtype]), KERNEL_TYPES[dtype]
     steps = _Steps.of(intensity, scalar.itemsize)
     width = min(MAX_WIDTH, (CPU_VECTOR_BYTES if cores else GPU_VECTOR_BYTES) // scalar.itemsize)

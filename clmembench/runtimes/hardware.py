@@ -17,14 +17,28 @@ _RANK = {"gpu": 0, "accelerator": 1, "cpu": 2}
 _T = TypeVar("_T")
 
 
+CPU_FLAGS = {"avx512_vnni": "vnni"}  # of Linux: our features
+
+
 @cache
-def cpu_id() -> str:
-    """vendor-family-model of this host's CPU in Linux's numbering; empty on other systems."""
+def _cpu_facts() -> dict[str, str]:
+    """What Linux says of this host's first CPU; nothing on other systems."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
-        return ""
-    fields = dict(re.findall(r"^(vendor_id|cpu family|model)\s*:\s*(\S+)", text, re.MULTILINE))
+        return {}
+    return dict(re.findall(r"^(vendor_id|cpu family|model|flags)\s*:\s*(.+)", text, re.MULTILINE))
+
+
+def cpu_features() -> frozenset[str]:
+    """Instructions of this host's CPU that a benchmark asks for."""
+    flags = _cpu_facts().get("flags", "").split()
+    return frozenset(feature for flag, feature in CPU_FLAGS.items() if flag in flags)
+
+
+def cpu_id() -> str:
+    """vendor-family-model of this host's CPU in Linux's numbering; empty on other systems."""
+    fields = _cpu_facts()
     return "-".join(fields.get(key, "?") for key in ("vendor_id", "cpu family", "model")) if fields else ""
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from clmembench.benchmarks import iterate_multiply_add
 from clmembench.benchmarks.arithmetic import CONSTANTS, arithmetic
-from clmembench.benchmarks.gemm.wgmma import BY_TYPE, SUMS, WORK_GROUP, rate_program
-from clmembench.benchmarks.low_precision import BY_PTX, HALF, STARTS, STEPS_PER_ROUND
+from clmembench.benchmarks.gemm.wgmma import BY_TYPE, SUMS, WORK_GROUP, product_program, rate_program
+from clmembench.benchmarks.low_precision import BY_PTX, HALF, STARTS, STEPS_PER_ROUND, instruction_product, sum_note
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
@@ -109,6 +109,21 @@ def _values(kind: str, bits):
     return (bits << np.uint32(16)).view(np.float32) if kind == "bfloat16" else bits.view(np.float32)
 
 
+def test_dot_products_of_x86_end_where_they_should_or_are_skipped():
+    opened = RUNTIME.open(next(info for info in RUNTIME.devices() if info.kind == "cpu"))
+    if "vnni" not in opened.info.features:
+        with pytest.raises(Skip, match="neither by PTX nor by a CPU's"):
+            arithmetic.prepare(opened, dtype="char_dot", width=16, chains=8)
+        return
+    work = arithmetic.prepare(opened, dtype="char_dot", width=16, chains=8).work(6)
+    (launch,) = work.commands
+    assert work.flops == 6 * 256 * 16 * 8 * opened.info.compute_units * 2 * 64
+    assert check_outputs(opened, work) == ""
+    opened.run([replace(launch, args=(*launch.args[:-1], np.uint32(3)))])
+    with pytest.raises(AssertionError, match="6 chains of 4096 steps"):
+        work.check()
+
+
 @each("kind", ["half", "bfloat16"])
 def test_short_chains_are_exact_in_16_bits(kind):
     low = BY_PTX[kind]
@@ -127,6 +142,89 @@ def test_sums_of_matrix_instructions_need_more_than_16_bits_and_are_exact(kind):
     ends = low.ends if kind == "char_matrix" else _values(kind, low.ends)
     assert np.array_equal(ends, np.arange(STARTS) + low.steps // 2 * 3 * low.depth)
     assert ends.max() < (1 << 13 if kind == "fp8_matrix" else 1 << 24) and (kind == "fp8_matrix" or ends.max() > 1 << 15)
+
+
+class InterpretedDevice:
+    """A device whose buffers are arrays and whose kernel is a program in PTX."""
+
+    def alloc(self, nbytes):
+        return np.zeros(nbytes, np.uint8)
+
+    def upload(self, buffer, array):
+        buffer[:] = np.ascontiguousarray(array).view(np.uint8).ravel()
+
+    def download(self, buffer, dtype, count):
+        return buffer.view(dtype)[:count]
+
+    def run(self, commands):
+        (launch,) = commands
+        Interpreter(launch.kernel, 1, *launch.args).run()
+
+
+@each("kind", [kind for kind in BY_TYPE if kind != "char"])
+def test_the_product_of_four_sub_groups_has_every_element_at_its_place(kind):
+    low, random = BY_PTX[f"{kind}_matrix"], np.random.default_rng(1)
+    element = np.dtype(f"u{32 // low.depth}")
+    a, b = (random.choice([-2.0, -1, 0.5, 1, 2, 3], (rows, low.depth)) for rows in (16, 8))
+    c = random.integers(-9, 9, (16, 8)).astype(np.float32)
+    multiply = instruction_product(InterpretedDevice(), product_program(BY_TYPE[kind]), WORK_GROUP)
+    assert np.array_equal(multiply(low.encode(a).astype(element), low.encode(b).astype(element), c), a @ b.T + c)
+
+
+def decoded(low, bits):
+    """The numbers in elements of matrices."""
+    if bits.dtype == np.uint16:
+        return _values("half" if low.fraction == 10 else "bfloat16", bits.astype(np.uint32)).astype(np.float64)
+    if bits.dtype == np.uint32:
+        return bits.view(np.float32).astype(np.float64)
+    code = (bits & 0x7F).astype(int)
+    return np.where(code < 8, code * 2.0**-9, (1 + code % 8 / 8) * 2.0 ** (code // 8 - 7.0)) * np.where(bits & 0x80, -1, 1)
+
+
+def added(low, bits, keep, to_float):
+    """A matrix instruction whose terms have so many bits below the largest one."""
+
+    def multiply(a, b, c):
+        a, b = (decoded(low, one) for one in (a, b))
+        terms = np.concatenate((a[:, None, :] * b[None, :, :], c[:, :, None]), axis=2)
+        last = 2.0 ** (np.floor(np.log2(np.maximum(np.abs(terms).max(axis=2), 1e-30))) - bits)
+        return to_float(keep(terms / last[:, :, None]).sum(axis=2) * last)
+
+    return multiply
+
+
+def cut(x):
+    """Numbers cut off to float."""
+    found = x.astype(np.float32)
+    return np.where(np.abs(found) > np.abs(x), np.nextafter(found, np.float32(0)), found)
+
+
+@each(
+    ("kind", "bits", "keep", "to_float", "wanted"),
+    [
+        ("half", 25, np.trunc, cut, "half adds exact products with 25 bits below the largest term; what is below is cut off"),
+        (
+            "tf32",
+            24,
+            np.floor,
+            np.float32,
+            "with 24 bits below the largest term; what is below is rounded down, and a sum",
+        ),
+        ("bfloat16", 23, np.rint, cut, "below the largest term; what is below is rounded to nearest, and a sum is cut off"),
+        (
+            "fp8",
+            13,
+            np.trunc,
+            cut,
+            "13 bits below the largest term; what is below is cut off, and a running sum keeps 13",
+        ),
+        ("fp8", 24, np.trunc, cut, "adds exact products with at least 18 bits below the largest term"),
+        ("half", 12, np.trunc, cut, "adds rounded products"),
+    ],
+)
+def test_how_a_matrix_instruction_adds_is_found(kind, bits, keep, to_float, wanted):
+    low = BY_PTX[f"{kind}_matrix"]
+    assert wanted in sum_note(kind, low, added(low, bits, keep, to_float))
 
 
 def test_half_of_opencl_c_starts_and_ends_as_by_ptx():

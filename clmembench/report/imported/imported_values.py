@@ -44,6 +44,7 @@ FIGURES = {
     "BF16, matrix instructions": "bf16_matrix_gflop_s",
     "TF32, matrix instructions": "tf32_matrix_gflop_s",
     "FP8, matrix instructions": "fp8_matrix_gflop_s",
+    "INT8, vector": "int8_vector_gop_s",
     "INT8, matrix instructions": "int8_matrix_gop_s",
     "host link, one direction": "link_gb_s",
 }

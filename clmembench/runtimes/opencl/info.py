@@ -15,7 +15,7 @@ import pyopencl as cl
 
 from clmembench.model import DeviceInfo
 from clmembench.model.device_identity import made_id
-from clmembench.runtimes.hardware import cpu_id, listed
+from clmembench.runtimes.hardware import cpu_features, cpu_id, listed
 from clmembench.runtimes.shared import unusable_claim
 
 _UUID_KHR, _PCI_KHR, _TOPOLOGY_AMD = 0x106A, 0x410F, 0x4037  # pyopencl has no names for the first two
@@ -153,7 +153,7 @@ def describe(device: Any, selector: str, ordinal: int) -> DeviceInfo:
         timer_resolution_ns=device.profiling_timer_resolution,
         shares_host_memory=bool(device.host_unified_memory),
         host_mem_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        features=frozenset(features),
+        features=frozenset(features) | (cpu_features() if kind == "cpu" else frozenset()),
         selector=selector,
         uuid=uuid or made,
         pci=pci,

@@ -31,7 +31,7 @@ from clmembench.model import (
     TimingMethod,
     Value,
 )
-from clmembench.runtimes.hardware import cpu_id, listed
+from clmembench.runtimes.hardware import cpu_features, cpu_id, listed
 from clmembench.runtimes.shared import BuiltSources, check_buffer, check_shape, options_of, time_library_work
 from clmembench.runtimes.sycl import build, enqueue
 from clmembench.runtimes.sycl.build import SyclKernel, build_bundle, kernel_facts
@@ -287,7 +287,7 @@ def describe(handle: Any) -> DeviceInfo:
         timer_resolution_ns=handle.profiling_timer_resolution,
         shares_host_memory=kind == "cpu",  # SYCL 2020 does not report it for other devices
         host_mem_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        features=frozenset(features),
+        features=frozenset(features) | (cpu_features() if kind == "cpu" else frozenset()),
         selector=f"sycl:{handle.filter_string}",
         uuid=uuid or made,
         pci=pci,

@@ -21,6 +21,9 @@ CLPEAK_TESTS = {
     "float": "single_precision_compute",
     "half": "half_precision_compute",
     "int": "integer_compute",
+    "short": "integer_compute_short",
+    "char": "integer_compute_char",
+    "char_dot": "int8_dot_product_compute",
 }
 MAX_RATE_PER_S = 1e18  # operations or bytes: a thousand times any device's
 UNIT_SCALES = {"gflops": 1e9, "tflops": 1e12, "gops": 1e9, "tops": 1e12, "gbps": 1e9}
@@ -130,7 +133,7 @@ def _best_rate(device: Device, test: str) -> tuple[int, Mapping[str, Value]]:
 
 @benchmark(
     Metric("flop_rate", "GFLOP/s", "flops", "rate", "higher", only={"dtype": ("double", "float", "half")}),
-    Metric("operation_rate", "Gop/s", "flops", "rate", "higher", only={"dtype": ("int",)}),
+    Metric("operation_rate", "Gop/s", "flops", "rate", "higher", only={"dtype": ("int", "short", "char", "char_dot")}),
     suite="compute",
     source="clpeak (Bhat)",
     peer_of="arithmetic",
