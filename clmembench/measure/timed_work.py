@@ -18,6 +18,7 @@ MIN_BATCH_NS = 5e6  # of passes back to back, many times the resolution of event
 MAX_BATCH_PASSES = 100  # of ours, as of a Batch
 UNDISTURBED_PASS_RATIO = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
 MAX_SLOPE_DISTANCE_RATIO = 4.0  # times the wanted distance of a slope's ends
+SLOPE_END_RATIO = 5  # of the amounts of a slope's ends, at most: a shorter near end would be mostly launch
 MIN_OVERLAP_DURATION_RATIO = 1.1  # times the duration of an overlap's one Work, which the other should outlast
 
 
@@ -131,23 +132,24 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
 
 
 def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float) -> list[TimedWork]:
-    """Double the amount until the ends lie QUANTA steps and `slope_ns` apart, or the slope's own limit is reached."""
-    amount, wanted = slope.start, max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, budget.slope_ns)
-    near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(3 * amount))
+    """Increase the amounts until the ends lie QUANTA steps and `slope_ns` apart, or the slope's own limit is reached: from the
+    least amount and three times that on, to such as are five times apart, whose sum is smaller for the same distance."""
+    amount, more, wanted = slope.start, 2 * slope.start, max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, budget.slope_ns)
+    near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(amount + more))
     near.sample(device), far.sample(device)  # warm: compiled, pages touched
     while True:
         took = [(near.ns(near.sample(device)), far.ns(far.sample(device))) for _ in range(2)]
         near.warmups_ns, far.warmups_ns = ([pair[i] for pair in took] for i in range(2))
         apart = min(b - a for a, b in took)
         # ends that take so long are far enough apart, whatever disturbed these samples
-        if apart >= wanted or 3 * amount >= slope.most or min(b for _, b in took) >= MAX_SLOPE_DISTANCE_RATIO * wanted:
+        if apart >= wanted or amount + more >= slope.most or min(b for _, b in took) >= MAX_SLOPE_DISTANCE_RATIO * wanted:
             return [near, far]
         growth = min(64.0, 1.2 * wanted / apart) if apart > 0 else 8.0
-        larger = min(max(amount + 1, int(amount * growth)), slope.most // 3)
-        if larger <= amount:
+        larger = min(max(more + 1, int(more * growth)), slope.most - max(slope.start, slope.most // SLOPE_END_RATIO))
+        if larger <= more:
             return [near, far]
-        amount = larger
-        near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(3 * amount))
+        amount, more = max(slope.start, larger // (SLOPE_END_RATIO - 1)), larger
+        near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(amount + more))
 
 
 def overlap_works(device: Device, overlap: Overlap) -> list[TimedWork]:

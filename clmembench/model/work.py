@@ -249,9 +249,11 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """A Work with any amount: the runner chooses amounts n and 3n, large enough for the timer, and stores both ends.
+    """A Work with any amount: the runner chooses two amounts, three to five times apart and large enough for the timer, and
+    stores both ends.
 
-    The metric is the extra time of the extra amount, so that the costs of launch and read-out cancel. `most` bounds 3n.
+    The metric is the extra time of the extra amount, so that the costs of launch and read-out cancel. `start` is the least
+    amount, and `most` bounds the larger one.
     """
 
     work: Callable[[int], Work]

@@ -24,7 +24,7 @@ FURTHER_PROCESS_BUDGET_DIVISOR = 4  # divides a point's budget in every process 
 QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
 FULL_BUDGET = Budget(min_time_s=0.03, max_time_s=0.5, max_noise=0.01, slope_ns=1e6)
 # an adaptive plan has hundreds of points; a few of them are slow
-ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.03, max_noise=0.003, slope_ns=4e5, patience=30)
+ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.024, max_noise=0.003, slope_ns=4e5, patience=30)
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
