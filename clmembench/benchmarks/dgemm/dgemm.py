@@ -343,7 +343,7 @@ def check_product(
         for first in range(0, n, step):
             count = min(step, n - first)
             stored = device.download(c, scalar, count * columns, first * columns * scalar.itemsize)
-            part = stored.reshape(count, columns)[:, :n].astype(np.float64)
+            part = stored.reshape(count, columns)[:, :n].astype(np.float64, copy=False)
             with np.errstate(all="ignore"):  # memory that was never written may hold any bits
                 rows = np.flatnonzero((part @ vectors != want[first : first + count]).any(axis=1))
             assert rows.size == 0, f"{rows.size} rows of the product are wrong, the first one row {first + rows[:1].sum()}"
