@@ -89,10 +89,11 @@ def _records(
 
     deadline = Deadline.after(selection.budget_s)
     known: list[Record] = []
-    for name in plan.BENCHMARKS:
+    for n, name in enumerate(plan.BENCHMARKS):
+        part = deadline.share(1 / (len(plan.BENCHMARKS) - n))  # each step has its part of a budget, and what others left
         points = plan.plan(name, info, size, processes, tuple(known))
         mine = replace(selection, reference=name == plan.COVARIANCE)  # cuBLAS on the same sums, where there is one
-        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, mine, deadline=deadline):
+        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, mine, deadline=part):
             known.append(record)
             yield record
 

@@ -14,7 +14,9 @@ from scipy import ndimage
 
 from clmembench.benchmarks import discovered
 from clmembench.measure import sampling
+from clmembench.measure.job import ProbeResult
 from clmembench.model import Skip
+from clmembench.plan.selection import Selection
 from clmembench.resources import kernel_source
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
@@ -24,6 +26,7 @@ from clmembench.studies.mnf.benchmarks.cubes import CubeSize, parse_cube_size
 from clmembench.studies.mnf.benchmarks.mnf_host import HOST_STEPS, ParallelPipeline, SerialPipeline, steps_of
 from clmembench.studies.mnf.benchmarks.mnf_kernels import COVARIANCES, FILTERS, STAGED_PIXELS, TRANSFORMS, slice_pixels
 from clmembench.studies.mnf.benchmarks.mnf_steps import cube_of, default_size, noise_of
+from clmembench.studies.mnf.command import _records
 from clmembench.studies.mnf.versions import VERSION_CHANGES
 from tests.builders import open_cpu, record, series, walked
 from tests.cases import each
@@ -512,3 +515,23 @@ def test_the_serial_cube_is_small_and_large_enough():
 def test_the_cube_is_made_once():
     size = CubeSize(30, 20, 4)
     assert cube_of(size, 1) is cube_of(size, 1) and noise_of(size, 1, "mean") is noise_of(size, 1, "mean")
+
+
+def test_each_step_has_its_part_of_a_budget(monkeypatch):
+    parts = []
+
+    def measured(*_args, deadline):
+        parts.append(deadline.left_s())
+        return iter(())
+
+    monkeypatch.setattr("clmembench.measure.runner.run_plan", measured)
+    for budget_s in (60.0, None):
+        list(
+            _records(
+                CPU, ProbeResult(frozenset(), None, "", 1.0), selection=Selection(budget_s=budget_s), size=None, processes=1
+            )
+        )
+    given, unlimited = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    # of the steps, each leaves what it did not need to those after it
+    assert given == [pytest.approx(60 / n, abs=1) for n in range(len(casestudy.BENCHMARKS), 0, -1)]
+    assert unlimited == [math.inf] * len(casestudy.BENCHMARKS)
