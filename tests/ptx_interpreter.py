@@ -4,6 +4,7 @@ in step."""
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import numpy as np
 
@@ -114,7 +115,7 @@ class Interpreter:
             elif name.startswith("mbarrier.try_wait"):
                 place, parity = (int(x[active][0]) for x in (self._address(operands[1]), self._value(operands[2])))
                 while self.landing.get(place):
-                    self._copy_box(place, *self.landing[place].pop())
+                    self.landing[place].pop()()
                 if self.barriers[place][3] % 2 == parity:
                     return [(at - 1, active)]
                 self._set(operands[0], np.ones(self.items, bool), active)
@@ -143,12 +144,6 @@ class Interpreter:
             words, index = self.memory.at(self._address(operands[0])[:1], np.uint64, 14)
             place = MAP_FIELDS[parts[3]] + (int(operands[1]) if len(operands) == 3 else 0)
             words[index[place]] = self._value(operands[-1])[0]
-        elif name.startswith("cp.async.bulk.tensor.2d"):
-            source, *corner = re.findall(r"%\w+", operands[1])
-            for item in np.flatnonzero(mask):
-                numbers = [int(self._value(name)[item]) for name in (source, *corner)]
-                barrier = int(self._address(operands[2])[item])
-                self.landing.setdefault(barrier, []).append((int(self._address(operands[0])[item]), *numbers))
         elif name.startswith("cp.async"):
             self._copy(parts, operands, mask)
         elif parts[0] in ("bar", "fence") or (parts[0] == "wgmma" and parts[1] != "mma_async"):
@@ -197,21 +192,38 @@ class Interpreter:
         return found if wide else found & np.uint64(0xFFFFFFFF)
 
     def _copy(self, parts: list[str], operands: list[str], mask) -> None:
-        if parts[2] == "commit_group":
+        what = parts[3] if parts[2] == "bulk" else parts[2]
+        if what == "commit_group" and mask.any():
             self.flying.append(self.copies)
             self.copies = []
-        elif parts[2] == "wait_group":
-            keep = int(operands[0])
-            while len(self.flying) > keep:
-                for to, source, nbytes in self.flying.pop(0):
-                    target, there = self.local.at(to, np.uint32, nbytes // 4)
-                    values, here = self.memory.at(source, np.uint32, nbytes // 4)
-                    target[there] = values[here]
-        else:
+        elif what == "wait_group" and mask.any():
+            while len(self.flying) > int(operands[0]):
+                for copy in self.flying.pop(0):
+                    copy()
+        elif what == "tensor":
+            self._add_boxes(parts[5] == "global", operands, mask)
+        elif what == "cg" or what == "ca":
             to, source = (self._address(o)[mask] for o in operands[:2])
             assert not (to % int(operands[2])).any() and not (source % int(operands[2])).any(), "a copy is not aligned"
             if to.size:
-                self.copies.append((to, source, int(operands[2])))
+                self.copies.append(partial(self._copy_lines, to, source, int(operands[2])))
+
+    def _copy_lines(self, to, source, nbytes: int) -> None:
+        target, there = self.local.at(to, np.uint32, nbytes // 4)
+        values, here = self.memory.at(source, np.uint32, nbytes // 4)
+        target[there] = values[here]
+
+    def _add_boxes(self, is_store: bool, operands: list[str], mask) -> None:
+        """Copies of boxes by each work-item: stores fly in groups, loads until somebody waits at their barrier."""
+        tensor_map, *corner = re.findall(r"%\w+", operands[0 if is_store else 1])
+        for item in np.flatnonzero(mask):
+            numbers = [int(self._value(name)[item]) for name in (tensor_map, *corner)]
+            local = int(self._address(operands[1 if is_store else 0])[item])
+            if is_store:
+                self.copies.append(partial(self._copy_box, None, local, *numbers))
+            else:
+                barrier = int(self._address(operands[2])[item])
+                self.landing.setdefault(barrier, []).append(partial(self._copy_box, barrier, local, *numbers))
 
     def _access(self, parts: list[str], operands: list[str], mask) -> None:
         width = int(next((p[1:] for p in parts if re.fullmatch(r"v\d", p)), 1))
@@ -254,19 +266,25 @@ class Interpreter:
         if not barrier[1] and not barrier[2]:
             barrier[1], barrier[3] = barrier[0], barrier[3] + 1
 
-    def _copy_box(self, place: int, to: int, tensor_map: int, along: int, row: int) -> None:
-        """Copies a box of bytes into local memory, its pieces of 16 permuted, and zeros where it lies outside the matrix."""
+    def _copy_box(self, barrier: int | None, local: int, tensor_map: int, along: int, row: int) -> None:
+        """Loads a box of bytes that a barrier counts, or stores one; pieces of 16 are permuted in local memory.
+
+        What lies outside the matrix is loaded as zeros, and not stored.
+        """
         words, index = self.memory.at(np.array([tensor_map]), np.uint64, 14)
         words = words[index.ravel()].astype(np.int64)
         assert all(words[MAP_FIELDS[name]] == value for name, value in BYTES_SWIZZLED_128.items()) and (words[8:10] == 1).all()
         width, height = words[2:4]
         x, y = along + np.arange(width), row + np.arange(height)[:, None]
         inside = (x < words[4]) & (y < words[5])
-        at = to + np.arange(height)[:, None] * width + np.arange(width)
+        at = local + np.arange(height)[:, None] * width + np.arange(width)
         at ^= (at >> 7 & 7) << 4
-        source = np.where(inside, words[0] + y * words[6] + x, words[0]) - BASE
-        self.local.bytes[at] = np.where(inside, self.memory.bytes[source], 0)
-        self._count(place, 0, int(width * height))
+        there = np.where(inside, words[0] + y * words[6] + x, words[0]) - BASE
+        if barrier is None:
+            self.memory.bytes[there[inside]] = self.local.bytes[at[inside]]
+        else:
+            self.local.bytes[at] = np.where(inside, self.memory.bytes[there], 0)
+            self._count(barrier, 0, int(width * height))
 
     def _multiply_by_groups(self, parts: list[str], operands: list[str], mask) -> None:
         """wgmma, done at once: each 128 work-items multiply the matrices that their descriptors name."""

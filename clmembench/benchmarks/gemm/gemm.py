@@ -9,7 +9,7 @@ import numpy as np
 from clmembench.benchmarks import axis, axis_of, benchmark, is_timed_in_batches
 from clmembench.benchmarks.dgemm.dgemm import INIT_GROUP_SIZE, MAX_ELEMENT, SEEDS, check_product, require_memory
 from clmembench.benchmarks.dgemm.gemm_ptx import PIECE
-from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, TILE_ROWS, GemmTiles, map_program, program
+from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, MAPS, TILE_ROWS, GemmTiles, map_program, program
 from clmembench.benchmarks.gemm.wgmma import BY_TYPE
 from clmembench.model import Array, Buffer, BuildError, Device, DeviceInfo, Headline, Launch, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -23,7 +23,7 @@ RATES = {
     )
     for dtype, peak in PEAKS.items()
 }  # fmt: skip
-STAGES = {256: 4, 128: 6, 64: 8}  # slabs in local memory, by the columns of a tile
+STAGES = {256: 4, 128: 6, 64: 8}  # slabs in local memory, by the columns of a tile: 192 KiB
 SIZES = (1024, 2048, 4096, 8192)
 OF_ALL_TYPES = 4096  # the size that is measured in each type by default
 FEW_TILES = 1024  # the largest n whose tiles of 256 columns leave most compute units idle
@@ -68,10 +68,10 @@ def _in_default_subset(info: DeviceInfo, dtype: str, n: int, columns: int) -> bo
 def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     """Rate of C = A B in low precision, dense n x n, with sums of 32 bits; A by rows and B by columns.
 
-    A product has 2 n^3 operations. A program in PTX for sm_90a: of each work-group, one for each compute unit, one
-    work-item has the bulk copy engine copy slabs of 128 bytes a row into a ring in local memory, and eight sub-groups multiply
-    them by wgmma, of 64 rows by `columns`. Half, bfloat16 and TF32 have sums and C in float, char in int. What a tile has
-    outside the matrices is zeros, and not counted.
+    A product has 2 n^3 operations. A program in PTX for sm_90a, with a work-group for each compute unit: one work-item has the
+    bulk copy engine load slabs of 128 bytes a row into a ring in local memory and store C; eight sub-groups multiply slabs by
+    wgmma, of 64 rows by `columns`. Half, bfloat16 and TF32 have sums and C in float, char in int. Tiles are whole: their part
+    outside the matrices is multiplied as zeros, and not counted.
 
     Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
     n = 512. Raises Skip where the driver does not assemble the program, and for matrices that do not fit.
@@ -83,9 +83,8 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns])
     bits, result = element_bits(dtype), result_type(dtype)
     down, along = -(-n // TILE_ROWS), -(-n // columns)
-    row_bytes = -(-n * bits.itemsize // PIECE) * PIECE
-    wide = along * columns
-    sizes = (n * row_bytes, n * row_bytes, down * TILE_ROWS * wide * result.itemsize)
+    row_bytes, c_row_bytes = (-(-n * size // PIECE) * PIECE for size in (bits.itemsize, result.itemsize))
+    sizes = (n * row_bytes, n * row_bytes, n * c_row_bytes)
     require_memory(device.info, n, list(sizes))
     try:
         kernel, describe = device.assemble(program(tiles))["multiply"], device.assemble(map_program(tiles))["describe"]
@@ -95,17 +94,17 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
     for matrix, size, seed in ((a, sizes[0], seeds[0]), (b, sizes[1], seeds[1])):
         _fill_matrix(device, n, matrix, size, row_bytes, bits, seed, transposed=matrix is b)
-    maps = device.alloc(2 * MAP_BYTES)
-    device.upload(maps, np.zeros(2 * MAP_BYTES, np.uint8))
-    device.run([Launch(describe, (a, b, maps, np.uint32(n), np.uint32(row_bytes)), (1,), (1,))])
+    maps = device.alloc(MAPS * MAP_BYTES)
+    device.upload(maps, np.zeros(MAPS * MAP_BYTES, np.uint8))
+    device.run([Launch(describe, (a, b, c, maps, *(np.uint32(x) for x in (n, row_bytes, c_row_bytes))), (1,), (1,))])
     groups = min(device.info.work_groups or device.info.compute_units, down * along)
-    args = (a, b, maps, c, *(np.uint32(x) for x in (down, along, row_bytes)))
+    args = (a, b, c, maps, *(np.uint32(x) for x in (down, along, row_bytes)))
     facts: Mapping[str, Value] = {**device.compiled(kernel), "local_bytes": tiles.local_bytes}
     return Work(
         (Launch(kernel, args, (groups * tiles.work_group,), (tiles.work_group,)),),
         flops=2 * n**3,
         outputs=((c, sizes[2]),),
-        check=check_product(device, c, result, n, wide, seeds),
+        check=check_product(device, c, result, n, c_row_bytes // result.itemsize, seeds),
         facts=facts,
         back_to_back=is_timed_in_batches(device.info),
     )

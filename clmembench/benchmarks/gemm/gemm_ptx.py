@@ -3,14 +3,14 @@
 The tile of a work-group is 128 rows of A by `columns` columns of B, both contiguous along k. Slabs of 128 bytes a row pass
 through a ring in local memory; the bulk copy engine, which a tensor map in global memory tells what a matrix is, permutes their
 pieces of 16 bytes by the row's number, so that matrix instructions meet in no bank. Barriers in local memory say which slabs
-are full and which are free.
+are full and which are free. The engine also stores C, in boxes that pass through local memory, while the next tile begins.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clmembench.benchmarks.dgemm.gemm_ptx import BAND, PIECE, SUB_GROUP, Program
+from clmembench.benchmarks.dgemm.gemm_ptx import PIECE, SUB_GROUP, Program
 from clmembench.benchmarks.gemm.wgmma import ROWS as GROUP_ROWS
 from clmembench.benchmarks.gemm.wgmma import SWIZZLE_128, Wgmma, descriptor
 from clmembench.benchmarks.gemm.wgmma import WORK_GROUP as WARP_GROUP
@@ -21,15 +21,20 @@ SLAB_ROW_BYTES = 128
 EIGHT_ROWS = 8 * SLAB_ROW_BYTES
 INSTRUCTION_BYTES = 32  # of a row, that one matrix instruction takes
 BARRIER_BYTES = 8
-MAP_BYTES = 128  # of the engine's description of a matrix
-COPY_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+BAND = 16  # rows of tiles that are taken together: about as many rows of A as of B are read at a time
+BOX_COLUMNS = 32  # of C, 128 bytes a row
+BOX_BYTES = GROUP_ROWS * SLAB_ROW_BYTES
+BOXES = 2  # of C in local memory, for each warp group
+MAPS, MAP_BYTES = 3, 128  # the engine's descriptions of A, B and C
+LOAD_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+STORE_BOX = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
 FULL, FREE = 0, BARRIER_BYTES  # places of a slab's barriers
 NONE = 0  # no barrier: address 0 is a slab's
 
 
 @dataclass(frozen=True, slots=True)
 class GemmTiles:
-    """A work-group's tile of C, and its ring of slabs."""
+    """A work-group's tile of C, and its ring of slabs; boxes of C and the slabs' barriers lie behind it."""
 
     wgmma: Wgmma
     columns: int
@@ -46,6 +51,11 @@ class GemmTiles:
     @property
     def barriers(self) -> int:
         """The place of the first slab's barriers."""
+        return self.boxes + MULTIPLIERS * BOXES * BOX_BYTES
+
+    @property
+    def boxes(self) -> int:
+        """The place of the first box of C."""
         return self.stages * self.slab_bytes
 
     @property
@@ -54,31 +64,32 @@ class GemmTiles:
 
 
 def program(tiles: GemmTiles) -> str:
-    """The program of `multiply`, with the maps that `describe` makes: rows of A and B have `row_bytes`, C has 32-bit elements.
+    """The program of `multiply`, with the maps that `describe` makes; rows of A and B have `row_bytes`.
 
-    C is padded to whole tiles. A and B are arguments so that the driver keeps them.
+    A, B and C are arguments so that the driver keeps them.
     """
     p = Program()
-    kinds = {"a": "b64", "b": "b64", "maps": "b64", "c": "b64", "tile_rows": "b32", "tile_columns": "b32", "row_bytes": "b32"}
+    kinds = {"a": "b64", "b": "b64", "c": "b64", "maps": "b64", "tile_rows": "b32", "tile_columns": "b32", "row_bytes": "b32"}
     values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
     _Multiply(p, tiles, values).emit()
     return p.text("multiply", list(kinds.items()), tiles.work_group, tiles.local_bytes, 1, "sm_90a", "8.3", EIGHT_ROWS)
 
 
 def map_program(tiles: GemmTiles) -> str:
-    """The program of `describe`: one work-item makes the tensor maps of A and B, of `rows` rows, in 2 * MAP_BYTES zeros.
+    """The program of `describe`: one work-item makes the tensor maps of A, B and C, of `rows` rows, in MAPS * MAP_BYTES zeros.
 
-    Elements are bytes to the engine, and a box is a slab. What lies outside a matrix is copied as zeros.
+    Elements are bytes to the engine. It loads what lies outside a matrix as zeros, and stores nothing there.
     """
     p = Program()
-    kinds = {"a": "b64", "b": "b64", "maps": "b64", "rows": "b32", "row_bytes": "b32"}
+    kinds = {"a": "b64", "b": "b64", "c": "b64", "maps": "b64", "rows": "b32", "row_bytes": "b32", "c_row_bytes": "b32"}
     values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
-    stride = p.let("cvt.u64.u32", values["row_bytes"])
-    for number, (matrix, box_rows) in enumerate({"a": TILE_ROWS, "b": tiles.columns}.items()):
+    matrices = (("a", "row_bytes", TILE_ROWS), ("b", "row_bytes", tiles.columns), ("c", "c_row_bytes", GROUP_ROWS))
+    for number, (matrix, row_bytes, box_rows) in enumerate(matrices):
+        stride = p.let("cvt.u64.u32", values[row_bytes])
         fields = (
             ("global_address", "b64", values[matrix]), ("rank", "b32", 1), ("elemtype", "b32", 0),
             ("box_dim", "b32", 0, SLAB_ROW_BYTES), ("box_dim", "b32", 1, box_rows),
-            ("global_dim", "b32", 0, values["row_bytes"]), ("global_dim", "b32", 1, values["rows"]),
+            ("global_dim", "b32", 0, values[row_bytes]), ("global_dim", "b32", 1, values["rows"]),
             ("global_stride", "b64", 0, stride), ("element_stride", "b32", 0, 1), ("element_stride", "b32", 1, 1),
             ("interleave_layout", "b32", 0), ("swizzle_mode", "b32", 3), ("fill_mode", "b32", 0),
         )  # fmt: skip
@@ -126,6 +137,7 @@ class _Multiply:
         self.slabs = p.let("mov.u32", "slabs")
         self.tiles = p.let("mul.lo.u32", values["tile_rows"], values["tile_columns"])
         self.top, self.left = p.several("b32", 2)
+        self.kind = "f32" if t.wgmma.result == "f32" else "b32"
 
     def emit(self) -> None:
         p, multiply = self.p, self.p.label("MULTIPLY")
@@ -156,12 +168,16 @@ class _Multiply:
         p.op("mul.lo.u32", self.left, p.let("div.u32", within, high), self.t.columns)
         return tile, loop
 
+    def _map(self, number: int, when: str = "") -> str:
+        """The register of a map, seen by this work-item's copies as `describe` left it."""
+        at = self.p.let("add.s64", self.values["maps"], number * MAP_BYTES)
+        self.p.op("fence.proxy.tensormap::generic.acquire.gpu", f"[{at}]", MAP_BYTES, when=when)
+        return at
+
     def _copy(self) -> None:
         """The work-item that copies: each slab's barrier counts the bytes that arrive."""
         p, values, t = self.p, self.values, self.t
-        map_a, map_b = values["maps"], p.let("add.s64", values["maps"], MAP_BYTES)
-        for tensor_map in (map_a, map_b):
-            p.op("fence.proxy.tensormap::generic.acquire.gpu", f"[{tensor_map}]", MAP_BYTES)
+        map_a, map_b = self._map(0), self._map(1)
         ring = _Ring(p, t, self.slabs, 1)
         tile, loop = self._for_each_tile("DONE")
         along, slab = p.let("mov.u32", 0), p.label("COPY")
@@ -170,7 +186,7 @@ class _Multiply:
         full = f"[{ring.barrier}+{FULL}]"
         p.op("mbarrier.arrive.expect_tx.shared.b64", p.new("b64"), full, t.slab_bytes)
         for tensor_map, row, offset in ((map_a, self.top, 0), (map_b, self.left, TILE_ROWS * SLAB_ROW_BYTES)):
-            p.op(COPY_BOX, f"[{ring.slab}+{offset}]", f"[{tensor_map}, {{{along}, {row}}}]", full)
+            p.op(LOAD_BOX, f"[{ring.slab}+{offset}]", f"[{tensor_map}, {{{along}, {row}}}]", full)
         ring.advance()
         p.op("add.u32", along, along, SLAB_ROW_BYTES)
         p.op("bra", slab, when=p.let("setp.lt.u32", along, values["row_bytes"]))
@@ -180,16 +196,13 @@ class _Multiply:
     def _multiply(self) -> None:
         p, t = self.p, self.t
         ring, before = _Ring(p, t, self.slabs, 0), p.let("mov.u32", NONE)
-        kind = "f32" if t.wgmma.result == "f32" else "b32"
-        sums = p.several(kind, GROUP_ROWS * t.columns // WARP_GROUP)
+        sums = p.several(self.kind, GROUP_ROWS * t.columns // WARP_GROUP)
         lane = p.let("and.b32", self.item, SUB_GROUP - 1)
         is_first_lane, accumulate = p.let("setp.eq.u32", lane, 0), p.new("pred")
         mine = p.let("mul.lo.u32", self.warp_group, GROUP_ROWS * SLAB_ROW_BYTES)
-        row = p.let("mad.lo.u32", self.warp_group, GROUP_ROWS, p.let("shr.u32", lane, 2))
-        row = p.let("mad.lo.u32", p.let("shr.u32", self.own, 5), 16, row)
-        column = p.let("shl.b32", p.let("and.b32", lane, 3), 1)
-        stride = p.let("mul.lo.u32", self.values["tile_columns"], t.columns)
-        tile, loop = self._for_each_tile("DONE")
+        leads = p.let("setp.eq.u32", self.own, 0)
+        map_c = self._map(2, leads)
+        tile, loop = self._for_each_tile("STORED")
         p.op("setp.ne.u32", accumulate, lane, lane)
         along, slab = p.let("mov.u32", 0), p.label("SLAB")
         p.place(slab)
@@ -212,18 +225,40 @@ class _Multiply:
         p.op("wgmma.wait_group.sync.aligned", 0)
         self._release(before, is_first_lane)
         p.op("mov.u32", before, NONE)
-        index = p.let("add.s64", p.wide(p.let("add.u32", self.top, row), stride), p.let("cvt.u64.u32", column))
-        index = p.let("add.s64", index, p.let("cvt.u64.u32", self.left))
-        upper = p.let("add.s64", self.values["c"], p.let("shl.b64", index, 2))
-        lower = p.let("add.s64", upper, p.wide(stride, 8 * 4))
-        for i in range(0, len(sums), 4):
-            for half, at in enumerate((upper, lower)):
-                pair = ", ".join(sums[i + 2 * half : i + 2 * half + 2])
-                p.op(f"st.global.v2.{kind}", f"[{at}+{8 * i}]", f"{{{pair}}}")
+        self._store(sums, lane, leads, map_c)
         p.op("add.u32", tile, tile, self.groups)
         p.op("bra.uni", loop)
+        p.place("STORED")
+        p.op("cp.async.bulk.wait_group", 0)
         p.place("DONE")
         p.op("ret")
+
+    def _store(self, sums: list[str], lane: str, leads: str, map_c: str) -> None:
+        """Stores this warp group's part of the tile box by box; the first work-item waits for a box to be read before."""
+        p, t = self.p, self.t
+        line, half_piece = p.let("shr.u32", lane, 2), p.let("and.b32", lane, 1)
+        row = p.let("mad.lo.u32", p.let("shr.u32", self.own, 5), 16, line)
+        first_box = p.let("mad.lo.u32", self.warp_group, BOXES * BOX_BYTES, p.let("add.u32", self.slabs, t.boxes))
+        at = p.let("mad.lo.u32", half_piece, PIECE // 2, p.let("mad.lo.u32", row, SLAB_ROW_BYTES, first_box))
+        odd = p.let("shr.u32", p.let("and.b32", lane, 2), 1)
+        pieces = [p.let("xor.b32", p.let("or.b32", odd, piece), line) for piece in range(0, SLAB_ROW_BYTES // PIECE, 2)]
+        places = [p.let("mad.lo.u32", piece, PIECE, at) for piece in pieces]
+        top = p.let("mad.lo.u32", self.warp_group, GROUP_ROWS, self.top)
+        left, barrier = p.let("shl.b32", self.left, 2), p.let("add.u32", self.warp_group, 1)
+        of_box = len(sums) * BOX_COLUMNS // t.columns
+        for number in range(t.columns // BOX_COLUMNS):
+            offset = number % BOXES * BOX_BYTES
+            p.op("cp.async.bulk.wait_group.read", BOXES - 1, when=leads)
+            p.op("bar.sync", barrier, WARP_GROUP)
+            for i in range(0, of_box, 2):
+                place = f"[{places[i // 4]}+{offset + i // 2 % 2 * EIGHT_ROWS}]"
+                pair = sums[number * of_box + i : number * of_box + i + 2]
+                p.op(f"st.shared.v2.{self.kind}", place, f"{{{', '.join(pair)}}}")
+            p.op("fence.proxy.async")
+            p.op("bar.sync", barrier, WARP_GROUP)
+            column, box = p.let("add.u32", left, number * SLAB_ROW_BYTES), p.let("add.u32", first_box, offset)
+            p.op(STORE_BOX, f"[{map_c}, {{{column}, {top}}}]", f"[{box}]", when=leads)
+            p.op("cp.async.bulk.commit_group", when=leads)
 
     def _release(self, barrier: str, is_first_lane: str) -> None:
         """Says that this sub-group has read the slab of that barrier."""
