@@ -50,7 +50,8 @@ class Study:
     `summary`: (Run, rows) -> Section | None at the end of a run's summary. `findings`: (runs) -> (runs, findings of each or
     None); they are stored under the study's name in `LabelledRun.findings`, from which `headlines`: (parts) -> lines of the
     comparison of devices; `markdown`: (part) -> text; `device_page`: (id, part) -> HTML and `page`: (parts) -> HTML of all
-    devices render sections of a report, the last under `page_title`. `json`: name of a JSON Schema -> the output that it
+    devices render sections of a report, the last under `page_title`, as `file_page` does: (Path) -> HTML of a file that a
+    command of the study wrote, None for any other. `json`: name of a JSON Schema -> the output that it
     describes."""
 
     name: str
@@ -72,6 +73,7 @@ class Study:
     device_page: str = ""
     page: str = ""
     page_title: str = ""
+    file_page: str = ""
     json: Mapping[str, JsonOutput] = field(default_factory=dict)
     origin: str = ""  # the package that brings it, "" for this one
 

@@ -21,7 +21,7 @@ from tests.builders import device
 from tests.cases import each
 
 ONE = dict.fromkeys(("after_summary", "findings", "headlines", "markdown", "page"), 1)
-FUNCTIONS = {**ONE, "summary": 2, "device_page": 2, "part": 3}
+FUNCTIONS = {**ONE, "file_page": 1, "summary": 2, "device_page": 2, "part": 3}
 OWN = studies.packaged()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,12 +16,15 @@ from clmembench.cli.running import progress
 from clmembench.sanitize import line
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from clmembench.analysis.matching import PointFilter
     from clmembench.model import Run
     from clmembench.report.device_runs import DeviceRun, Findings
     from clmembench.report.many_runs import digests, fleet
     from clmembench.results.imported import ImportedRun
 
+    FilesOfStudies = dict[str, dict[Path, Markup]]  # study -> file -> its section
 
 MAX_UNCOLLECTED = 500_000  # objects: looking for garbage more often takes a fifth of a report's time, and finds little
 
@@ -65,7 +68,8 @@ def report(
 
     Without -o it prints the answers and the key quantities; with -o it writes the whole report, one page. Runs of one device
     with one driver are shown as one device, with the latest value of each point. Files that `import` wrote are unranked
-    columns. With filters the report covers the selected points only, as if no others had been measured."""
+    columns, those of `kernel --json` sections of the page. With filters the report covers the selected points only, as if no
+    others had been measured."""
     chosen: str = form or ("text" if output is None else "html")
     if output is not None:
         name = f"report.{chosen}".replace(".latex", ".tex").replace(".text", ".txt")
@@ -75,11 +79,17 @@ def report(
         outputs.check_writable(output)
     wanted = stored_runs.parse(bench, suite, axis, status)
     names = _labels(label or [], paths)
+    files = _files_of_studies(paths)
+    if files and chosen != "html":
+        exit_codes.say(f"{', '.join(files)}: shown on the page alone: add -o report.html")
+    paths = [path for path in paths if all(path not in known for known in files.values())]
+    if not paths:
+        exit_codes.stop("none of these is a run: name one, whose devices the report is of", exit_codes.USAGE)
     paths, foreign = _without_imports(paths, names)
     if device is not None:
         paths = stored_runs.of_device(paths, device, (stored_runs.load(path, strict) for path in paths))
     gc.set_threshold(MAX_UNCOLLECTED)
-    made = _made(paths, foreign, names, wanted, chosen, baseline, beside or [], strict)
+    made = _made(paths, foreign, names, wanted, chosen, baseline, beside or [], strict, files)
     if output is None:
         print(_in_any_encoding(made) if chosen == "html" else made)
         if form is None:
@@ -98,6 +108,7 @@ def _made(
     baseline: str,
     beside: list[str],
     strict: bool,
+    files: FilesOfStudies,
 ) -> str:
     """The report on these files in a format. Ends the command where one cannot be read, or a name is of nothing."""
     from clmembench.report import scorecard_cells as verdict_cells
@@ -111,7 +122,7 @@ def _made(
         paths, groups = _representatives(paths, wanted, strict)
         found = _devices(paths, names, wanted, strict)
         runs, findings = with_findings([one.run for one in found])
-        return _rendered(form, runs, others, findings, groups, [one.label for one in found], baseline)
+        return _rendered(form, runs, others, findings, groups, [one.label for one in found], baseline, files)
     except (sheets.SpecError, jsonl.ResultsError, verdict_cells.UnknownDevice) as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     except digests.ReaderError as error:
@@ -157,6 +168,7 @@ def _rendered(
     groups: list[fleet.DeviceGroup],
     labels: list[str],
     baseline: str,
+    files: FilesOfStudies,
 ) -> str:
     """The report in a format."""
     from clmembench.report.page import page, text_pages
@@ -166,10 +178,27 @@ def _rendered(
         width, colour = outputs.width() or DEFAULT_COLUMNS, outputs.is_coloured(sys.stdout)
         return text_pages.render_text(runs, others, findings, groups, labels, baseline, width, colour)
     if form == "html":
-        return page.render_html(runs, others, findings, groups, labels, baseline)
+        shown = {name: list(sections.values()) for name, sections in files.items()}
+        return page.render_html(runs, others, findings, groups, labels, baseline, shown)
     if form == "latex":
         return text_pages.render_latex(runs, others, findings, labels, baseline, groups)
     return text_pages.render_markdown(runs, others, findings, groups, labels, baseline)
+
+
+def _files_of_studies(paths: Sequence[Path]) -> FilesOfStudies:
+    """The sections of files that studies' own commands wrote."""
+    from clmembench import studies
+
+    found: FilesOfStudies = {}
+    for study in studies.studies():
+        for path in paths if study.file_page else ():
+            try:
+                section = study.call(study.file_page, path)
+            except studies.SelectionError as error:
+                exit_codes.stop(str(error), exit_codes.USAGE)
+            if section is not None:
+                found.setdefault(study.name, {})[path] = section
+    return found
 
 
 def _without_imports(paths: list[Path], names: Mapping[Path, str]) -> tuple[list[Path], list[ImportedRun]]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+
+from markupsafe import Markup
 
 from clmembench import __version__
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Run
@@ -71,12 +74,13 @@ def render_html(
     groups: Sequence[fleet.DeviceGroup] = (),
     labels: Sequence[str] = (),
     baseline: str = "",
+    files: Mapping[str, Sequence[Markup]] = MappingProxyType({}),
 ) -> str:
     """One page with inline SVG, one script of our own and no external address; all text from files is escaped. `findings`
     are what the studies found in each run. With `groups` the report is of all their runs:
     `runs` are those that speak for them in figures and summaries, and the tables of points have a column a group. `labels` are
-    the devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. Raises UnknownDevice where
-    none has that label."""
+    the devices' names, in the runs' order; with that of a `baseline` the verdict has ratios to it. `files` has what
+    studies, by name, say of files of their own. Raises UnknownDevice where no device has the label."""
     all_parts = parts(runs, labels, findings)
     compared = fleet_verdict(groups, baseline, others) if groups else verdict(all_parts, baseline, others)
     names = [group.label for group in groups] or [part.label for part in all_parts]
@@ -95,7 +99,7 @@ def render_html(
         "compared": compared_values(compared) if compared.lines else None,
         "which": which,
         "legend": _legend(all_parts),
-        "studies": _studies(all_parts),
+        "studies": _studies(all_parts, files),
         "peers": [table for part in all_parts if (table := _peers(part)) is not None],
         "roofline": _roofline(all_parts),
         "suites": _by_suite(benchmarks, _plots(all_parts, others)),
@@ -150,10 +154,11 @@ def _plots(all_parts: Sequence[LabelledRun], others: Sequence[ImportedRun]) -> l
     ]
 
 
-def _studies(all_parts: Sequence[LabelledRun]) -> list[dict[str, str]]:
-    """What the studies say of all devices together: the anchor, title and HTML of each that says anything."""
+def _studies(all_parts: Sequence[LabelledRun], files: Mapping[str, Sequence[Markup]]) -> list[dict[str, str]]:
+    """What the studies say of all devices together, and of files: the anchor, title and HTML of each that says anything."""
     made = [(study, study.call(study.page, all_parts)) for study in studies() if study.page]
-    return [{"id": study.name, "title": study.page_title, "html": html} for study, html in made if html]
+    made += [(study, Markup().join(files[study.name])) for study in studies() if study.name in files]
+    return [{"id": study.name, "title": study.page_title or study.title, "html": html} for study, html in made if html]
 
 
 def _legend(all_parts: Sequence[LabelledRun]) -> list[dict[str, Any]]:

@@ -100,12 +100,12 @@ def kernel(
     if info is not None and launch is not None:
         found = _with_measured(found, info, launch)
     facts = replace(facts, devices=tuple(found))
-    document = views.document(facts, traced.source)
+    document = views.document(facts)
     more = [device_views.difference(facts, other)] if other is not None else []
     document = replace(document, sections=(*document.sections, *device_views.device_tables(found), *more))
     if output is not None:
         rooflines = {one.name: one.roofline for one in known if one.roofline is not None}
-        outputs.write(output, page.render_page(facts, document, traced.source, rooflines), overwrite, "-o")
+        outputs.write(output, page.render_page(facts, document, rooflines), overwrite, "-o")
     outputs.print_as(form, lambda: document, lambda: facts)
 
 

@@ -164,7 +164,8 @@ class DevicePrediction:
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What one launch of a kernel does. `faults` are what the simulator reports: accesses outside buffers, races."""
+    """What one launch of a kernel does. `faults` are what the simulator reports: accesses outside buffers, races; `text` is the
+    program's."""
 
     kernel: str
     launch: TracedLaunch
@@ -176,4 +177,5 @@ class KernelFacts:
     faults: tuple[str, ...]
     races_checked: bool
     instructions_by_line: Mapping[str, float]
+    text: str = ""
     devices: tuple[DevicePrediction, ...] = ()  # the shortest time first

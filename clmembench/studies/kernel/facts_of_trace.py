@@ -58,6 +58,7 @@ def facts_of(trace: Trace, launch: KernelLaunch | None, buffer_bytes: int | None
         faults=trace.faults,
         races_checked=trace.checked,
         instructions_by_line=_by_line(trace, factor),
+        text=trace.source,
     )
 
 

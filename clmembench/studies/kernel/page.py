@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
+from pydantic import TypeAdapter
 
-from clmembench import __version__
+from clmembench import __version__, sanitize
 from clmembench.analysis import kernel_time
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.little import Estimate
@@ -21,22 +23,25 @@ from clmembench.report.figures.style import bytes_axis, legend, subplots, svg
 from clmembench.report.page.embedded_svg import embedded
 from clmembench.report.table import Document, Table
 from clmembench.sanitize import printable
+from clmembench.studies import SelectionError
 from clmembench.studies.kernel import device_views, views
 from clmembench.studies.kernel.facts import KernelFacts, Number
 from clmembench.units import format_bytes
 
 TEMPLATES = Path(__file__).parent / "templates"
+FIRST_KEY, MAX_FIRST_BYTES = re.compile(rb'\s*\{\s*"kernel":'), 64
+MAX_FILE_BYTES = 64 << 20
 SHADES = 0.60  # of the colour behind the line that costs most
 COMPULSORY_BYTES = "different bytes of global memory"
 
 
-def render_page(facts: KernelFacts, document: Document, source: str, rooflines: Mapping[str, Roofline]) -> str:
+def render_page(facts: KernelFacts, document: Document, rooflines: Mapping[str, Roofline]) -> str:
     """One page that loads nothing else; text of the source is escaped. `document` is what the command prints, `rooflines` are
     those of the devices by name."""
     costs = [table.title for table in device_views.device_tables(facts.devices)]
     sections = [one for one in document.sections if one.title not in (views.SOURCE_TITLE, views.FAULTS_TITLE)]
     roofs, curve = roofline_figure(facts, rooflines), reuse_figure(facts)
-    cost_name, lines = source_lines(facts, source)
+    cost_name, lines = source_lines(facts)
     values: dict[str, Any] = {
         "version": __version__,
         "title": printable(facts.kernel),
@@ -54,13 +59,32 @@ def render_page(facts: KernelFacts, document: Document, source: str, rooflines: 
     return render.html("kernel_page.html.j2", values, TEMPLATES)
 
 
+def file_section(path: Path) -> Markup | None:
+    """A kernel in a report, from a file that `kernel --json` wrote: its time on devices, what to change, and the source; None
+    for any other file. Raises SelectionError where it is damaged."""
+    try:
+        with sanitize.open_regular(path) as file:
+            if not FIRST_KEY.match(file.read(MAX_FIRST_BYTES)):
+                return None
+        facts = TypeAdapter(KernelFacts).validate_json(sanitize.read_regular(path, MAX_FILE_BYTES))
+    except OSError:
+        return None
+    except ValueError as error:
+        raise SelectionError(f"{path} is no output of `clmembench kernel --json` of this version: trace it again") from error
+    cost_name, lines = source_lines(facts)
+    values: dict[str, object] = {
+              "kernel": printable(facts.kernel), "summary": printable(views.heading(facts)), "cost": cost_name, "lines": lines,
+              "tables": device_views.device_tables(facts.devices)}  # fmt: skip
+    return render.html("kernel_section.html.j2", values, TEMPLATES)
+
+
 def _figures(table: Table, curve: str) -> list[Markup]:
     """The figures that belong to a table."""
     is_reuse = table.title == views.REUSE_TITLE and curve
     return embedded(curve, "Share of requested lines that an LRU cache of each size misses") if is_reuse else []
 
 
-def source_lines(facts: KernelFacts, source: str) -> tuple[str, list[Mapping[str, Any]]]:
+def source_lines(facts: KernelFacts) -> tuple[str, list[Mapping[str, Any]]]:
     """What the colours of lines are of, and the lines of the source, each with the strength of its colour."""
     name, shares = views.line_shares(facts)
     most = max(shares.values(), default=0.0)
@@ -73,7 +97,7 @@ def source_lines(facts: KernelFacts, source: str) -> tuple[str, list[Mapping[str
             "notes": line.notes,
             "text": line.text,
         }
-        for line in views.source_lines(facts, source)
+        for line in views.source_lines(facts)
     ]
 
 

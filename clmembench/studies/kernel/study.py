@@ -8,5 +8,6 @@ STUDY = Study(
     package=__package__,
     source="Fang et al. 2017, section 7.6; Wang et al. 2019",
     commands={"kernel": "command:kernel"},
+    file_page="page:file_section",
     json={"kernel": JsonOutput(("kernel",), "facts:KernelFacts")},
 )

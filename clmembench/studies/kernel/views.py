@@ -18,8 +18,14 @@ REUSE_TITLE = "Requested lines that a cache of each size misses."
 FAULTS_TITLE = "Faults of the kernel, which make every other figure doubtful."
 
 
-def document(facts: KernelFacts, source: str) -> Document:
+def document(facts: KernelFacts) -> Document:
     """The output of `kernel`."""
+    parts = [_faults(facts), _source(facts), _totals(facts), _memory(facts), _branches(facts), _reuse(facts)]
+    return Document(tuple(part for part in parts if part is not None), heading(facts))
+
+
+def heading(facts: KernelFacts) -> str:
+    """The kernel, the launch, and how much of it was traced."""
     launch, sampled = facts.launch, facts.sampled
     sizes = " x ".join(f"{size:,}" for size in launch.global_size)
     groups = " x ".join(map(str, launch.local_size))
@@ -32,8 +38,7 @@ def document(facts: KernelFacts, source: str) -> Document:
     what = f"Kernel {facts.kernel}{where}: {sizes} work-items in work-groups of {groups}; {traced}."
     if not facts.races_checked:
         what += " Races were not looked for in buffers of over 64 MiB."
-    parts = [_faults(facts), _source(facts, source), _totals(facts), _memory(facts), _branches(facts), _reuse(facts)]
-    return Document(tuple(part for part in parts if part is not None), what)
+    return what
 
 
 def _faults(facts: KernelFacts) -> Table | None:
@@ -56,14 +61,14 @@ class SourceLine:
     notes: tuple[str, ...]
 
 
-def source_lines(facts: KernelFacts, source: str) -> list[SourceLine]:
+def source_lines(facts: KernelFacts) -> list[SourceLine]:
     """Every line of the source."""
     memory: Mapping[int, list[MemoryInstruction]] = defaultdict(list)
     for one in facts.memory:
         memory[one.line].append(one)
     divergent = {one.line: one.divergent[WIDTH] for one in facts.branches}
     found = []
-    for number, text in enumerate(source.splitlines(), 1):
+    for number, text in enumerate(facts.text.splitlines(), 1):
         notes = list(dict.fromkeys(_short(one) for one in memory.get(number, ())))
         if divergent.get(number):
             notes.append(f"diverges {divergent[number]:.0%}")
@@ -89,14 +94,14 @@ def line_shares(facts: KernelFacts) -> tuple[str, dict[int, float]]:
     return name, {line: amount / sum(found.values()) for line, amount in found.items()}
 
 
-def _source(facts: KernelFacts, source: str) -> Table | None:
+def _source(facts: KernelFacts) -> Table | None:
     """Each line with its share of instructions, what it does to memory, and its branches."""
     rows = tuple(
         (
             line.number, f"{line.instructions / facts.totals.instructions:.0%}" if line.instructions else "",
             "; ".join(line.notes), line.text,
         )
-        for line in source_lines(facts, source) if line.text.strip()
+        for line in source_lines(facts) if line.text.strip()
     )  # fmt: skip
     header = (
         Column("line", is_number=True), Column("instructions", is_number=True),

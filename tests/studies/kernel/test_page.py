@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from clmembench.analysis.little import Estimate
 from clmembench.analysis.roofline import Roofline
 from clmembench.analysis.roofs import MEMORY, Roof
+from clmembench.report import render
+from clmembench.studies import SelectionError
 from clmembench.studies.kernel import page, views
 from clmembench.studies.kernel.device_views import device_tables
 from clmembench.studies.kernel.facts import DevicePrediction
@@ -24,7 +28,7 @@ ROOFS = Roofline((Roof("FP32 vector", "GFLOP/s", Estimate.exact(1e4), "arithmeti
 def facts(trace, bound):
     found = facts_of(trace, None, None)
     totals = replace(found.totals, flops=1e9)
-    return replace(found, totals=totals, devices=(replace(DEVICE, bound=bound),))
+    return replace(found, totals=totals, text=SOURCE, devices=(replace(DEVICE, bound=bound),))
 
 
 @each(("bound", "space", "name"), [
@@ -38,10 +42,23 @@ def test_a_line_costs_its_share_of_what_bounds_the_launch(bound, space, name):
 
 def test_the_page_begins_with_times_and_roofline_and_colours_the_line():
     mine = facts(traced(BUFFER + 4 * ITEMS), "memory")
-    document = views.document(mine, SOURCE)
+    document = views.document(mine)
     document = replace(document, sections=(*document.sections, *device_tables(mine.devices)))
-    text = page.render_page(mine, document, SOURCE, {"A GPU": ROOFS})
+    text = page.render_page(mine, document, {"A GPU": ROOFS})
     assert text.index("Time of the launch on each device</h3>") < text.index("k, predicted") < text.index('id="source"')
     assert "k, measured" in text and "60%, var(--paper)" in text
-    without = page.render_page(replace(mine, totals=replace(mine.totals, flops=0)), document, SOURCE, {"A GPU": ROOFS})
+    without = page.render_page(replace(mine, totals=replace(mine.totals, flops=0)), document, {"A GPU": ROOFS})
     assert "predicted<" in without and "Roofline</h3>" not in without
+
+
+def test_a_report_has_a_section_of_a_kernel_that_was_stored(tmp_path):
+    mine = replace(facts(traced(BUFFER + 4 * ITEMS), "memory"), text=SOURCE + "// <script>alert(1)</script>\n")
+    stored, other = tmp_path / "kernel.json", tmp_path / "other.json"
+    stored.write_text(render.json_text(mine))
+    text = page.file_section(stored)
+    assert "Time of the launch on each device" in text and "y[i] = a * x[i];" in text and "<script>alert" not in text
+    other.write_text('{"kernel": 3}')
+    with pytest.raises(SelectionError, match="trace it again"):
+        page.file_section(other)
+    other.write_text('{"devices": []}')
+    assert page.file_section(other) is page.file_section(tmp_path / "none.json") is None
