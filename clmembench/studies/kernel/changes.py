@@ -27,6 +27,7 @@ MIN_SHARE = 0.99  # of accesses, or of work-items, that do what a change needs
 MAX_STRUCT_BYTES = 4096  # apart at most are the structures of an array; more are rows of a matrix
 MAX_TILE_BYTES = 16 << 10  # so that several work-groups fit in a compute unit
 GROUP_SIZES = (64, 128, 256, 512)  # that every device can launch
+ATOMICS_MARGIN = 2.0  # rates of atomics depend on who else adds when, which a benchmark does as no kernel does
 FEW_GROUPS = 1024  # work-groups, fewer of which may leave compute units idle
 COMMUTATIVE = ("atomic_add", "atomic_sub", "atomic_inc", "atomic_dec", "atomic_min", "atomic_max", "atomic_and", "atomic_or",
                "atomic_xor", "atom_add", "atom_sub", "atom_inc", "atom_dec", "atom_min", "atom_max", "atom_and", "atom_or",
@@ -42,7 +43,7 @@ ADDRESS_OF_TILE = "%at = getelementptr i32, i32 addrspace(1)* %from, i64 %i"
 @dataclass(frozen=True, slots=True)
 class Change:
     """What to change in a line, why, by which guideline, and the sample of the changed kernel; `added` to the amounts of its
-    demand, by their names, is what the sample does not show."""
+    demand, by their names, is what the sample does not show. The gain may be `margin` times more or less than is computed."""
 
     guideline: str
     line: int
@@ -50,6 +51,7 @@ class Change:
     change: str
     sample: Sample
     added: Mapping[str, float] = field(default_factory=dict)
+    margin: float = 1.0
 
 
 def changes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:
@@ -199,7 +201,7 @@ def private_copies(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator
         change = "add up in a copy for each work-group, in local memory, first" + (
             f"; let a work-group take the work of {together}" if together > 1 else ""
         )
-        yield Change(PRIVATISE, _shown(facts, np.array(numbers))[0].line, finding, change, sample, added)
+        yield Change(PRIVATISE, _shown(facts, np.array(numbers))[0].line, finding, change, sample, added, ATOMICS_MARGIN)
 
 
 def group_sizes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:

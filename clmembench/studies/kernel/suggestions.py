@@ -15,7 +15,7 @@ import numpy as np
 from clmembench.analysis.little import Estimate
 from clmembench.studies.guidelines.advice import MIN_WORTHWHILE_RATIO
 from clmembench.studies.kernel.changes import Change, changes, without_repeated_loads
-from clmembench.studies.kernel.cost import cost
+from clmembench.studies.kernel.cost import cost, total
 from clmembench.studies.kernel.demand import Demand, demand
 from clmembench.studies.kernel.facts import KernelFacts, Suggestion
 from clmembench.studies.kernel.rates import KernelRates
@@ -72,6 +72,7 @@ def _worthwhile(one: Alternatives, rates: KernelRates) -> dict[Key, Suggestion]:
         if before.ns is None or after.ns is None or rates.launch_ns is None:
             continue
         low, value, high = gain(rates.launch_ns.value, before.parts, after.parts)
+        low, high = low / change.margin, high * change.margin
         key = change.guideline, change.line
         if low >= MIN_WORTHWHILE_RATIO and (key not in best or best[key].gain_low < low):
             best[key] = Suggestion(change.guideline, change.line, change.finding, change.change, value, low, high)
@@ -90,10 +91,10 @@ def gain(launch_ns: float, before: Parts, after: Parts) -> tuple[float, float, f
         (launch_ns + float(np.dot(first, ends))) / (launch_ns + float(np.dot(second, ends))) for ends in product(*ranges)
     ]  # without overlap the ratio is monotonic in every part
     lows = [low for low, _ in ranges]
-    least = min(*found, *_longest(launch_ns, ranges, lows, first, second))
-    most = max(*found, *(1 / one for one in _longest(launch_ns, ranges, lows, second, first)))
-    middle = [launch_ns + max(one.value for one in parts.values()) for parts in (before, after)]
-    return least, middle[0] / middle[1], most
+    predicted = total(Estimate.exact(launch_ns), before).value / total(Estimate.exact(launch_ns), after).value
+    least = min(predicted, *found, *_longest(launch_ns, ranges, lows, first, second))
+    most = max(predicted, *found, *(1 / one for one in _longest(launch_ns, ranges, lows, second, first)))
+    return least, predicted, most
 
 
 def _longest(
