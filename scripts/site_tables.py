@@ -25,6 +25,11 @@ TITLES = {
     "interleaved-error-rates": ("Error rates of interleaved A/B runs", "scripts/interleaved_error_rate.py 2000", "measuring"),
     "guideline-evidence": ("Evidence of guidelines", "clmembench advise", "access"),
     "xeon-phi": ("Xeon Phi, as published", "platforms/intel-xeon-phi-knc.toml", "results"),
+    "suite-times": (
+        "Time of suites on an H200 (s), before and after processes were shared",
+        "clmembench show --time",
+        "running",
+    ),
     "spmv-formats": ("Formats of SpMV", "clmembench describe spmv", "measuring"),
     "mnf-tolerances": ("MNF: what is verified", "tests/studies/mnf/test_mnf.py", "access"),
     "mnf-versions": ("MNF: versions of its steps", "clmembench casestudy mnf", "access"),
