@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from clmembench.benchmarks import discovered
 from clmembench.measure import sampling
@@ -13,7 +15,7 @@ from clmembench.model import Batch, Call, DeviceError, Skip, Work
 from clmembench.plan.budget import Budget
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as GPU
-from clmembench.studies.peers.benchmarks import cuda_timing
+from clmembench.studies.peers.benchmarks import cuda_timing, reference_sparse
 from tests import fake_cupy
 from tests.cases import each
 
@@ -25,6 +27,7 @@ HOST = [
     ("numpy_gemm", {"dtype": "float", "n": 33}),
     ("scipy_spmv", {"matrix": "reservoir"}),
     ("scipy_spmv", {"matrix": "power_law"}),
+    ("mkl_spmv", {"matrix": "power_law"}),
     ("numpy_sum", {"n": (1 << 20) + 77}),
     ("numpy_stream", {"op": "copy", "dtype": "float", "array_bytes": MIB + 12}),
     ("numpy_stream", {"op": "dot", "dtype": "float", "array_bytes": MIB + 12}),
@@ -45,6 +48,47 @@ CUDA = [
     ("cuda_transfer", {"direction": "from_device", "memory": "pinned", "array_bytes": MIB}),
     ("cuda_transfer", {"direction": "both", "memory": "pinned", "array_bytes": MIB}),
 ]
+
+
+class Mkl:
+    """MKL's functions that mkl_spmv calls, by SciPy."""
+
+    def MKL_Set_Num_Threads(self, threads: int) -> None:
+        assert threads >= 1
+
+    def MKL_Get_Version_String(self, text: ctypes.Array, size: int) -> None:
+        text.value = b"Version 2026.2"
+
+    def mkl_sparse_d_create_csr(self, handle, base: int, rows: int, columns: int, begins, ends, indices, values) -> int:
+        def view(pointer, kind, count: int) -> np.ndarray:
+            return np.ctypeslib.as_array(ctypes.cast(pointer, ctypes.POINTER(kind)), (count,))
+
+        assert base == 0 and ends.value == begins.value + 4
+        indptr = view(begins, ctypes.c_int32, rows + 1)
+        parts = view(values, ctypes.c_double, indptr[-1]), view(indices, ctypes.c_int32, indptr[-1]), indptr
+        self.matrix, self.view = csr_array(parts, shape=(rows, columns)), view
+        return 0
+
+    def mkl_sparse_set_mv_hint(self, handle, operation: int, description, calls: int) -> int:
+        return 0 if operation == 10 and description.type == 20 else 3
+
+    def mkl_sparse_optimize(self, handle) -> int:
+        return 0
+
+    def mkl_sparse_destroy(self, handle) -> int:
+        return 0
+
+    def mkl_sparse_d_mv(self, operation: int, alpha, handle, description, x, beta, y) -> int:
+        rows, columns = self.matrix.shape
+        self.view(y, ctypes.c_double, rows)[:] = alpha.value * (self.matrix @ self.view(x, ctypes.c_double, columns))
+        return 0
+
+
+@pytest.fixture(autouse=True)
+def mkl(monkeypatch):
+    found = Mkl()
+    monkeypatch.setattr(reference_sparse, "_mkl", lambda: found)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +131,12 @@ def test_a_library_that_does_nothing_is_seen(pocl, name, params):
     assert done.wrong and not done.series
 
 
+def test_a_failure_of_mkl_is_one(pocl, mkl, monkeypatch):
+    monkeypatch.setattr(mkl, "mkl_sparse_optimize", lambda handle: 2)
+    with pytest.raises(DeviceError, match="mkl_sparse_optimize failed with status 2"):
+        discovered()["mkl_spmv"].prepare(pocl, matrix="reservoir")
+
+
 def test_the_same_work_is_asked_of_both(pocl):
     dgemm = {"variant": "portable", "work_group": 1, "tile": "6x8", "depth": 256, "split": 0}
     spmv = {"format": "csr_row", "hints": "none", "order": "blocked", "team": 2, "work_group": 64, "per": 1, "sigma": 1}
@@ -94,6 +144,7 @@ def test_the_same_work_is_asked_of_both(pocl):
         ("dgemm", "numpy_gemm", {"dtype": "double", "n": 67}, dgemm),
         ("spmv", "scipy_spmv", {"matrix": "reservoir"}, spmv),
         ("spmv", "scipy_spmv", {"matrix": "power_law"}, spmv),
+        ("spmv", "mkl_spmv", {"matrix": "power_law"}, spmv),
     ):
         works = [discovered()[ours].prepare(pocl, **params, **own), discovered()[theirs].prepare(pocl, **params)]
         assert works[0].flops == works[1].flops
@@ -211,6 +262,7 @@ def test_references_speak_of_their_benchmarks_axes_and_metrics():
 def test_what_is_not_here_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(cuda_timing, "find_spec", lambda name: None)
+    monkeypatch.setattr(reference_sparse, "_mkl_path", lambda: None)
     here = {b.name for b in discovered().values() if b.peer_of and b.is_available is not None and b.is_available(GPU)}
     assert here == set()
     cpu = replace(GPU, kind="cpu")
