@@ -3,26 +3,23 @@
 // number of work-items is right.
 #include "spmv_loads.cl"
 #include "spmv_parts.cl"
-#define X_AT(k) (double4)(x[indices[k]], x[indices[(k) + 1]], x[indices[(k) + 2]], x[indices[(k) + 3]])
-#define PRODUCTS(k) (vload4(0, values + (k)) * X_AT(k))
+#define PRODUCT(k) (values[k] * x[indices[k]])
 
 double sum_entries(const global double* restrict values, const global int* restrict indices, const global double* restrict x,
                    const int begin, const int end) {
-    // eight sums at a time: one alone would wait for each addition
-    double4 even = 0, odd = 0;
+    // four sums at a time: one alone would wait for each addition; no vectors, since their elements of x come one by one
+    double a = 0, b = 0, c = 0, d = 0;
     int k = begin;
-    for (; k + 8 <= end; k += 8) {  // a line of values, half a line of indices
+    for (; k + 4 <= end; k += 4) {
         PREFETCH_ENTRY(values + k);
         PREFETCH_ENTRY(indices + k);
-        even += PRODUCTS(k);
-        odd += PRODUCTS(k + 4);
+        a += PRODUCT(k);
+        b += PRODUCT(k + 1);
+        c += PRODUCT(k + 2);
+        d += PRODUCT(k + 3);
     }
-    PREFETCH_ENTRY(values + k);
-    PREFETCH_ENTRY(indices + k);
-    even += odd;
-    double sum = (even.x + even.y) + (even.z + even.w);
-    for (; k < end; k++) sum += values[k] * x[indices[k]];
-    return sum;
+    for (; k < end; k++) a += PRODUCT(k);
+    return (a + b) + (c + d);
 }
 
 // Each work-item takes shares: the first row (of a part: the place of its sum), the number of rows (of a part: 0), the first
