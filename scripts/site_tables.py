@@ -26,7 +26,7 @@ TITLES = {
     "guideline-evidence": ("Evidence of guidelines", "clmembench advise", "access"),
     "xeon-phi": ("Xeon Phi, as published", "platforms/intel-xeon-phi-knc.toml", "results"),
     "suite-times": (
-        "Time of suites on an H200 (s), before and after processes were shared",
+        "Time of suites in s: on an H200 before and after processes were shared, and on two cores",
         "clmembench show --time",
         "running",
     ),
