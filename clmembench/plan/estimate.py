@@ -203,7 +203,9 @@ def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Sel
         points=len({(p.benchmark, tuple(sorted(p.params.items())), p.place) for p in measured}),
         amounts={kind: Amount(n, ratio * (seconds[kind] + start_s * starts[kind])) for kind, n in counts.items()},
         most_trials=most_trials(benchmark, info, selection),
-        processes=len(started if info.kind == "cpu" else {key for key in started if key[2] or key[0] != benchmark.name}),
+        processes=len(
+            started if info.kind == "cpu" or benchmark.fresh else {key for key in started if key[2] or key[0] != benchmark.name}
+        ),
         array_bytes=max(sizes, default=0),
         grows=bool(growing),
         least_share=len(sure) / max(1, len(measured)),

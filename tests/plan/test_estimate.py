@@ -60,8 +60,9 @@ def test_points_processes_and_arrays_are_counted():
     assert two.points == 4 * one.points and one.array_bytes == 1 << 20 and two.array_bytes == 4 << 20
     assert one.benchmarks[0].repeats == 2 * one.points and two.seconds > one.seconds
     assert not one.benchmarks[0].grows
-    shared = estimate.estimate_run(replace(info, kind="gpu"), Selection(globs=("stream", "launch"), processes=3))
-    assert one.benchmarks[0].processes == 3 and [of.processes for of in shared.benchmarks] == [2, 2]  # without the first one
+    shared = estimate.estimate_run(replace(info, kind="gpu"), Selection(globs=("stream", "launch", "launch_call"), processes=3))
+    assert one.benchmarks[0].processes == 3
+    assert [of.processes for of in shared.benchmarks] == [2, 2, 3]  # without the first one, which launch_call does not share
     assert estimate.estimate_run(info, Selection(globs=("pchase",))).benchmarks[0].grows
 
 
