@@ -1,6 +1,7 @@
 """The reference page of tables: each file of docs/tables, with the script or command that it is from.
 
-Usage: python scripts/site_tables.py NAME < TABLE.md, which stores a table that a script printed as docs/tables/NAME.csv.
+Usage: python scripts/site_tables.py NAME < TABLE.md, which stores a table that a script printed as docs/tables/NAME.csv. Tables
+that commands print of stored runs are made by scripts/gallery/make.py.
 """
 
 from __future__ import annotations

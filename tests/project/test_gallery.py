@@ -1,14 +1,15 @@
-"""The gallery: its lists of runs have commands that exist and fit into the calls of a machine that is lent."""
+"""The gallery: its lists of runs fit into calls of a lent machine, and its pages are what its templates make of the runs."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import tomllib
 
 import pytest
 
-from scripts.gallery import measure
+from scripts.gallery import make, measure, run_numbers
 from tests.commands import ROOT
 from tests.project.test_docs_commands import parse
 
@@ -33,3 +34,47 @@ def test_a_run_is_complete_by_its_command_and_its_versions(tmp_path):
         (tmp_path / "h200-sxm-quick.jsonl.gz").write_bytes(gzip.compress(json.dumps({**header, **change}).encode() + b"\n"))
         assert quick.made(tmp_path) == complete
     assert not measure.runs_of("h200-sxm", GIVEN)[1].made(tmp_path)
+
+
+def test_pages_are_fresh_and_a_changed_number_is_found(tmp_path, monkeypatch, capsys):
+    assert make.main(["--check"]) == 0, capsys.readouterr().out
+    for page, made in make.pages():
+        copy = tmp_path / page.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(made.text, encoding="utf-8")
+    monkeypatch.setattr(run_numbers, "ROOT", tmp_path)
+    changed = tmp_path / "docs" / "tables" / "h200-peers.csv"
+    changed.write_text(re.sub(r"1\.749", "1.794", changed.read_text(encoding="utf-8")), encoding="utf-8")
+    capsys.readouterr()
+    assert make.main(["--check"]) == 1
+    assert capsys.readouterr().out == "docs/tables/h200-peers.csv: stale, made by scripts/gallery/make.py\n"
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ('{{ value("h100-sxm", "stream", op="triad") }}', "h100-sxm: stream op=triad"),
+        ('{{ value("h100-sxm", "barrier", work_items=3) }}', "work_items=3: 0 points"),
+        ('{{ value("xeon-16-cores-pocl", "stream", op="dot", dtype="double", array_bytes=1280 * MiB) }}', "is suspect: "),
+        ('{{ guideline("h200-sxm-access", "X1") }}', "is undetermined"),
+        ('{{ value("no-such-run", "stream") }}', "no run no-such-run"),
+        ("Triad 3070 GB/s", "3070 GB/s: measured by no run"),
+    ],
+)
+def test_a_number_that_no_run_holds_is_an_error_that_names_it(template, message, tmp_path, monkeypatch):
+    monkeypatch.setattr(make, "PAGES", tmp_path)
+    (tmp_path / "x.md.j2").write_text(template, encoding="utf-8")
+    with pytest.raises(run_numbers.MissingNumber, match=f"x.md.j2: .*{re.escape(message)}"):
+        make.made(tmp_path / "x.md.j2")
+
+
+def test_forms_of_a_number_and_a_part_that_is_kept(tmp_path, monkeypatch):
+    number = run_numbers.Number(33_437.4, 33_000.0, 34_000.0, "GFLOP/s", peak=0.9995)
+    assert (str(number), str(number.to("TFLOP/s")), number.of_peak) == ("33,437 GFLOP/s", "33.4 TFLOP/s", "100.0%")
+    assert number.digits(2).to("TFLOP/s").interval == "33 to 34"
+    assert str(run_numbers.Number(6720.0, None, None, "ns").to("us")) == "6.72 us"
+    with pytest.raises(run_numbers.MissingNumber, match="is no GB/s"):
+        number.to("GB/s")
+    monkeypatch.setattr(make, "PAGES", tmp_path)
+    (tmp_path / "x.md.j2").write_text('{% call kept("a trial") %}Once 7 us.{% endcall %}', encoding="utf-8")
+    assert make.made(tmp_path / "x.md.j2") == make.Page("Once 7 us.", [("a trial", 1)])

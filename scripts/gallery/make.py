@@ -1,0 +1,106 @@
+"""Makes the pages and tables that show measured numbers from the runs in reports/: python scripts/gallery/make.py [--check].
+
+A page is a template in pages/, in the folder of the page in the repository; its expressions (run_numbers.py) name the runs.
+--check writes nothing and ends with 1 where a page is stale; -v lists the parts of pages whose numbers are not from a run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import jinja2
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from scripts.gallery import run_numbers
+
+PAGES = Path(__file__).with_name("pages")
+MADE, KEPT = ("\ue000", "\ue001"), ("\ue002", "\ue003")  # marks around what an expression made, and around kept parts
+CODE = re.compile(r"```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+MEASURED = re.compile(r"\b\d[\d.,]*(?:x\b|%(?! interval)|\s?(?:[GT]B/s|[GT]FLOP/s|[GT]op/s|cycles|[num]s\b|times\b))")
+
+
+@dataclass(slots=True)
+class Page:
+    """A page as it is made: its text, and the parts that are kept with the reason why their numbers are from no run."""
+
+    text: str = ""
+    kept: list[tuple[str, int]] = field(default_factory=list)
+
+    def keep(self, reason: str, caller: Callable[[], str]) -> str:
+        """The text of a block `{% call kept("...") %}`, whose numbers are no run's: an experiment of a day, or published."""
+        text = caller()
+        self.kept.append((reason, len(re.findall(r"\d[\d.,]*", without(CODE, text)))))
+        return KEPT[0] + text + KEPT[1]
+
+
+def made(template: Path) -> Page:
+    """The page of a template. Raises MissingNumber for a number that no run holds, and for one that is written out with a unit
+    and is not in a block that says where it is from."""
+    page = Page()
+    environment = jinja2.Environment(  # noqa: S701 - Markdown and CSV
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        finalize=lambda one: one if isinstance(one, jinja2.Undefined) else f"{MADE[0]}{one}{MADE[1]}",
+    )
+    environment.globals |= {one.__name__: one for one in run_numbers.FUNCTIONS} | {
+        "kept": page.keep,
+        "MiB": 1 << 20,
+        "GiB": 1 << 30,
+    }
+    name = template.relative_to(PAGES)
+    text = template.read_text(encoding="utf-8")
+    try:
+        marked = environment.from_string(text).render()
+    except run_numbers.MissingNumber as error:
+        raise run_numbers.MissingNumber(f"{name}: {error}") from error
+    left = marked
+    for start, end in (MADE, KEPT):
+        left = re.sub(f"{start}[^{start}{end}]*{end}", "", left)
+    if found := MEASURED.findall(without(CODE, left)):
+        raise run_numbers.MissingNumber(f"{name}: {'; '.join(found)}: measured by no run that the page names")
+    page.text = re.sub(f"[{''.join(MADE + KEPT)}]", "", marked)
+    return page
+
+
+def without(pattern: re.Pattern[str], text: str) -> str:
+    """A text without what matches."""
+    return pattern.sub("", text)
+
+
+def pages() -> Iterator[tuple[Path, Page]]:
+    """Each file that a template makes, with what it holds."""
+    for template in sorted(PAGES.rglob("*.j2")):
+        yield run_numbers.ROOT / template.relative_to(PAGES).with_suffix(""), made(template)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or say which are stale."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 where a page is stale")
+    parser.add_argument("-v", "--verbose", action="store_true", help="list the parts that are not from a run")
+    given = parser.parse_args(arguments)
+    stale = False
+    try:
+        for path, page in pages():
+            name = path.relative_to(run_numbers.ROOT)
+            if not path.exists() or path.read_text(encoding="utf-8") != page.text:
+                stale = True
+                print(f"{name}: stale, made by scripts/gallery/make.py" if given.check else f"{name}: written")
+                if not given.check:
+                    path.write_text(page.text, encoding="utf-8")
+            for reason, count in page.kept if given.verbose else ():
+                print(f"{name}: not from a run: {reason} ({count} numbers)")
+    except run_numbers.MissingNumber as error:
+        sys.exit(f"scripts/gallery/pages/{error}")
+    return int(stale and given.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

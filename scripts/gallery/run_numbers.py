@@ -1,0 +1,231 @@
+"""Numbers of stored runs for the pages of the gallery: each is what a command of the project prints as JSON of a run.
+
+An expression of a page names the run, the benchmark and its parameters. One whose point is missing, ambiguous or not ok raises
+MissingNumber, which names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import gzip
+import io
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from clmembench import units
+from clmembench.cli import app
+from scripts.site_tables import cells
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNS = ROOT / "reports"
+PREFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+Found = Mapping[str, Any]
+
+
+class MissingNumber(LookupError):
+    """A number that no run holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A value with its 95% interval. A page shows it with its unit, or by one of the forms below."""
+
+    value: float
+    low: float | None
+    high: float | None
+    unit: str
+    figures: int = 3
+    peak: float | None = None  # fraction of the theoretical peak
+
+    def __str__(self) -> str:
+        return units.format_in(self.value, self.unit, self.figures)
+
+    @property
+    def bare(self) -> str:
+        """Without the unit."""
+        return units.format_value(self.value, self.figures)
+
+    @property
+    def interval(self) -> str:
+        """The 95% interval without the unit."""
+        return f"{units.format_value(self.low, self.figures)} to {units.format_value(self.high, self.figures)}"
+
+    @property
+    def ratio(self) -> str:
+        """To three decimals, as ratios are."""
+        return f"{self.value:.3f}"
+
+    @property
+    def ratio_interval(self) -> str:
+        """To three decimals, with the interval."""
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+    @property
+    def of_peak(self) -> str:
+        """The percentage of the theoretical peak."""
+        if self.peak is None:
+            raise MissingNumber("no theoretical peak")
+        return f"{self.peak:.1%}"
+
+    def digits(self, count: int) -> Number:
+        """With so many significant digits."""
+        return replace(self, figures=count)
+
+    def to(self, unit: str) -> Number:
+        """In another unit of the same kind, such as TB/s."""
+        base, prefix = next((unit[1:], one) for one in (unit[0], self.unit[0]) if one in PREFIXES)
+        own = self.unit.removesuffix(base)
+        if own not in PREFIXES or self.unit != own + base or prefix not in PREFIXES:
+            raise MissingNumber(f"{self.unit} is no {unit}")
+        factor = PREFIXES[own] / PREFIXES[prefix]
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return replace(self, value=self.value * factor, low=low, high=high, unit=unit)
+
+
+def value(run: str, benchmark: str, metric: str = "", **params: object) -> Number:
+    """A value of a point: the one with these parameters and no or the fewest others."""
+    return _number(_point(run, benchmark, metric, params), run, "median", "ci_low", "ci_high")
+
+
+def cycles(run: str, benchmark: str, metric: str = "", **params: object) -> Number:
+    """A value in cycles of the core clock."""
+    return replace(_number(_point(run, benchmark, metric, params), run, "cycles", "cycles_low", "cycles_high"), unit="cycles")
+
+
+def ours(run: str, benchmark: str, choice: str = "best", **what: object) -> Number:
+    """Our value on a line of the table of peers."""
+    return _number(_line(run, benchmark, choice, what), run, "median", "ci_low", "ci_high")
+
+
+def peer(run: str, benchmark: str, choice: str = "best", library: str = "", **what: object) -> Number:
+    """The value of the best peer, or of this one, on a line of the table of peers."""
+    return _number(_peer(run, benchmark, choice, library, what), run, "median", "ci_low", "ci_high")
+
+
+def ratio(run: str, benchmark: str, choice: str = "best", library: str = "", **what: object) -> Number:
+    """The ratio of ours to the best peer, or to this one, above 1 where ours is better."""
+    return replace(_number(_peer(run, benchmark, choice, library, what), run, "ratio", "ratio_low", "ratio_high"), unit="")
+
+
+def guideline(run: str, name: str) -> Number:
+    """The effect of a guideline."""
+    found = _only(printed("advise", run), f"{run}: guideline {name}", id=name)
+    return _number(
+        {**found, "status": "undetermined" if found["verdict"] == "undetermined" else "ok"}, run, "effect", "low", "high"
+    )
+
+
+def guidelines(run: str, verdict: str) -> int:
+    """The number of guidelines with this verdict; "" counts all."""
+    return sum(not verdict or one["verdict"] == verdict for one in printed("advise", run))
+
+
+def mnf(run: str, key: str, part: str = "steps", **of: object) -> Number:
+    """A value of the case study MNF: time_ms, gain, over_first or over_numpy of a version."""
+    unit = "ms" if key.endswith("_ms") else ""
+    low, high = (f"time_{end}_ms" if key == "time_ms" else f"{key}_{end}" for end in ("low", "high"))
+    found = _only(printed("casestudy mnf", run)[part], f"{run}: MNF {of}", **of)
+    return replace(_number(found, run, key, low, high), unit=unit)
+
+
+def started(run: str) -> str:
+    """The day of a run."""
+    return str(_header(run)["started"])[:10]
+
+
+def command(run: str) -> str:
+    """The command of a run, without the names of its files."""
+    words = list(_header(run)["argv"])
+    for option in ("-o", "--output", "--figure"):
+        if option in words:
+            del words[words.index(option) : words.index(option) + 2]
+    return shlex.join(["clmembench", *(word for word in words if word != "--overwrite")])
+
+
+def table(name: str, run: str, number: int = 1) -> str:
+    """The n-th table that a command prints of a run, as the text of a CSV file."""
+    tables = _output(f"{name} {_path(run)} --md").split("\n\n")
+    rows = [found for part in tables if (found := cells(part.splitlines()))]
+    if len(rows) < number:
+        raise MissingNumber(f"{name} prints {len(rows)} tables of {run}")
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows[number - 1])
+    return out.getvalue()
+
+
+FUNCTIONS = (value, cycles, ours, peer, ratio, guideline, guidelines, mnf, started, command, table)
+
+
+@functools.cache
+def printed(name: str, run: str) -> Any:
+    """What a command prints of a run as JSON."""
+    return json.loads(_output(f"{name} {_path(run)} --json"))
+
+
+@functools.cache
+def _output(words: str) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        app(shlex.split(words), standalone_mode=False)
+    return out.getvalue()
+
+
+@functools.cache
+def _header(run: str) -> Found:
+    with gzip.open(_path(run), "rt", encoding="utf-8") as file:
+        return dict(json.loads(file.readline()))
+
+
+def _path(run: str) -> Path:
+    path = RUNS / f"{run}.jsonl.gz"
+    if not path.exists():
+        raise MissingNumber(f"no run {run} in reports")
+    return path
+
+
+def _point(run: str, benchmark: str, metric: str, params: Found) -> Found:
+    what = " ".join(filter(None, (f"{run}: {benchmark}", metric, units.format_params(params))))
+    points = [one for one in printed("show", run) if one["benchmark"] == benchmark and metric in ("", one["metric"])]
+    matching = [one for one in points if all(one["params"].get(name) == wanted for name, wanted in params.items())]
+    matching = [one for one in matching if one["metric"] == matching[0]["metric"]]
+    fewest = min((len(one["params"]) for one in matching), default=0)
+    return _single([one for one in matching if len(one["params"]) == fewest], what, "params")
+
+
+def _line(run: str, benchmark: str, choice: str, what: Found) -> Found:
+    lines = [one for one in printed("peers", run)["lines"] if (one["benchmark"], one["choice"]) == (benchmark, choice)]
+    matching = [one for one in lines if all(one["what"].get(name) == wanted for name, wanted in what.items())]
+    return _single(matching, f"{run}: peers of {benchmark} {units.format_params(what)} ({choice})", "what")
+
+
+def _peer(run: str, benchmark: str, choice: str, library: str, what: Found) -> Found:
+    line = _line(run, benchmark, choice, what)
+    peers = [one for one in line["peers"] if library in ("", one["facts"].get("library"))]
+    if not peers:
+        raise MissingNumber(f"{run}: no peer {library} of {benchmark} {units.format_params(what)}")
+    return dict(peers[0])
+
+
+def _only(found: Sequence[Found], what: str, **of: object) -> Found:
+    return _single([one for one in found if all(one.get(name) == wanted for name, wanted in of.items())], what, "")
+
+
+def _single(found: Sequence[Found], what: str, key: str) -> Found:
+    if len(found) != 1:
+        choices = "; ".join(units.format_params(one[key]) for one in found[:8]) if key else ""
+        raise MissingNumber(f"{what}: {len(found)} points" + (f": {choices}" if choices else ""))
+    return found[0]
+
+
+def _number(found: Found, what: str, *keys: str) -> Number:
+    middle, low, high = (found.get(key) for key in keys)
+    if found.get("status", "ok") != "ok" or middle is None:
+        raise MissingNumber(f"{what}: {found.get('benchmark', '')} {found.get('params', '')} is {found.get('status')}: "
+                            f"{found.get('reason') or found.get('peer_reason')}")  # fmt: skip
+    peak = found.get("fraction_of_peak", found.get("fraction_of_limit"))
+    return Number(middle, low, high, found.get("unit") or "", peak=peak)
