@@ -159,6 +159,58 @@ class Sparse:
         self.host.sum_duplicates()
 
 
+class Cusparse:
+    """The functions of libcusparse that a preprocessed product calls."""
+
+    def __init__(self) -> None:
+        self.vectors: list[np.ndarray] = []
+        self.preprocessed = False
+
+    def cusparseCreateCsr(self, matrix: object, rows: Any, columns: Any, nonzeros: Any, *arrays: Any) -> int:
+        from scipy.sparse import csr_array
+
+        ends, indices = _words(arrays[0].value, rows.value + 1), _words(arrays[1].value, nonzeros.value)
+        assert arrays[3:] == (2, 2, 0, 1)
+        self.host = csr_array((_doubles(arrays[2].value, nonzeros.value), indices, ends), shape=(rows.value, columns.value))
+        return 0
+
+    def cusparseCreateSlicedEll(
+        self, matrix: object, rows: Any, columns: Any, nonzeros: Any, stored: Any, slice_rows: Any, *arrays: Any
+    ) -> int:
+        from scipy.sparse import csr_array
+
+        size, height = stored.value, slice_rows.value
+        offsets, indices = _words(arrays[0].value, -(-rows.value // height) + 1), _words(arrays[1].value, size)
+        slices = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        row, entry = slices * height + (np.arange(size) - offsets[slices]) % height, indices >= 0
+        assert entry.sum() == nonzeros.value and arrays[3:] == (2, 2, 0, 1)
+        parts = _doubles(arrays[2].value, size)[entry], (row[entry], indices[entry])
+        self.host = csr_array(parts, shape=(rows.value, columns.value))
+        return 0
+
+    def cusparseCreateDnVec(self, vector: object, size: Any, values: Any, kind: int) -> int:
+        self.vectors.append(_doubles(values.value, size.value))
+        return 0
+
+    def cusparseSpMV_bufferSize(self, *arguments: Any) -> int:
+        return 0
+
+    def cusparseSpMV_preprocess(self, *arguments: Any) -> int:
+        self.preprocessed = True
+        return 0
+
+    def cusparseSpMV(self, *arguments: Any) -> int:
+        assert self.preprocessed
+        x, y = self.vectors
+        y[:] = self.host @ x
+        _spoilt(y)
+        return 0
+
+
+def _words(address: int, count: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_int32 * count).from_address(address), np.int32)
+
+
 def _memcpy(to: int, of: int, nbytes: int, kind: int, stream: int) -> None:
     ctypes.memmove(to, of, nbytes)
     if FAKE.wrong:

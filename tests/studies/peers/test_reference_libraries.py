@@ -42,6 +42,9 @@ CUDA = [
     ("cublas_gram", {"of": "noise", "size": "9x8x5"}),
     ("cusparse_spmv", {"matrix": "reservoir"}),
     ("cusparse_spmv", {"matrix": "power_law"}),
+    ("cusparse_csr_1", {"matrix": "power_law"}),
+    ("cusparse_csr_2", {"matrix": "power_law"}),
+    ("cusparse_sell", {"matrix": "reservoir"}),
     ("cub_sum", {"n": (1 << 20) + 77}),
     ("cuda_copy", {"op": "copy", "dtype": "double", "array_bytes": MIB + 12}),
     ("cuda_transfer", {"direction": "to_device", "memory": "pinned", "array_bytes": MIB}),
@@ -106,6 +109,7 @@ def gpu(pocl, monkeypatch):
 
 @pytest.fixture
 def cupy(monkeypatch):
+    monkeypatch.setattr(reference_sparse, "_cusparse", fake_cupy.Cusparse)
     return fake_cupy.installed(monkeypatch)
 
 
@@ -173,6 +177,12 @@ def test_a_wrong_result_of_a_cuda_library_is_wrong(gpu, cupy, name, params):
     assert done.wrong and not done.series
 
 
+def test_what_this_cusparse_lacks_is_skipped(gpu, cupy, monkeypatch):
+    monkeypatch.delattr(fake_cupy.Cusparse, "cusparseSpMV_preprocess")
+    with pytest.raises(Skip, match="has no cusparseSpMV_preprocess"):
+        discovered()["cusparse_csr_1"].prepare(gpu, matrix="reservoir")
+
+
 def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
     told = {name: discovered()[name].prepare(gpu, **params).facts for name, params in CUDA}
     versions = {name: facts["version"] for name, facts in told.items()}
@@ -181,7 +191,7 @@ def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
         "cublas_gemm_ex": "13.0.2",
         "cublas_syrk": "13.0.2",
         "cublas_gram": "13.0.2",
-        "cusparse_spmv": "12.6.3",
+        **dict.fromkeys(("cusparse_spmv", "cusparse_csr_1", "cusparse_csr_2", "cusparse_sell"), "12.6.3"),
         "cub_sum": "3.1.2",
         "cuda_copy": "13.0.0",
         "cuda_transfer": "13.0.0",
