@@ -19,6 +19,7 @@ import sys
 import time
 import tomllib
 import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from clmembench.benchmarks import packaged
 from clmembench.cli import devices, exit_codes
 from clmembench.host.environment import NAME_VARIABLE
+from clmembench.model import Cause
+from clmembench.results import jsonl
 
 ROOT = Path(__file__).resolve().parents[2]
 CALL_S = 570  # of the 600 s of a call, the rest for its start and for copying files
@@ -59,6 +62,14 @@ class GalleryRun:
         now = packaged()
         known = [(card["version"], now[name].version if name in now else None) for name, card in header["benchmarks"].items()]
         return header["argv"][: len(self.arguments) - 2] == [*self.arguments[2:]] and all(a == b for a, b in known)
+
+    def statuses(self, folder: Path) -> str:
+        """How many points of its file have each status; a limit leaves points skipped. "" of a script."""
+        if self.is_script:
+            return ""
+        run = jsonl.read(folder / (self.name + self.suffix))
+        counts = Counter(f"{one.status}{' by the limit' if one.cause is Cause.BUDGET else ''}" for one in run.records)
+        return ": " + ", ".join(f"{count} {status}" for status, count in counts.most_common())
 
 
 def runs_of(kind: str, given: Mapping[str, Any]) -> list[GalleryRun]:
@@ -132,7 +143,7 @@ def main() -> int:
         for number, part in enumerate(divided, 1):
             print(f"part {number}: " + ", ".join(f"{run.name} ({run.limit_s} s)" for run in part))
         return 0
-    wanted = divided[options.part - 1] if options.part else [run for part in divided for run in part]
+    wanted = [run for number, part in enumerate(divided, 1) if options.part in (None, number) for run in part]
     if options.only:
         wanted = [run for run in wanted if run.name.removeprefix(f"{options.kind}-") in options.only]
         if len(wanted) < len(options.only):
@@ -153,7 +164,8 @@ def main() -> int:
             print(f"{run.name}: left out, no time", flush=True)
         else:
             reason = measure(run, options.output, environment)
-            print(f"{run.name}: {reason or 'measured'} in {time.monotonic() - start:.0f} s", flush=True)
+            took = f"{time.monotonic() - start:.0f} s"
+            print(f"{run.name}: {reason or 'measured'} in {took}{'' if reason else run.statuses(options.output)}", flush=True)
             failed |= bool(reason)
     return int(failed)
 

@@ -148,6 +148,12 @@ def command(run: str) -> str:
     return shlex.join(["clmembench", *(word for word in words if word != "--overwrite")])
 
 
+def seconds(run: str) -> Number:
+    """How long a run took, from its first record to its last."""
+    total = _output(f"show {_path(run)} --time --csv").splitlines()[-1].split(",")
+    return Number(float(total[-1]), None, None, "s")
+
+
 def table(name: str, run: str, number: int = 1) -> str:
     """The n-th table that a command prints of a run, as the text of a CSV file."""
     tables = _output(f"{name} {_path(run)} --md").split("\n\n")
@@ -159,7 +165,7 @@ def table(name: str, run: str, number: int = 1) -> str:
     return out.getvalue()
 
 
-FUNCTIONS = (value, cycles, ours, peer, ratio, guideline, guidelines, mnf, started, command, table)
+FUNCTIONS = (value, cycles, ours, peer, ratio, guideline, guidelines, mnf, started, command, seconds, table)
 
 
 @functools.cache
