@@ -42,6 +42,7 @@ TITLES = {
     "figures": ("Figures over devices", "Razzaq et al. 2016", "reading"),
     "causes": ("Causes of records that are not ok", "results files", "measuring"),
     "h100": ("H100", "reports/h100-sxm.jsonl.gz", "results"),
+    "instructions": ("Instructions beside published tables", "instruction; LLVM's models of both cores", "access"),
     "h200-peers": ("H200 and the host's libraries", "clmembench peers", "results"),
     "h200-gemm": ("H200: dense products and cuBLAS", "reports/versions-3/h200-sxm-gemm.jsonl.gz", "results"),
     "kernel-predictions": ("Kernels: predicted and measured", "scripts/validate_kernels.py", "kernel"),
