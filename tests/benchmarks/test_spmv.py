@@ -59,6 +59,8 @@ MATRICES = {
 }
 SHAPES = [
     ROW,
+    shape("auto", "prefetch", order="blocked"),
+    shape("auto", work_group=128, per=4),
     shape("csr_row", "prefetch", order="blocked"),
     shape("csr_row", work_group=1, order="strided"),
     shape("csr_row"),
@@ -78,7 +80,9 @@ SHAPES = [
     *(shape("csr_team", team=t, work_group=g) for t, g in [(1, 32), (2, 64), (4, 96), (8, 64), (8, 256), (16, 96), (32, 32)]),
 ]
 NAMES = ["-".join(map(str, s.values())) for s in SHAPES]
-EACH = {s["format"]: s for s in SHAPES if s["order"] == "strided" and s["hints"] == "none"}  # one of each format
+EACH = {
+    s["format"]: s for s in SHAPES if s["format"] != "auto" and s["order"] == "strided" and s["hints"] == "none"
+}  # one of each format
 
 
 def exact(monkeypatch, a: Csr) -> None:
@@ -307,6 +311,19 @@ def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
     assert rows.max() <= 64
     assert stored.parted.tolist() == [[121, 0, 8, 8]]
     assert entries[rows == 0].tolist() == [256] * 7 + [2000 - 7 * 256]
+
+
+def test_the_rule_chooses_by_statistics_of_rows_and_columns():
+    def chosen(info) -> dict[str, str]:
+        found = {name: matrices.generate(name, 1, 1_000_000) for name in ("reservoir", "banded", "uniform", "arrow", "wide")}
+        return {name: spmv_launch.choose(info, a).format for name, a in found.items()}
+
+    cpu = {"reservoir": "sell", "banded": "csr_shares", "uniform": "csr_shares", "arrow": "csr_shares", "wide": "slab"}
+    gpu = {"reservoir": "ell", "banded": "ell", "uniform": "ell", "arrow": "csr_adaptive", "wide": "csr_adaptive"}
+    assert chosen(CPU) == cpu
+    assert chosen(replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=16)) == gpu
+    large = matrices.generate("uniform", 1, 2_000_000)  # x no longer fits a unit's own caches
+    assert spmv_launch.choose(CPU, large).format == "slab"
 
 
 def test_shares_have_equally_many_rows_and_entries_and_part_what_is_far_longer():

@@ -228,16 +228,52 @@ def rmat(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
         quadrant = np.searchsorted([0.57, 0.76, 0.95], rng.random(edges), side="right")
         keys = keys * 2 + (quadrant >> 1 << np.int64(32)) + (quadrant & 1)
     rename = rng.permutation(1 << scale)
-    keys = np.unique(rename[keys >> 32] << np.int64(32) | rename[keys & 0xFFFFFFFF])
-    lengths = np.bincount(keys >> 32, minlength=1 << scale)
-    return Csr(1 << scale, 1 << scale, _ends(lengths), keys.astype(np.int32), rng.uniform(0.5, 1.5, len(keys)))
+    return _of_entries(rng, 1 << scale, rename[keys >> 32], rename[keys & 0xFFFFFFFF])
+
+
+def triangle(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """A dense lower triangle: up to 4,000 rows, of which row r has r + 1 entries."""
+    rows = int(min(4000, (2 * most) ** 0.5 - 1))
+    _, columns = np.tril_indices(rows)
+    return Csr(rows, rows, _ends(np.arange(1, rows + 1)), columns.astype(np.int32), rng.uniform(0.5, 1.5, len(columns)))
+
+
+def near_band(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """Rows of up to 40 entries in random columns within 5,000 of the diagonal, cyclically: up to 500,000 rows."""
+    rows = min(500_000, most // 40)
+    row = np.repeat(np.arange(rows), rng.integers(1, 41, rows))
+    reach = min(5000, rows // 2)
+    return _of_entries(rng, rows, row, (row + rng.integers(-reach, reach + 1, len(row))) % rows)
+
+
+def few_dense(rng: np.random.Generator, most: int = MAX_INDEX) -> Csr:
+    """Every hundredth row has some 500 random entries, the others 3 about the diagonal: up to 800,000 rows."""
+    rows = min(800_000, most // 8)
+    is_dense = np.arange(rows) % 100 == 50
+    row = np.repeat(np.arange(rows), np.where(is_dense, 500, 3))
+    near = np.clip(row, 1, rows - 2) + np.resize([-1, 0, 1], len(row))
+    return _of_entries(rng, rows, row, np.where(is_dense[row], rng.integers(0, rows, len(row)), near))
 
 
 # the matrices that a run measures by default, and all that it can be given by name
 USUAL: Mapping[str, Callable[[np.random.Generator, int], Csr]] = {
     of.__name__: of for of in (reservoir, banded, uniform, power_law)
 }
-STRUCTURES = (stencil_5, stencil_27, block, empty_rows, arrow, wide, tall, one_row, diagonal, rmat)
+STRUCTURES = (
+    stencil_5,
+    stencil_27,
+    block,
+    empty_rows,
+    arrow,
+    wide,
+    tall,
+    one_row,
+    diagonal,
+    rmat,
+    triangle,
+    near_band,
+    few_dense,
+)
 GENERATORS = {**USUAL, **{of.__name__: of for of in STRUCTURES}}
 
 
@@ -250,6 +286,13 @@ def _stencil(rng: np.random.Generator, shape: tuple[int, ...], offsets: list[tup
     columns = np.tensordot(strides, near, axes=1).astype(np.int32)[exists]
     rows = cells.shape[1]
     return Csr(rows, rows, _ends(exists.sum(axis=1)), columns, rng.uniform(0.5, 1.5, len(columns)))
+
+
+def _of_entries(rng: np.random.Generator, rows: int, row: npt.NDArray[Any], column: npt.NDArray[Any]) -> Csr:
+    """A square matrix with entries in these rows and columns; one that is named several times is one entry."""
+    keys = np.unique(row.astype(np.int64) << 32 | column)
+    lengths = np.bincount(keys >> 32, minlength=rows)
+    return Csr(rows, rows, _ends(lengths), keys.astype(np.int32), rng.uniform(0.5, 1.5, len(keys)))
 
 
 def _of_even_rows(rng: np.random.Generator, columns: npt.NDArray[Any]) -> tuple[Any, Any, Any]:

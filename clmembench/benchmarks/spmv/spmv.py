@@ -50,8 +50,8 @@ ENTRIES_PER_ITEM = {"csr_adaptive": (4, 6), "slab": (1, 2)}  # in flight per wor
 
 def _formats(info: DeviceInfo) -> tuple[str, ...]:
     if info.has_cpu_cores:
-        return ("csr_row", "csr_shares", "sell", "slab", "ell", "csr_team")
-    return ("csr_adaptive", "csr_team", "ell", "sell", "slab", "csr_row")
+        return ("auto", "csr_row", "csr_shares", "sell", "slab", "ell", "csr_team")
+    return ("auto", "csr_adaptive", "csr_team", "ell", "sell", "slab", "csr_row")
 
 
 def _hints(info: DeviceInfo) -> tuple[str, ...]:
@@ -66,6 +66,9 @@ def _where(
 ) -> bool:
     """Whether a point is measured: an axis that a format does not have is fixed at its first value."""
     blocked = order == "blocked"
+    if format == "auto":  # its choice has its own configuration
+        first = _teams(info)[0], _group_sizes(info)[0], _entries_per_item(info)[0], 1
+        return blocked == info.has_cpu_cores and (team, work_group, per, sigma) == first
     if hints == "prefetch" and not blocked and format not in FORMATS_WITHOUT_HINT[hints]:
         return False
     if (blocked and format in ("csr_team", "csr_adaptive")) or (sigma > 1 and format != "sell"):
@@ -91,6 +94,8 @@ def _in_default_subset(
     """
     cpu, reservoir = info.has_cpu_cores, matrix == "reservoir"
     beside = hints == "none" and len(_hints(info)) > 1
+    if format == "auto":  # all likely formats of the other usual matrices are measured
+        return (reservoir or matrix not in matrices.USUAL) and not beside
     if format in FORMATS_WITHOUT_HINT[hints]:
         return False
     if cpu and order == "strided" and not reservoir:
@@ -176,24 +181,29 @@ def spmv(
     """Sparse matrix-vector product y = A x in double, by CSR in rows, teams, blocks or shares, ELL, SELL-C-sigma and slabs.
 
     A is generated (a reservoir's 7-point system on SPE10's grid, a band, uniformly random, power-law rows; by name also
-    stencil_5, stencil_27, block, empty_rows, arrow, wide, tall, one_row, diagonal, rmat) or read from a Matrix Market file;
-    --size limits the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are the compulsory traffic of A in
-    CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of each stored nonzero, 4 for each
-    of rows + 1 row pointers, x (8 per column that has an entry) and y (8 per row), once each. Padding and repeated reads of x
-    are not counted. `facts` are the stored entries of the format over the nonzeros, and the host's seconds for the conversion
-    from CSR, which is not timed. Every row is compared with SciPy's product within the rounding error of a sum of its length.
+    stencil_5, stencil_27, block, empty_rows, arrow, wide, tall, one_row, diagonal, rmat, triangle, near_band, few_dense) or
+    read from a Matrix Market file; --size limits the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are
+    the compulsory traffic of A in CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of
+    each stored nonzero, 4 for each of rows + 1 row pointers, x (8 per column that has an entry) and y (8 per row), once each.
+    Padding and repeated reads of x are not counted. `facts` are the stored entries of the format over the nonzeros, and the
+    host's seconds for the conversion from CSR, which is not timed. Every row is compared with SciPy's product within the
+    rounding error of a sum of its length.
 
-    csr_adaptive keeps CSR and adds a list of blocks, csr_shares (on CPUs) one of shares of equally many rows and entries; slab
-    sorts the entries of some thousand rows by column, for matrices with random columns. `hints`: loads past L1 by NVIDIA's PTX,
-    or software prefetches on CPUs.
+    auto is the format that a rule chooses by statistics of rows and columns (`facts`: chosen_format). csr_adaptive keeps CSR
+    and adds a list of blocks, csr_shares (on CPUs) one of shares of equally many rows and entries; slab sorts the entries of
+    some thousand rows by column, for matrices with random columns. `hints`: loads past L1 by NVIDIA's PTX, or software
+    prefetches on CPUs.
 
     Raises Skip for a matrix that does not fit in memory or suit the format and for work-groups that the device or the team does
     not allow, DeviceError for a file that cannot be read.
     """
     info, blocked = device.info, order == "blocked"
-    _refuse(info, format, hints, team, work_group)
     problem = problems.problem_of_point(matrix, device.seed % 2**32, info)
     a, lengths = problem.matrix, problem.matrix.row_lengths
+    if format == "auto":
+        choice = launch.choose(info, a)
+        format, work_group, per = choice.format, choice.work_group, choice.per
+    _refuse(info, format, hints, team, work_group)
     try:
         stored = launch.convert(info, a, format, hints, blocked, work_group, per, sigma)
     except formats.UnsuitedFormat as reason:
@@ -211,7 +221,11 @@ def spmv(
         check=problems.product_check(device, y, problem),
         expected_units=None if _is_even(a, groups, info.compute_units) else 0,
         notes=(NOTE_TRAFFIC, f"{matrix}: {a.rows} rows, {a.nonzeros} nonzeros, {lengths.min()} to {lengths.max()} in a row"),
-        facts={"stored_over_nonzeros": stored.entries / max(1, a.nonzeros), "conversion_s": stored.seconds},
+        facts={
+            "stored_over_nonzeros": stored.entries / max(1, a.nonzeros),
+            "conversion_s": stored.seconds,
+            "chosen_format": format,
+        },
         back_to_back=is_timed_in_batches(info),
     )
 
