@@ -6,22 +6,19 @@ A change is only named where the kernel would compute the same by it, as far as 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from clmembench.studies.kernel import patterns
 from clmembench.studies.kernel.demand import MOST_KEPT, Demand, atomic_passes, local_atomic_passes
 from clmembench.studies.kernel.facts import KernelFacts, MemoryInstruction
 from clmembench.studies.kernel.program import called, makes, reads
-from clmembench.studies.kernel.requests import BUFFER_SHIFT, GLOBAL, LOCAL, Accesses, Integers, Sample, joined, requests
+from clmembench.studies.kernel.requests import BUFFER_SHIFT, GLOBAL, LOCAL, Integers, Sample, joined, requests
 from clmembench.studies.kernel.trace import ATOMIC, LOAD, STORE
-from clmembench.units import format_bytes
 
-ORDER, BANKS, PRIVATISE, PRIVATE, GROUP_SIZE = "G3", "S1", "X6", "L1", "S4"  # ids of guidelines, as `advise` has them
-WIDTH, BANK_COUNT, LINE_BYTES = "32", "32", 128  # of the requests that are judged
-MIN_WASTE_RATIO = 1.5  # times the fewest lines, passes or lanes: less is alignment
+ORDER, PRIVATISE, PRIVATE, GROUP_SIZE = "G3", "X6", "L1", "S4"  # ids of guidelines, as `advise` has them
+WIDTH, LINE_BYTES = "32", 128  # of the requests that are judged
 MIN_REPEATED = 0.05  # of accesses: fewer make no difference
 MIN_SHARE = 0.99  # of accesses, or of work-items, that do what a change needs
 MAX_STRUCT_BYTES = 4096  # apart at most are the structures of an array; more are rows of a matrix
@@ -35,9 +32,6 @@ COMMUTATIVE = ("atomic_add", "atomic_sub", "atomic_inc", "atomic_dec", "atomic_m
 FLUSH_RATIO, MAX_MERGED_GROUPS = 8, 64  # operations in a copy for each that adds it up; work-groups that one takes the place of
 KNOW_THEIR_GROUP = {"get_local_id", "get_local_size", "get_enqueued_local_size", "get_local_linear_id", "get_group_id",
                     "get_num_groups"}  # fmt: skip
-LOAD_OF_TILE = "%tile = load i32, i32 addrspace(1)* %from, align 4"
-STORE_TO_TILE = "store i32 %tile, i32 addrspace(3)* %to, align 4"
-ADDRESS_OF_TILE = "%at = getelementptr i32, i32 addrspace(1)* %from, i64 %i"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +49,11 @@ class Change:
 
 
 def changes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:
-    """All that the sample supports, before it is known what any of them saves."""
+    """All but those of local memory that the sample supports, before it is known what any of them saves."""
     yield from layouts(sample, facts, need)
     yield from accumulators(sample, facts)
     yield from private_copies(sample, facts, need)
     yield from group_sizes(sample, facts, need)
-    if need.in_lockstep:
-        yield from tiles(sample, facts)
-        yield from paddings(sample, facts, need)
 
 
 def without_repeated_loads(sample: Sample) -> Sample:
@@ -89,7 +80,7 @@ def without_repeated_loads(sample: Sample) -> Sample:
     return replace(sample, accesses=accesses[kept], executed={**sample.executed, **left})
 
 
-def _of_buffers(sample: Sample) -> Iterator[tuple[int, Integers]]:
+def accesses_of_buffers(sample: Sample) -> Iterator[tuple[int, Integers]]:
     """The number of each buffer in global memory and the places of its accesses."""
     places = np.flatnonzero(sample.accesses.space == GLOBAL)
     buffer = sample.accesses.address[places] >> BUFFER_SHIFT
@@ -97,7 +88,7 @@ def _of_buffers(sample: Sample) -> Iterator[tuple[int, Integers]]:
         yield number, places[buffer == number]
 
 
-def _shown(facts: KernelFacts, numbers: Integers) -> list[MemoryInstruction]:
+def shown_instructions(facts: KernelFacts, numbers: Integers) -> list[MemoryInstruction]:
     """The instructions of accesses outside private memory, the one that touches most lines first."""
     wanted = set(np.unique(numbers).tolist())
     chosen = [one for one in facts.memory if one.instruction in wanted and one.space != "private"]
@@ -108,9 +99,9 @@ def layouts(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change
     """All arrays of structures, of which every work-item uses the same fields, as an array for each field."""
     accesses, items = sample.accesses, sample.group_items
     address, lines, findings, used = accesses.address.copy(), set[int](), set[str](), 0
-    for number, places in _of_buffers(sample):
+    for number, places in accesses_of_buffers(sample):
         mine = accesses[places]
-        shown = _shown(facts, mine.instruction)
+        shown = shown_instructions(facts, mine.instruction)
         strides = {one.stride_bytes for one in shown if one.stride_bytes}
         size, offset = int(mine.size[0]), mine.address & ((1 << BUFFER_SHIFT) - 1)
         struct = min(strides, default=0)
@@ -141,7 +132,7 @@ def layouts(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change
 def accumulators(sample: Sample, facts: KernelFacts) -> Iterator[Change]:
     """Words of global memory that one work-item stores again and again, and nobody else touches."""
     accesses = sample.accesses
-    for _, places in _of_buffers(sample):
+    for _, places in accesses_of_buffers(sample):
         mine = accesses[places]
         word = np.unique(mine.address, return_inverse=True)[1]
         owner = mine.group * sample.group_items + mine.item
@@ -167,7 +158,7 @@ def accumulators(sample: Sample, facts: KernelFacts) -> Iterator[Change]:
         chosen = np.ones(len(accesses), bool)
         chosen[places[~kept]] = False
         changed = replace(sample, accesses=accesses[chosen], executed={**sample.executed, **left})
-        shown = _shown(facts, numbers[stores])[0]
+        shown = shown_instructions(facts, numbers[stores])[0]
         times = stores.sum() / last.sum()
         finding = f"a work-item stores the same word {times:.3g} times"
         yield Change(PRIVATE, shown.line, finding, "keep it in a private variable and store it once", changed)
@@ -177,7 +168,7 @@ def private_copies(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator
     """Atomics on a few words of global memory, whose results nobody reads, which each work-group could do in a copy."""
     texts, accesses = sample.texts, sample.accesses
     read = frozenset[str]().union(*map(reads, texts.values()))
-    for _, places in _of_buffers(sample):
+    for _, places in accesses_of_buffers(sample):
         mine = accesses[places]
         numbers = np.unique(mine.instruction).tolist()
         if not all(called(texts[n]).startswith(COMMUTATIVE) and makes(texts[n]) not in read for n in numbers):
@@ -201,7 +192,9 @@ def private_copies(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator
         change = "add up in a copy for each work-group, in local memory, first" + (
             f"; let a work-group take the work of {together}" if together > 1 else ""
         )
-        yield Change(PRIVATISE, _shown(facts, np.array(numbers))[0].line, finding, change, sample, added, ATOMICS_MARGIN)
+        yield Change(
+            PRIVATISE, shown_instructions(facts, np.array(numbers))[0].line, finding, change, sample, added, ATOMICS_MARGIN
+        )
 
 
 def group_sizes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:
@@ -230,120 +223,3 @@ def group_sizes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Ch
         )  # fmt: skip
         finding = f"{sample.groups:,} work-groups of {items} work-items"
         yield Change(GROUP_SIZE if size > items else "", 0, finding, f"launch work-groups of {size}", changed)
-
-
-def tiles(sample: Sample, facts: KernelFacts) -> Iterator[Change]:
-    """Accesses whose words the work-items of a group could exchange through local memory, and access in order: loads of what
-    the launch does not write, and stores of different words."""
-    accesses, items = sample.accesses, sample.group_items
-    for _, places in _of_buffers(sample):
-        operations = set(accesses.operation[places].tolist())
-        for number in np.unique(accesses.instruction[places]).tolist():
-            if operations != {LOAD} and operations != {STORE}:
-                continue
-            at = places[accesses.instruction[places] == number]
-            mine = accesses[at]
-            if operations == {STORE} and len(np.unique(mine.address)) < len(mine):
-                continue
-            change = _tile(sample, facts, at, items)
-            if change is not None:
-                yield change
-
-
-def _tile(sample: Sample, facts: KernelFacts, at: Integers, items: int) -> Change | None:
-    """The change of one instruction, whose accesses are `at`; None where a tile is no use, or has no room."""
-    mine = sample.accesses[at]
-    size = int(mine.size[0])
-    group, executions = np.unique(mine.group, return_inverse=True)[1], int(mine.nth.max()) + 1
-    if (mine.size != size).any() or len(mine) < MIN_SHARE * (group.max() + 1) * items * executions:
-        return None  # work-items that go different ways cannot meet at a barrier
-    parts = 1
-    while True:  # the fewest parts of a loop whose words fit
-        part = mine.nth * parts // executions
-        chunk = joined(group, part)
-        words, first = np.unique(joined(chunk, mine.address - mine.address.min()), return_index=True)
-        owner = chunk[first]
-        most = int(np.unique(owner, return_counts=True)[1].max()) * size
-        if most <= MAX_TILE_BYTES:
-            break
-        if parts == executions:
-            return None
-        parts = min(executions, 2 * parts)
-    address = mine.address[first]
-    starts = np.flatnonzero(np.diff(owner, prepend=-1))
-    rank = np.arange(len(words)) - np.repeat(starts, np.diff(np.append(starts, len(words))))
-    request = joined(joined(owner, rank // items), rank % items // int(WIDTH))
-    lines = len(patterns.touched_lines(request, address, mine.size[first], LINE_BYTES)[0])
-    before = _lines(mine)
-    if before < MIN_WASTE_RATIO * lines:
-        return None
-    shown = _shown(facts, mine.instruction[:1])[0]
-    tile = replace(mine[first], item=rank % items, nth=executions * (1 + part[first]) + rank // items)
-    position = np.full((int(chunk.max()) + 1, items), -1)
-    position[chunk[::-1], mine.item[::-1]] = at[::-1]  # of the first access of each work-item in each part
-    where = position[owner, rank % items]
-    if (where < 0).any():
-        return None
-    inside = replace(mine, space=np.full_like(mine.space, LOCAL))
-    accesses = sample.accesses
-    rest = np.ones(len(accesses), bool)
-    rest[at] = False
-    pieces = (accesses[rest], inside, tile)
-    order = np.argsort(np.concatenate([np.flatnonzero(rest), at, where - 0.5]), kind="stable")
-    together = Accesses(
-        **{one.name: np.concatenate([getattr(piece, one.name) for piece in pieces])[order] for one in fields(Accesses)}
-    )
-    extra, wide = max(sample.texts) + 1, max(1, size // patterns.WORD_BYTES)
-    copied = len(words) * sample.scale
-    changed = replace(
-        sample, accesses=together, local_bytes=sample.local_bytes + most,
-        barriers=sample.barriers + 2 * parts * sample.groups,
-        texts={**sample.texts, extra: LOAD_OF_TILE, extra + 1: STORE_TO_TILE, extra + 2: ADDRESS_OF_TILE},
-        executed={**sample.executed, extra: copied, extra + 1: copied, extra + 2: 2 * copied},
-    )  # fmt: skip
-    passes = (shown.requests[WIDTH] + len(np.unique(request)) * sample.scale) * wide
-    found = f"{shown.lines_per_request[WIDTH][str(LINE_BYTES)]:.3g} lines of {LINE_BYTES} B a request"
-    if len(mine) > len(words):
-        found += f"; a work-group uses each word {len(mine) / len(words):.3g} times"
-    verb = "load" if int(mine.operation[0]) == LOAD else "collect"
-    change = f"{verb} {format_bytes(most)} of it in local memory by work-group, and access global memory in order"
-    return Change(ORDER, shown.line, found, change, changed, {"local_passes": passes})
-
-
-def _lines(mine: Accesses) -> int:
-    """Lines that requests of one instruction touch, in all."""
-    request = joined(joined(mine.group, mine.nth), mine.item // int(WIDTH))
-    return len(patterns.touched_lines(request, mine.address, mine.size, LINE_BYTES)[0])
-
-
-def paddings(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:
-    """A word after each row of an array in local memory, the rows as long as neighbours are apart."""
-    places = np.flatnonzero(sample.accesses.space == LOCAL)
-    mine = sample.accesses[places]
-    shown = [one for one in facts.memory if one.bank_conflict_ways]
-    if all(one.bank_conflict_ways[WIDTH][BANK_COUNT] < MIN_WASTE_RATIO for one in shown):
-        return
-    before = _passes(mine, shown)
-    worst = max(shown, key=lambda one: one.requests[WIDTH] * one.bank_conflict_ways[WIDTH][BANK_COUNT])
-    pad, found = max(patterns.WORD_BYTES, worst.access_bytes), []
-    for row in {LINE_BYTES, *(one.stride_bytes for one in shown if one.stride_bytes and one.stride_bytes >= LINE_BYTES)}:
-        offset = mine.address & ((1 << BUFFER_SHIFT) - 1)
-        found.append((_passes(replace(mine, address=mine.address + offset // row * pad), shown), row))
-    after, row = min(found)
-    if before >= MIN_WASTE_RATIO * after:
-        grown = replace(sample, local_bytes=sample.local_bytes * (row + pad) // row)
-        ways = worst.bank_conflict_ways[WIDTH][BANK_COUNT]
-        finding = f"local {worst.op}s take {ways:.3g} passes over {BANK_COUNT} banks"
-        added = {"local_passes": need.local_passes * (after / before - 1)}
-        yield Change(BANKS, worst.line, finding, f"pad rows of {row} B by {pad} B", grown, added)
-
-
-def _passes(mine: Accesses, local: Sequence[MemoryInstruction]) -> float:
-    """Passes over the banks that accesses of local memory take, in all."""
-    width, total = int(WIDTH), 0.0
-    for one in local:
-        chosen = mine[mine.instruction == one.instruction]
-        request = np.unique(joined(joined(chosen.group, chosen.nth), chosen.item // width), return_inverse=True)[1]
-        ways = patterns.bank_ways(request, chosen.item, chosen.address, chosen.size, width)[int(BANK_COUNT)]
-        total += (int(request.max(initial=-1)) + 1) * ways * max(1, one.access_bytes // patterns.WORD_BYTES)
-    return total

@@ -18,6 +18,7 @@ from clmembench.studies.kernel.changes import Change, changes, without_repeated_
 from clmembench.studies.kernel.cost import cost, total
 from clmembench.studies.kernel.demand import Demand, demand
 from clmembench.studies.kernel.facts import KernelFacts, Suggestion
+from clmembench.studies.kernel.local_memory_changes import local_memory_changes
 from clmembench.studies.kernel.rates import KernelRates
 from clmembench.studies.kernel.requests import Sample
 
@@ -43,7 +44,7 @@ def alternatives(sample: Sample, facts: KernelFacts, need: Demand) -> tuple[Alte
 
 
 def _changed(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[tuple[Change, Demand]]:
-    for change in changes(sample, facts, need):
+    for change in (*changes(sample, facts, need), *local_memory_changes(sample, facts, need)):
         after = need
         if change.sample is not sample:
             after = demand(change.sample, facts, need.width, need.line_bytes, need.in_lockstep)

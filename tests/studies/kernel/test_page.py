@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,10 @@ from clmembench.studies.kernel.device_views import device_tables
 from clmembench.studies.kernel.facts import DevicePrediction
 from clmembench.studies.kernel.facts_of_trace import facts_of
 from tests.cases import each
+from tests.commands import call
 from tests.studies.kernel.test_cost import BUFFER, GROUP, ITEMS, traced
 
+RUN = Path(__file__).parents[3] / "reports" / "xeon-2-cores-intel-quick.jsonl.gz"
 SOURCE = "\n" * 6 + "y[i] = a * x[i];\n"
 DEVICE = DevicePrediction("A GPU", 1e6, 9e5, 2e6, "memory", {}, (), None, None, None, (), {}, measured_ns=1.5e6,
                           measured_low_ns=1.4e6, measured_high_ns=1.6e6)  # fmt: skip
@@ -57,6 +60,11 @@ def test_a_report_has_a_section_of_a_kernel_that_was_stored(tmp_path):
     stored.write_text(render.json_text(mine))
     text = page.file_section(stored)
     assert "Time of the launch on each device" in text and "y[i] = a * x[i];" in text and "<script>alert" not in text
+    report = tmp_path / "report.html"
+    code, _, said = call("report", RUN, stored, "-o", report)
+    assert code == 0 and "Your kernel</h3>" in report.read_text(), said
+    code, _, said = call("report", stored)
+    assert code == 2 and "none of these is a run" in said
     other.write_text('{"kernel": 3}')
     with pytest.raises(SelectionError, match="trace it again"):
         page.file_section(other)

@@ -14,6 +14,7 @@ from clmembench.studies.kernel.changes import changes, without_repeated_loads
 from clmembench.studies.kernel.cost import cost
 from clmembench.studies.kernel.demand import demand
 from clmembench.studies.kernel.facts_of_trace import facts_of
+from clmembench.studies.kernel.local_memory_changes import local_memory_changes
 from clmembench.studies.kernel.requests import LOCAL, Sample
 from clmembench.studies.kernel.suggestions import alternatives, gain, suggestions
 from clmembench.studies.kernel.trace import ATOMIC, EVENT, LOAD, STORE, Instruction, Trace
@@ -43,7 +44,7 @@ def changed(trace: Trace, rates=RATES, buffer_bytes=4 * LAUNCH):
     """The changes of a launch, and the demand of the launch as it is."""
     sample, facts = Sample.of(trace, {1: buffer_bytes}), facts_of(trace, None, None)
     need = demand(sample, facts, rates.width, rates.line_bytes, rates.is_parallel)
-    return list(changes(sample, facts, need)), need, facts
+    return [*changes(sample, facts, need), *local_memory_changes(sample, facts, need)], need, facts
 
 
 @settings(max_examples=25, deadline=None)
