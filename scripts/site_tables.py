@@ -32,6 +32,11 @@ TITLES = {
         "running",
     ),
     "spmv-formats": ("Formats of SpMV", "clmembench describe spmv", "measuring"),
+    "spmv-structures": (
+        "SpMV by structure on two virtual cores of a busy EPYC, 16 MiB of values: rule, best format found, best library",
+        "scripts/spmv_structures.py name~pthread --size 16777216",
+        "peers",
+    ),
     "mnf-tolerances": ("MNF: what is verified", "tests/studies/mnf/test_mnf.py", "access"),
     "mnf-versions": ("MNF: versions of its steps", "clmembench casestudy mnf", "access"),
     "other-hierarchies": ("Hierarchies of virtual CPUs", "clmembench topology", "results"),
