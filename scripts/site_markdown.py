@@ -19,10 +19,10 @@ def code(text: str) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are Markdown already; "" where it has no row."""
-    lines = [" | ".join(_cell(cell) for cell in row) for row in rows]
+    header, *lines = (" | ".join(map(_cell, row)) for row in (columns, *rows))
     if not lines:
         return ""
-    return "\n".join(f"| {line} |" for line in (" | ".join(columns), " | ".join("---" for _ in columns), *lines))
+    return "\n".join(f"| {line} |" for line in (header, " | ".join("---" for _ in columns), *lines))
 
 
 def _cell(text: str) -> str:
