@@ -17,12 +17,13 @@ from clmembench.studies.kernel.program import called, makes, reads
 from clmembench.studies.kernel.requests import BUFFER_SHIFT, GLOBAL, LOCAL, Integers, Sample, joined, requests
 from clmembench.studies.kernel.trace import ATOMIC, LOAD, STORE
 
-ORDER, PRIVATISE, PRIVATE, GROUP_SIZE = "G3", "X6", "L1", "S4"  # ids of guidelines, as `advise` has them
+ORDER, VECTORS, PRIVATISE, PRIVATE, GROUP_SIZE = "G3", "X2", "X6", "L1", "S4"  # ids of guidelines, as `advise` has them
 WIDTH, LINE_BYTES = "32", 128  # of the requests that are judged
 MIN_REPEATED = 0.05  # of accesses: fewer make no difference
 MIN_SHARE = 0.99  # of accesses, or of work-items, that do what a change needs
 MAX_STRUCT_BYTES = 4096  # apart at most are the structures of an array; more are rows of a matrix
 MAX_TILE_BYTES = 16 << 10  # so that several work-groups fit in a compute unit
+VECTOR_BYTES = 16  # that a work-item loads at once at most
 GROUP_SIZES = (64, 128, 256, 512)  # that every device can launch
 ATOMICS_MARGIN = 2.0  # rates of atomics depend on who else adds when, which a benchmark does as no kernel does
 FEW_GROUPS = 1024  # work-groups, fewer of which may leave compute units idle
@@ -51,6 +52,7 @@ class Change:
 def changes(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:
     """All but those of local memory that the sample supports, before it is known what any of them saves."""
     yield from layouts(sample, facts, need)
+    yield from vectors(sample, facts, need)
     yield from accumulators(sample, facts)
     yield from private_copies(sample, facts, need)
     yield from group_sizes(sample, facts, need)
@@ -127,6 +129,45 @@ def layouts(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change
         change = f"an array for each of the {used} fields" if used > 1 else "put the words that are used next to each other"
         changed = replace(sample, accesses=replace(accesses, address=address))
         yield Change(ORDER if need.in_lockstep else "", min(lines), "; ".join(sorted(findings)), change, changed)
+
+
+def vectors(sample: Sample, facts: KernelFacts, need: Demand) -> Iterator[Change]:
+    """Words of a buffer that nobody stores, which a work-item loads one after another from aligned 16 B. On CPUs the nearest
+    cache has their line after the first."""
+    accesses = sample.accesses
+    for _, places in accesses_of_buffers(sample) if need.in_lockstep else ():
+        mine = accesses[places]
+        size = int(mine.size[0])
+        words = VECTOR_BYTES // size
+        if (mine.operation != LOAD).any() or (mine.size != size).any() or words < 2:
+            continue
+        owner = np.unique(mine.group * sample.group_items + mine.item, return_inverse=True)[1]
+        order = np.argsort(owner, kind="stable")  # by work-item, in the order of its loads
+        vector = mine.address[order] // VECTOR_BYTES
+        new = (np.diff(vector, prepend=-1) != 0) | (np.diff(owner[order], prepend=-1) != 0)
+        starts = np.flatnonzero(new)
+        counts = np.diff(np.append(starts, len(order)))
+        different = np.diff(mine.address[order], prepend=-1) == size
+        if (counts != words).mean() > 1 - MIN_SHARE or (different | new).mean() < MIN_SHARE:
+            continue
+        first = np.sort(order[starts])
+        kept, sizes, address = np.ones(len(accesses), bool), accesses.size.copy(), accesses.address.copy()
+        kept[places] = False
+        kept[places[first]] = True
+        sizes[places[first]], address[places[first]] = VECTOR_BYTES, mine.address[first] // VECTOR_BYTES * VECTOR_BYTES
+        left = {number: sample.executed[number] * float(kept[accesses.instruction == number].mean())
+                for number in np.unique(mine.instruction).tolist()}  # fmt: skip
+        changed = replace(accesses, size=sizes, address=address)[kept]
+        finding = f"a work-item loads {words} neighbouring words of {size} B one after another"
+        line = shown_instructions(facts, mine.instruction)[0].line
+        executed = {**sample.executed, **left}
+        yield Change(
+            VECTORS,
+            line,
+            finding,
+            f"load {VECTOR_BYTES} B at once, as a vector",
+            replace(sample, accesses=changed, executed=executed),
+        )
 
 
 def accumulators(sample: Sample, facts: KernelFacts) -> Iterator[Change]:

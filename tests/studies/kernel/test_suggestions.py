@@ -75,7 +75,8 @@ def test_a_tile_accesses_the_same_words_in_order(operation):
 
 def test_what_work_items_of_a_group_share_is_loaded_once_into_a_tile():
     trace = executed([BUFFER + 4 * (64 * (ITEMS % GROUP // 16) + n + 4096 * (ITEMS // GROUP)) for n in range(64)])
-    (change,), need, _ = changed(trace)
+    every, need, _ = changed(trace)
+    (change,) = (one for one in every if one.guideline == "G3")
     outside = change.sample.accesses.space != LOCAL
     assert outside.sum() == len(need.sample.accesses) / 16 and "uses each word 16 times" in change.finding
 
@@ -89,6 +90,17 @@ def test_padding_takes_powers_of_two_to_one_pass(power):
         f"pad rows of {1 << power} B by 4 B",
         "pad rows of 128 B by 4 B",
     )
+
+
+@each(("ahead", "is_vector"), [([0, 1, 2, 3, 4, 5, 6, 7], True), ([0, 4, 1, 5, 2, 6, 3, 7], False), ([1, 2, 3, 4], False)])
+def test_neighbouring_words_that_a_work_item_loads_in_order_are_loaded_as_vectors(ahead, is_vector):
+    every, need, _ = changed(executed([BUFFER + 4 * (8 * ITEMS + n) for n in ahead]))
+    found = [one for one in every if one.guideline == "X2"]
+    assert len(found) == is_vector
+    for one in found:
+        loads = one.sample.accesses
+        assert set(loads.size) == {16} and np.array_equal(loads.address, BUFFER + 16 * np.arange(2 * len(ITEMS)))
+        assert one.sample.executed[0] == need.sample.executed[0] / 4
 
 
 def test_a_sum_in_global_memory_is_stored_once():
