@@ -1,6 +1,7 @@
 """Measures the kernels in scripts/kernels and those of the project's benchmarks, and compares the times with predictions.
 
 Usage: python scripts/validate_kernels.py measure DEVICE cpu|gpu MEASURED.json [KERNEL|CLASS...]
+       python scripts/validate_kernels.py stored RUN cpu|gpu MEASURED.json [KERNEL|CLASS...]
        python scripts/validate_kernels.py predict RUN[,RUN...] cpu|gpu MEASURED.json TABLE.csv [KERNEL|CLASS...]
 """
 
@@ -27,7 +28,7 @@ from clmembench.model import DeviceInfo, Point
 from clmembench.results import jsonl
 from clmembench.studies.kernel.facts_of_trace import facts_of
 from clmembench.studies.kernel.launch import KernelLaunch, buffer_sizes
-from clmembench.studies.kernel.measured import measure, point_of
+from clmembench.studies.kernel.measured import MeasuredTime, measure, point_of, time_of
 from clmembench.studies.kernel.prediction import measured_devices, predict
 from clmembench.studies.kernel.requests import Sample
 from clmembench.studies.kernel.trace import Trace, trace, trace_script
@@ -122,11 +123,27 @@ def measure_all(info: DeviceInfo, scale: str, output: Path, names: list[str]) ->
         for name, launch in launches(scale, Path(folder), names).items():
             point = launch if isinstance(launch, Point) else point_of(launch)
             (time,) = measure(info, [point], TIMEOUT_S)
-            ns = (time.ns.value, time.ns.low, time.ns.high) if time.ns is not None else None
-            row = {"kernel": name, "device": info.name, "driver": info.driver, "ns": ns, "ops": time.ops, "reason": time.reason}
-            rows.append(row)
-            print(f"{name:20} " + ("{:12,.1f} us ({:,.1f} to {:,.1f})".format(*(t / 1e3 for t in ns)) if ns else time.reason))
+            rows.append(_row(name, info, time))
             output.write_text(json.dumps(rows, indent=1))
+
+
+def _row(name: str, info: DeviceInfo, time: MeasuredTime) -> Mapping[str, Any]:
+    ns = (time.ns.value, time.ns.low, time.ns.high) if time.ns is not None else None
+    print(f"{name:20} " + ("{:12,.1f} us ({:,.1f} to {:,.1f})".format(*(t / 1e3 for t in ns)) if ns else time.reason))
+    return {"kernel": name, "device": info.name, "driver": info.driver, "ns": ns, "ops": time.ops, "reason": time.reason}
+
+
+def write_stored(run: Path, scale: str, output: Path, names: list[str]) -> None:
+    """Write the times of those points of benchmarks that a stored run has, the first of each."""
+    done = jsonl.read(run)
+    rows: list[Mapping[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, launch in launches(scale, Path(folder), names).items():
+            found = [one for one in done.records if isinstance(launch, Point) and one.benchmark == launch.benchmark
+                     and one.params == launch.params and one.status == "ok"]  # fmt: skip
+            if found:
+                rows.append(_row(name, done.header.device, time_of(found[0], done.header.device)))
+    output.write_text(json.dumps(rows, indent=1))
 
 
 def predict_all(runs: list[Path], scale: str, measured: Path, table: Path, names: list[str]) -> None:
@@ -174,5 +191,7 @@ if __name__ == "__main__":
     _, action, device, scale, *rest = sys.argv
     if action == "measure":
         measure_all(devices.select(devices.listed(device), device), scale, Path(rest[0]), rest[1:])
+    elif action == "stored":
+        write_stored(Path(device), scale, Path(rest[0]), rest[1:])
     else:
         predict_all([Path(one) for one in device.split(",")], scale, Path(rest[0]), Path(rest[1]), rest[2:])

@@ -13,7 +13,7 @@ from clmembench.gates import cpu_share, point
 from clmembench.host import device_lock
 from clmembench.measure import worker_process
 from clmembench.measure.job import Job
-from clmembench.model import DeviceInfo, Point
+from clmembench.model import DeviceInfo, Point, Record
 from clmembench.plan.selection import FULL_BUDGET
 from clmembench.studies.kernel.benchmarks.user_kernel import TIME, user_kernel
 from clmembench.studies.kernel.launch import KernelLaunch
@@ -35,7 +35,7 @@ def point_of(launch: KernelLaunch) -> Point:
 
 
 def measure(info: DeviceInfo, points: Sequence[Point], timeout_s: float) -> list[MeasuredTime]:
-    """The time of the launch of each point on a device, of slopes of the longer one, each in a worker process of its own: a
+    """The time of the launch of each point on a device, of slopes of the shorter one, each in a worker process of its own: a
     crash ends none but its launch. Raises device_lock.HeldError and WorkerError where the device cannot be used."""
     with device_lock.held(info):
         found = worker_process.probed(Job(info.runtime, info))
@@ -57,15 +57,18 @@ def _measured(job: Job, wanted: Point, timeout_s: float) -> MeasuredTime:
             record = worker.measure(wanted, timeout_s)
     except worker_process.WorkerError as error:
         return MeasuredTime(None, str(error))
-    *_, last = record.series or (None,)
-    ops = last.ops if last is not None else 1
-    if last is not None:
-        record = replace(record, series=(replace(last, ops=1),))
+    return time_of(record, job.device)
+
+
+def time_of(record: Record, info: DeviceInfo) -> MeasuredTime:
+    """The time of a launch by its record, of a slope of the shorter one."""
+    ops = record.series[0].ops if record.series else 1
+    record = replace(record, series=tuple(replace(one, ops=1) for one in record.series[:1]))
     record = point.judged(record, (TIME,))
     summary = derive.summarise([record], TIME)
     if record.status != "ok" or summary is None:
         return MeasuredTime(None, f"{record.status}: {record.reason}")
-    if cpu_share.is_disturbed(record, job.device.kind == "cpu", os.cpu_count() or 1):
+    if cpu_share.is_disturbed(record, info.kind == "cpu", os.cpu_count() or 1):
         return MeasuredTime(None, f"suspect: other programs took the CPUs: {cpu_share.QUIETEN}")
     known = math.isfinite(summary.low)  # fewer samples have no interval
     low, high = (summary.low, summary.high) if known else (summary.median, summary.median)
