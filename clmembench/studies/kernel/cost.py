@@ -78,8 +78,7 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
     take(ISSUE, (low, value * scalar[1], high * scalar[2]), rates.issue_g_s, "issue_g_s")
     lines = (demand.requests, demand.requests, demand.requests)
     if not rates.is_parallel:
-        lines = (demand.requests, (demand.requests * demand.item_requests) ** 0.5 if scalar[1] > 1 else demand.requests,
-                 demand.item_requests)  # fmt: skip
+        lines = demand.requests, demand.item_requests if scalar[1] > 1 else demand.requests, demand.item_requests
     first = rates.first_cache
     if first is None:
         missing.append(NEEDED["first_cache"])
@@ -129,10 +128,17 @@ def _atomic_rate(blocks: float, rates: KernelRates) -> Estimate | None:
 
 def _scalar_factor(demand: Demand, rates: KernelRates) -> tuple[float, float, float]:
     """How many times more instructions run than if all lanes of a vector were filled: on CPUs up to the lanes, where a compiler
-    does not vectorise over work-items. Without loops in the kernel it mostly does; with loops nobody knows: the middle."""
+    does not vectorise over work-items."""
     if rates.is_parallel or demand.width == 1:
         return 1.0, 1.0, 1.0
-    return 1.0, demand.width**0.5 if demand.sample.dependences.has_loop else 1.0, float(demand.width)
+    return 1.0, 1.0 if _is_vectorised(demand, rates) else float(demand.width), float(demand.width)
+
+
+def _is_vectorised(demand: Demand, rates: KernelRates) -> bool:
+    """Whether a CPU's compiler fills vectors with work-items. Those that vectorise whole functions always do; others have a
+    loop over work-items around the kernel, or around each part between barriers, and only vectorise an innermost loop."""
+    program = demand.sample.dependences
+    return rates.vectorises_functions or not (program.has_loop or program.has_short_index or demand.barriers)
 
 
 def _memory_share(parts: dict[str, Estimate], missing: list[str], demand: Demand, rates: KernelRates, found: Traffic) -> float:
@@ -164,7 +170,7 @@ def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, f
     near, _ = kernel_time.latency(levels, 1)
     shared, _ = kernel_time.latency(levels, inner[0].nbytes / 2 if inner else levels[-1].last_bytes)
     memory = levels[-1].ns
-    share = demand.miss_share(capacity, groups)
+    share = np.where(demand.prefetched, 0.0, demand.miss_share(capacity, groups))
     blocks = np.bincount(demand.block_request, minlength=demand.served.count)
     chain = np.zeros(3)
     steps = demand.intervals if rates.is_parallel else demand.intervals[1:]  # the first loads of work-items overlap on a core
@@ -182,6 +188,9 @@ def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, f
             )
         ):
             chain[end] += (1 - min(1.0, missed)) * a + min(1.0, missed) * ((1 - away) * b + away * c) if missed else a
+    if rates.chain_ns is not None:
+        each = demand.chained / (demand.sample.groups * demand.sample.group_items)
+        chain += each * np.array([rates.chain_ns.low, rates.chain_ns.value, rates.chain_ns.high])
     if not chain[1]:
         return None
     if rates.is_parallel:
@@ -191,8 +200,8 @@ def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, f
         sub_groups = demand.sample.groups * demand.sample.group_items / demand.width / rates.info.compute_units
         per_item = max(1.0, demand.instructions[1] * demand.width / (demand.sample.groups * demand.sample.group_items))
         ahead = max(1.0, CORE_WINDOW / per_item)
-        factor = (sub_groups / ahead, sub_groups, sub_groups * demand.width / ahead)
-        factor = (factor[0], (factor[0] * max(factor[0], factor[2])) ** 0.5, max(factor[0], factor[2]))
+        least, most = sub_groups / ahead, sub_groups * demand.width / ahead
+        factor = least, least if _is_vectorised(demand, rates) else most, most
     low, value, high = (float(a * b) for a, b in zip(chain, factor, strict=True))
     if rates.is_parallel and rates.barrier_ns is not None:
         wait = demand.barriers / demand.sample.groups * rates.barrier_ns.value * factor[1]

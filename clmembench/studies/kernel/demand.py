@@ -13,7 +13,7 @@ import numpy as np
 from clmembench.studies.kernel import program
 from clmembench.studies.kernel.facts import KernelFacts
 from clmembench.studies.kernel.issue import estimated_instructions, fewest_instructions, is_function, most_instructions
-from clmembench.studies.kernel.patterns import touched_lines
+from clmembench.studies.kernel.patterns import MOST, touched_lines
 from clmembench.studies.kernel.requests import LOCAL, Accesses, Integers, Requests, Sample, joined, requests
 from clmembench.studies.kernel.reuse import COLD, stack_distances
 from clmembench.studies.kernel.trace import ATOMIC, LOAD, STORE
@@ -31,11 +31,12 @@ class Demand:
 
     `instructions` are those of sub-groups, at least, at best estimate and at most, `functions` the mathematical ones of
     work-items, and `chained` the operations of work-items that wait for each other in loops. `requests` are lines that
-    sub-groups ask the first cache for. `local_passes` are those over the banks of local memory. `atomics` are passes over
-    blocks of global memory, of which there are `atomic_blocks`: a request makes one over each block that it touches, and
-    another for each further work-item at the same address (on CPUs one for each operation); `hottest` are those over the
-    busiest block. `local_atomics` are passes over banks (on CPUs operations). `whole` are the blocks that a work-group stores
-    every byte of.
+    sub-groups ask the first cache for, and accesses to private arrays. `local_passes` are those over the banks of local
+    memory. `atomics` are passes over blocks of global memory, of which there are `atomic_blocks`: a request makes one over
+    each block that it touches, and another for each further work-item at the same address (on CPUs one for each operation);
+    `hottest` are those over the busiest block. `local_atomics` are passes over banks (on CPUs operations). `whole` are the
+    blocks that a work-group stores every byte of, and `prefetched` says of each request whether its instruction walks on from
+    block to block, on CPUs.
     """
 
     sample: Sample
@@ -64,6 +65,7 @@ class Demand:
     block: Integers
     distance: Integers  # of blocks, from the last touch of the same one
     whole: Integers
+    prefetched: np.ndarray
 
     def missed(self, cache_bytes: float, groups: int) -> np.ndarray:
         """Whether each touch of a block misses the first caches of that size; `groups` are the work-groups that share one, of
@@ -94,9 +96,9 @@ def demand(sample: Sample, facts: KernelFacts, width: int, line_bytes: int, in_l
     group = served.sub_group // -(-items // width)
     # work-groups of one cache are not neighbours on a GPU, and follow each other on a core
     salted = joined(group[block_request], np.unique(block, return_inverse=True)[1]) if in_lockstep else block
-    every = requests(accesses, items, width, in_lockstep).count
-    divergence = max(1.0, every * width / len(accesses)) if len(accesses) and in_lockstep else 1.0
-    left = sample.loops.left
+    divergence = _divergence(sample, width) if in_lockstep else 1.0
+    left = {**sample.loops.left, **{number: 0.0 for number, kept in sample.loops.private.items() if kept}}
+    private = sum(sample.executed[number] for number, kept in sample.loops.private.items() if not kept)
     per_item = [
         sum(times * cost(sample.texts[number]) * left.get(number, 1.0) for number, times in sample.executed.items())
         for cost in (fewest_instructions, estimated_instructions)
@@ -117,7 +119,7 @@ def demand(sample: Sample, facts: KernelFacts, width: int, line_bytes: int, in_l
         functions=sum(times for number, times in sample.executed.items() if is_function(sample.texts[number])),
         chained=sample.loops.chained,
         flops=flops[0], double_flops=flops[1],
-        requests=len(lines) * scale, item_requests=len(mine) * scale,
+        requests=len(lines) * scale + private * divergence / width, item_requests=len(mine) * scale + private,
         loaded_bytes=float(mine.size[mine.operation == LOAD].sum()) * scale,
         stored_bytes=float(mine.size[mine.operation != LOAD].sum()) * scale,
         local_passes=sum(
@@ -130,7 +132,17 @@ def demand(sample: Sample, facts: KernelFacts, width: int, line_bytes: int, in_l
         intervals=intervals(sample, served, in_lockstep),
         served=served, block_request=block_request, block=block, distance=stack_distances(salted),
         whole=_whole_blocks(mine, block_bytes) if in_lockstep else np.zeros(0, np.int64),
+        prefetched=np.zeros(served.count, bool) if in_lockstep else _prefetched(served, block_request, block),
     )  # fmt: skip
+
+
+def _divergence(sample: Sample, width: int) -> float:
+    """Lanes of sub-groups that execute an access or a branch for each work-item that does."""
+    accesses = sample.accesses
+    count = len(accesses) + len(sample.branches)
+    every = requests(accesses, sample.group_items, width, True).count
+    ways = joined(joined(sample.branches.item // width, sample.branches.instruction), sample.branches.nth)
+    return max(1.0, (every + len(np.unique(ways))) * width / count) if count else 1.0
 
 
 def local_atomic_passes(atomics: Accesses, request: Integers, in_lockstep: bool) -> float:
@@ -162,6 +174,16 @@ def _grows(accesses: Accesses) -> bool:
     return 2 * len(np.setdiff1d(second, first)) > len(second)
 
 
+def _prefetched(served: Requests, block_request: Integers, block: Integers) -> np.ndarray:
+    """Of each request, whether most steps of its instruction to another block are to the next one, which cores foresee."""
+    found = np.zeros(served.count, bool)
+    instruction = served.instruction[block_request]
+    for number in np.unique(instruction).tolist():
+        steps = np.diff(block[instruction == number])
+        found[served.instruction == number] = (steps == 1).sum() >= MOST * max(1, (steps != 0).sum())
+    return found
+
+
 def _whole_blocks(accesses: Accesses, block_bytes: int) -> Integers:
     """The blocks of which a work-group stores every byte."""
     stores = accesses[accesses.operation == STORE]
@@ -173,17 +195,20 @@ def _whole_blocks(accesses: Accesses, block_bytes: int) -> Integers:
 
 def intervals(sample: Sample, served: Requests, in_order: bool) -> list[tuple[int, ...]]:
     """The requests of the representative sub-group, the one with the middle number of them, cut where it must wait: for an
-    address, and where it executes in order also for a branch, for data to store, at a barrier, and when a loop that uses its
-    loads has gone round several times. Source: the intervals of Huang et al. 2014; Wang et al. 2019, section 2."""
+    address, a branch or data to store, at a barrier, and when a loop that uses its loads has gone round several times. Cores
+    do not execute in order: theirs are the loads that wait for equally many others, one after another. Source: the intervals
+    of Huang et al. 2014; Wang et al. 2019, section 2."""
     owners, counts = np.unique(served.sub_group, return_counts=True)
     chosen = owners[np.argsort(counts, kind="stable")[len(counts) // 2]] if len(counts) else -1
     waits_for, texts = sample.dependences.waits_for, sample.texts
     in_runtime_loop = sample.loops.is_in_runtime_loop
+    if not in_order:
+        return _levels(sample, served, chosen)
     found, now, pending, times, before = list[tuple[int, ...]](), list[int](), set[int](), dict[int, int](), -1
     for number in np.flatnonzero(served.sub_group == chosen).tolist():
         at = int(served.instruction[number])
-        waits = set(waits_for[at]) if served.operation[number] == LOAD or in_order else set()
-        if in_order and not waits & pending:
+        waits = set(waits_for[at])
+        if not waits & pending:
             for n in range(before + 1, at) if at > before else range(at, before + 1):
                 text = texts.get(n, "")
                 if text.startswith("br i1"):
@@ -191,7 +216,7 @@ def intervals(sample: Sample, served: Requests, in_order: bool) -> list[tuple[in
                 elif program.kind(text) == "barrier":
                     waits |= pending
         at_once = LOOP_LOADS if in_runtime_loop(at) else MOST_KEPT
-        if waits & pending or (in_order and times.get(at, 0) >= at_once):
+        if waits & pending or times.get(at, 0) >= at_once:
             found.append(tuple(now))
             now, pending, times = [], set(), {}
         now.append(number)
@@ -200,3 +225,15 @@ def intervals(sample: Sample, served: Requests, in_order: bool) -> list[tuple[in
         times[at] = times.get(at, 0) + 1
         before = at
     return [*found, tuple(now)]
+
+
+def _levels(sample: Sample, served: Requests, chosen: int) -> list[tuple[int, ...]]:
+    """The loads of a sub-group by how many others each waits for, one after another."""
+    waits_for, depth, found = sample.dependences.waits_for, dict[int, int](), list[list[int]]()
+    for number in np.flatnonzero((served.sub_group == chosen) & (served.operation != STORE)).tolist():
+        at = int(served.instruction[number])
+        level = max((depth[one] + 1 for one in waits_for[at] if one in depth), default=0)
+        depth[at] = level
+        found += [[] for _ in range(level + 1 - len(found))]
+        found[level].append(number)
+    return [tuple(one) for one in found]

@@ -82,6 +82,16 @@ class Dependences:
         """Whether a value comes from a later instruction, as it does where a loop goes round."""
         return any(self._makers.get(name, -1) > number for number, text in self.texts.items() for name in program.reads(text))
 
+    @cached_property
+    def has_short_index(self) -> bool:
+        """Whether an index of a work-item is cut to 32 bits: it may wrap, so neighbours need not be neighbours in memory, and
+        compilers do not make vectors of their loads and stores."""
+        return any(
+            program.opcode(text) == "trunc" and program.kind(self.texts.get(self._makers.get(name, -1), "")) == "index"
+            for text in self.texts.values()
+            for name in program.reads(text)
+        )
+
     def _sources(self, names: Iterable[str]) -> frozenset[int]:
         found, seen, open_names = set(), set(), list(names)
         while open_names:

@@ -13,6 +13,7 @@ UNROLLED = 4  # rounds of a loop that compilers write out where its number of ro
 AFFINE = ("add", "sub", "mul", "shl", "or", "zext", "sext", "trunc", "getelementptr", "bitcast")  # addresses that add up
 FREE = ("phi", "zext", "sext", "bitcast", "extractelement", "insertelement", "shufflevector")  # of no time in a chain
 _CONSTANT = re.compile(r", -?\d+(?:,|$)")
+_POINTER = re.compile(r"\* (?:noundef )?(%[\w.$-]+)")
 _COUNTED = re.compile(r"\bicmp\b")
 
 
@@ -61,6 +62,27 @@ class Loops:
             elif (name == "icmp" or self.texts[number].startswith("br i1")) and any(one in shares for one in operands):
                 shares[number] = min(shares[one] for one in operands if one in shares)
         return shares
+
+    @cached_property
+    def private(self) -> Mapping[int, bool]:
+        """The loads and stores of private memory, and whether they are of registers: at places that are constants once loops
+        are unrolled."""
+        return {
+            number: self._is_constant(text)
+            for number, text in self.texts.items()
+            if program.opcode(text) in ("load", "store") and "addrspace" not in text
+        }
+
+    def _is_constant(self, text: str) -> bool:
+        """Whether the pointer that an instruction reads is a constant distance from an array."""
+        base = _POINTER.search(text)
+        number = self._makers.get(base[1], -1) if base else -1
+        if program.opcode(self.texts.get(number, "")) not in ("getelementptr", "bitcast"):
+            return program.opcode(self.texts.get(number, "")) not in ("phi", "select")
+        inner = self.texts[number].partition(" = ")[2]
+        other = _POINTER.search(inner)
+        names = program.reads(self.texts[number]) - ({other[1]} if other else set())
+        return all(self.left.get(self._makers.get(name, -1)) == 0.0 for name in names) and self._is_constant(inner)
 
     def is_in_runtime_loop(self, number: int) -> bool:
         """Whether an instruction is in a loop whose number of rounds is no constant: no counter up to a constant goes round

@@ -70,6 +70,11 @@ class KernelRates:
     group_ns: float = 0.0
 
     @property
+    def vectorises_functions(self) -> bool:
+        """Whether the compiler of a CPU's driver vectorises whole kernels over work-items, as Intel's does."""
+        return self.info.platform.startswith("Intel")
+
+    @property
     def is_parallel(self) -> bool:
         """Whether work-items of a sub-group run in lockstep, as on GPUs."""
         return not self.info.has_cpu_cores

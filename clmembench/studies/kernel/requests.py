@@ -49,6 +49,22 @@ class Accesses:
         return len(self.item)
 
 
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """Executions of branches on a condition: number of the instruction, work-item of the launch, and how often it had executed
+    the branch."""
+
+    instruction: Integers
+    item: Integers
+    nth: Integers
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+
+NO_BRANCHES = Branches(*[np.zeros(0, np.int64)] * 3)
+
+
 @dataclass(frozen=True)
 class Sample:
     """The part of a trace that costs are computed from. `executed` has how often the launch executes each instruction, by its
@@ -63,6 +79,7 @@ class Sample:
     barriers: float
     buffer_bytes: Mapping[int, int]
     local_bytes: int
+    branches: Branches = NO_BRANCHES  # of the same work-groups
 
     @classmethod
     def of(cls, trace: Trace, buffer_bytes: Mapping[int, int]) -> Sample:
@@ -74,6 +91,9 @@ class Sample:
         group_items = prod(trace.local_size)
         whole = prod(trace.global_size) / max(1, trace.items)
         local = kept[kept["space"] == LOCAL]
+        taken = trace.events[trace.events["operation"] == BRANCH]
+        if len(kept) < len(events):
+            taken = taken[np.isin(taken["group"], np.unique(kept["group"]))]
         return cls(
             trace.all_groups,
             group_items,
@@ -84,6 +104,11 @@ class Sample:
             trace.barriers * whole,
             buffer_bytes,
             int((local["address"] & ((1 << BUFFER_SHIFT) - 1)).max(initial=0)) + 1 if len(local) else 0,
+            Branches(
+                taken["instruction"].astype(np.int64),
+                taken["group"].astype(np.int64) * group_items + taken["item"],
+                taken["nth"].astype(np.int64),
+            ),
         )
 
     @property

@@ -117,6 +117,29 @@ def test_a_core_fills_its_vectors_or_one_lane_at_a_time():
     assert found.parts[ISSUE].high == pytest.approx(8 * found.parts[ISSUE].low)
 
 
+@each(("platform", "text", "lanes"), [
+    ("Fake", "%r = add i32 %a, %b", 1), ("Fake", "%r = phi i32 [ %s, %loop ]", 8), ("Fake", "%r = trunc i64 %i to i32", 8),
+    ("Intel(R) OpenCL", "%r = phi i32 [ %s, %loop ]", 1),
+])  # fmt: skip
+def test_a_core_has_one_item_in_a_vector_where_its_compiler_sees_a_loop_or_a_short_index(platform, text, lanes):
+    texts = [LOAD_TEXT, text, "%s = add i32 %r, 1", "%i = call i64 @_Z13get_global_idj(i32 0)"]
+    trace = replace(traced(BUFFER + 4 * ITEMS), instructions={n: Instruction(n, 7, len(ITEMS), 0, 0, 0, one)
+                                                              for n, one in enumerate(texts)})  # fmt: skip
+    rates = replace(RATES, info=replace(INFO, kind="cpu", platform=platform), width=8, line_bytes=64)
+    issue = cost(demanded(trace, 8, 64, lockstep=False), rates).parts[ISSUE]
+    least = cost(demanded(trace, 8, 64, lockstep=False), replace(rates, info=replace(rates.info, platform="Intel"))).parts[
+        ISSUE
+    ]
+    assert issue.value == pytest.approx(lanes * least.value) and issue.high == least.high
+
+
+def test_a_core_foresees_loads_that_walk_on_and_waits_once_for_those_that_wait_for_equally_many():
+    scattered = BUFFER + 64 * np.random.default_rng(5).permutation(len(ITEMS)).astype(np.int64)
+    walk, jump = (demanded(traced(address), 1, 64, lockstep=False) for address in (BUFFER + 4 * ITEMS, scattered))
+    assert walk.prefetched.all() and not jump.prefetched.any()
+    assert [len(one) for one in jump.intervals] == [1]
+
+
 def test_random_accesses_to_more_than_the_cache_come_from_memory_and_those_to_less_do_not():
     random = BUFFER + 4 * np.random.default_rng(3).integers(0, 1 << 20, len(ITEMS))
     found = traffic(demanded(traced(random), buffer_bytes=4 << 20), 1 << 15, 8)
@@ -135,9 +158,9 @@ def test_lines_that_are_touched_in_part_come_at_their_own_rates():
 
 
 LOOP = ["%i = phi i32 [ 0, %entry ], [ %n, %body ]", "%s = phi float [ 1.0, %entry ], [ %t, %body ]",
-        "%c = icmp ult i32 %i, 256", "br i1 %c, label %body, label %end", "%q = getelementptr float, float* %p, i32 %i",
-        "%x = load float, float* %q, align 4", "%m = fmul float %x, %s", "%t = fadd float %m, %s",
-        "%n = add nuw nsw i32 %i, 1", "br label %loop"]  # fmt: skip
+        "%c = icmp ult i32 %i, 256", "br i1 %c, label %body, label %end",
+        "%q = getelementptr float, float addrspace(1)* %p, i32 %i", "%x = load float, float addrspace(1)* %q, align 4",
+        "%m = fmul float %x, %s", "%t = fadd float %m, %s", "%n = add nuw nsw i32 %i, 1", "br label %loop"]  # fmt: skip
 
 
 def test_counters_and_addresses_of_unrolled_loops_are_free_and_sums_wait_for_each_other():
@@ -145,6 +168,10 @@ def test_counters_and_addresses_of_unrolled_loops_are_free_and_sums_wait_for_eac
     loops = Loops(texts, dict.fromkeys(texts, 256.0))
     assert {number for number, share in loops.left.items() if share == 0} == {0, 2, 3, 4, 8}
     assert loops.chained == 2 * 256 and not loops.is_in_runtime_loop(5)
+    texts |= {10: "%a = alloca [9 x float], align 4", 12: "%y = load float, float* %e, align 4",
+              11: "%e = getelementptr [9 x float], [9 x float]* %a, i64 0, i32 %i"}  # fmt: skip
+    assert Loops(texts, dict.fromkeys(texts, 256.0)).private == {12: True}  # of a register
+    assert Loops(texts | {11: texts[11].replace("%i", "%count")}, dict.fromkeys(texts, 256.0)).private == {12: False}
     texts[2] = "%c = icmp ult i32 %i, %count"
     assert Loops(texts, dict.fromkeys(texts, 256.0)).left[4] == 0.25
 
