@@ -46,6 +46,7 @@ TITLES = {
     "private-arrays": ("Patterns of private arrays", "clmembench describe private_array", "access"),
     "figures": ("Figures over devices", "Razzaq et al. 2016", "reading"),
     "causes": ("Causes of records that are not ok", "results files", "measuring"),
+    "h200-hierarchy": ("Memory hierarchy of an H200", "clmembench topology", "results"),
     "h100": ("H100", "reports/h100-sxm.jsonl.gz", "results"),
     "instructions": ("Instructions beside published tables", "instruction; LLVM's models of both cores", "access"),
     "h200-peers": ("H200 and the host's libraries", "clmembench peers", "results"),

@@ -1,7 +1,8 @@
-"""Makes the pages and tables that show measured numbers from the runs in reports/: python scripts/gallery/make.py [--check].
+"""Makes the pages, tables and figures that show the runs in reports/: python scripts/gallery/make.py [--check].
 
 A page is a template in pages/, in the folder of the page in the repository; its expressions (run_numbers.py) name the runs.
---check writes nothing and ends with 1 where a page is stale; -v lists the parts of pages whose numbers are not from a run.
+--check writes nothing and ends with 1 where a page or a figure is stale; -v lists the parts of pages whose numbers are from no
+run. --figures draws the figures (figures.py) whose runs are others by now, which takes a minute and a browser.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import jinja2
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from scripts.gallery import run_numbers
+from scripts.gallery import figures, run_numbers
+from scripts.site_tables import TITLES
 
 PAGES = Path(__file__).with_name("pages")
 MADE, KEPT = ("\ue000", "\ue001"), ("\ue002", "\ue003")  # marks around what an expression made, and around kept parts
@@ -74,9 +76,11 @@ def without(pattern: re.Pattern[str], text: str) -> str:
     return pattern.sub("", text)
 
 
-def pages() -> Iterator[tuple[Path, Page]]:
-    """Each file that a template makes, with what it holds."""
+def pages(quick: bool = False) -> Iterator[tuple[Path, Page]]:
+    """Each file that a template makes, with what it holds; `quick` leaves out those that call themselves slow."""
     for template in sorted(PAGES.rglob("*.j2")):
+        if quick and template.read_text(encoding="utf-8").startswith("{# slow"):
+            continue
         yield run_numbers.ROOT / template.relative_to(PAGES).with_suffix(""), made(template)
 
 
@@ -84,11 +88,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Write the pages, or say which are stale."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--check", action="store_true", help="write nothing; 1 where a page is stale")
+    parser.add_argument("--quick", action="store_true", help="leave out the pages that take seconds of inference")
+    parser.add_argument("--figures", action="store_true", help="draw the stale figures, too")
     parser.add_argument("-v", "--verbose", action="store_true", help="list the parts that are not from a run")
     given = parser.parse_args(arguments)
     stale = False
     try:
-        for path, page in pages():
+        for path, page in pages(given.quick):
             name = path.relative_to(run_numbers.ROOT)
             if not path.exists() or path.read_text(encoding="utf-8") != page.text:
                 stale = True
@@ -99,7 +105,16 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{name}: not from a run: {reason} ({count} numbers)")
     except run_numbers.MissingNumber as error:
         sys.exit(f"scripts/gallery/pages/{error}")
-    return int(stale and given.check)
+    for table, (_, origin, _) in TITLES.items() if given.verbose else ():
+        if origin.startswith(("clmembench ", "reports/")) and not (PAGES / "docs" / "tables" / f"{table}.csv.j2").exists():
+            print(f"docs/tables/{table}.csv: written by hand, from {origin}")
+    old = list(figures.stale())
+    if given.figures and not given.check:
+        figures.draw(old)
+        old = []
+    for figure in old:
+        print(f"{figure}: its runs are others by now, drawn by scripts/gallery/make.py --figures")
+    return int(given.check and (stale or bool(old)))
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ def test_a_run_is_complete_by_its_command_and_its_versions(tmp_path):
 
 
 def test_pages_are_fresh_and_a_changed_number_is_found(tmp_path, monkeypatch, capsys):
-    assert make.main(["--check"]) == 0, capsys.readouterr().out
-    for page, made in make.pages():
+    assert make.main(["--check", "--quick"]) == 0, capsys.readouterr().out
+    for page, made in make.pages(quick=True):
         copy = tmp_path / page.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(made.text, encoding="utf-8")
@@ -46,8 +46,13 @@ def test_pages_are_fresh_and_a_changed_number_is_found(tmp_path, monkeypatch, ca
     changed = tmp_path / "docs" / "tables" / "h200-peers.csv"
     changed.write_text(re.sub(r"1\.749", "1.794", changed.read_text(encoding="utf-8")), encoding="utf-8")
     capsys.readouterr()
-    assert make.main(["--check"]) == 1
+    assert make.main(["--check", "--quick"]) == 1
     assert capsys.readouterr().out == "docs/tables/h200-peers.csv: stale, made by scripts/gallery/make.py\n"
+
+
+@pytest.mark.slow
+def test_pages_of_slow_inference_are_fresh(capsys):
+    assert make.main(["--check"]) == 0, capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
