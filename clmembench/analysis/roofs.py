@@ -26,13 +26,13 @@ ARITHMETIC_ROOFS = {  # by what arithmetic computes in: name, precision, whose r
     "half": ("FP16 vector", "half"),
     "half_matrix": ("FP16 matrix, mma", "half"),
     "half_wgmma": ("FP16 matrix, wgmma", "half"),
-    "bfloat16_matrix": ("BF16 matrix, mma", "bfloat16"),
+    "bfloat16_matrix": ("BF16 matrix, mma or AMX", "bfloat16"),
     "bfloat16_wgmma": ("BF16 matrix, wgmma", "bfloat16"),
     "tf32_matrix": ("TF32 matrix, mma", "tf32"),
     "tf32_wgmma": ("TF32 matrix, wgmma", "tf32"),
     "fp8_matrix": ("FP8 matrix, mma", "fp8"),
     "fp8_wgmma": ("FP8 matrix, wgmma", "fp8"),
-    "char_matrix": ("INT8 matrix, mma", "char"),
+    "char_matrix": ("INT8 matrix, mma or AMX", "char"),
     "char_wgmma": ("INT8 matrix, wgmma", "char"),
 }
 

@@ -20,6 +20,7 @@ from clmembench.benchmarks.low_precision import (
     LowPrecision,
     instruction_product,
     packs_halves,
+    request_tiles,
     sum_note,
     what_lacks,
 )
@@ -69,6 +70,7 @@ PEAKS: dict[str, str | None] = {  # of the spec sheets
 WGMMA = "_wgmma"  # ends the name of a type that four sub-groups multiply together
 PEAKS |= {f"{name}{WGMMA}": PEAKS[f"{name}_matrix"] for name in BY_WGMMA}
 GPU_GROUP_SIZE, GPU_GROUPS_PER_UNIT = 256, 8  # most GPUs hold this many work-items
+TILE_CHAINS = 4  # of eight tiles, others hold operands
 PTX_GROUPS_PER_UNIT = 2  # whose registers fit, and whose chains are enough
 MATRIX_INSTRUCTION_FLOPS = 2 * 16 * 8 * 16
 MATRIX_DOUBLES_PER_ITEM = 4  # doubles of the result in each work-item
@@ -111,13 +113,16 @@ def _where(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
     low = _low_precision(info, dtype)
     if low is None or low is HALF:
         return width == 1 or dtype != MATRIX_TYPE
-    return width == (_widths(info)[0] if low.form == "VNNI" else 1)
+    if low.form == "AMX" and chains != TILE_CHAINS:
+        return False
+    return width == (_widths(info)[0] if low.form in ("VNNI", "AMX") else 1)
 
 
 def _in_default_subset(info: DeviceInfo, dtype: str, width: int, chains: int) -> bool:
     """Of types that few programs compute in, the likely best configurations."""
     likely = width == _widths(info)[0] and chains in _chain_counts(info)[:2]
-    return likely or dtype in FIRST_TYPES or dtype.endswith(WGMMA)
+    low = _low_precision(info, dtype)
+    return likely or dtype in FIRST_TYPES or dtype.endswith(WGMMA) or (low is not None and low.form == "AMX")
 
 
 def _widths(info: DeviceInfo) -> tuple[int, ...]:
@@ -144,10 +149,10 @@ def _chain_counts(info: DeviceInfo) -> tuple[int, ...]:
         Headline("compute", "FP32 multiply-adds in registers", "flop_rate", {"dtype": "float"}),
         Headline("compute", "FP16 multiply-adds in registers", "flop_rate", {"dtype": "half"}),
         Headline("compute", "FP16 matrix instructions, mma", "flop_rate", {"dtype": "half_matrix"}),
-        Headline("compute", "BF16 matrix instructions, mma", "flop_rate", {"dtype": "bfloat16_matrix"}),
+        Headline("compute", "BF16 matrix instructions, mma or AMX", "flop_rate", {"dtype": "bfloat16_matrix"}),
         Headline("compute", "TF32 matrix instructions, mma", "flop_rate", {"dtype": "tf32_matrix"}),
         Headline("compute", "FP8 matrix instructions, mma", "flop_rate", {"dtype": "fp8_matrix"}),
-        Headline("compute", "INT8 matrix instructions, mma", "operation_rate", {"dtype": "char_matrix"}),
+        Headline("compute", "INT8 matrix instructions, mma or AMX", "operation_rate", {"dtype": "char_matrix"}),
         Headline("compute", "FP16 matrix instructions, wgmma", "flop_rate", {"dtype": "half_wgmma"}),
         Headline("compute", "BF16 matrix instructions, wgmma", "flop_rate", {"dtype": "bfloat16_wgmma"}),
         Headline("compute", "TF32 matrix instructions, wgmma", "flop_rate", {"dtype": "tf32_wgmma"}),
@@ -182,8 +187,9 @@ def arithmetic(device: Device, dtype: str, width: int, chains: int) -> Slope:
 
     Low precision is NVIDIA's by PTX, with 512 work-items per compute unit: multiply-adds of two halves or bfloat16, dot
     products of four bytes (char_dot), and mma.sync of 16-bit floats, TF32, FP8 (E4M3) and bytes (char_matrix), which add in
-    32 bits. Elsewhere half is OpenCL C's, and inline assembly reaches a CPU's AVX512-VNNI (char_dot: vpdpbusd). These
-    chains start again before sums become inexact, and their ends are added up.
+    32 bits. Elsewhere half is OpenCL C's, and inline assembly reaches a CPU's AVX512-VNNI (char_dot: vpdpbusd) and AMX
+    (char_matrix: tdpbssd, bfloat16_matrix: tdpbf16ps). These chains start again before sums become inexact, and their ends are
+    added up.
     Types that end in _wgmma are a program in PTX for sm_90a: three work-groups per compute unit, each of four sub-groups that
     issue m64n256 instructions together, with both operands in local memory.
     How those that add floats round is probed, and noted. Operands are constants, which take less power than others and may
@@ -245,7 +251,9 @@ def _low_precision_chains(
     kernels = low.kernels(device, width, chains)
     notes = (sum_note(dtype, low, instruction_product(device, kernels["product"], SUB_GROUP_SIZE)),) if low.fraction else ()
     starts = low.starts.astype(np.uint16 if low is HALF else np.uint32)
-    lanes = MATRIX_DOUBLES_PER_ITEM if low.form == "MATRIX" else width
+    lanes = MATRIX_DOUBLES_PER_ITEM if low.form == "MATRIX" else width * low.rows
+    if low.form == "AMX":
+        request_tiles()
     numbers = items * chains * lanes
     out, start_buffer = device.alloc(4 * numbers), device.alloc(starts.nbytes)
     device.upload(start_buffer, starts)

@@ -197,7 +197,7 @@ def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:
     wide = sub_group_width(info)
     single = lanes == 1
     width = 2 if packed else lanes if cores and operation.group < 2 else 1
-    chains = 1 if single else (lanes if operation.group == 2 else 4 if operation.group else 8) if cores else 4
+    chains = 1 if single else (lanes if operation.group == 2 else 4 if operation.group else 8) if cores else 8 if packed else 4
     if single or cores:
         items = group = wide if operation.group == 3 else 1
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -17,12 +18,21 @@ STARTING_ITEMS = 16  # work-items from which on start values repeat
 STARTS = STARTING_ITEMS + 12  # with those of further chains
 STEPS_PER_ROUND = 16  # as unrolled in low_precision.cl
 REAL_PAIR_SUM = 2 * 0.5 + 0.5  # added by x -> 2 x + 2 -> x + 1.5
+NO_TILES = "device has matrix instructions neither by PTX nor by a CPU's AMX"
 OTHER_WAYS = {  # to compute in a type without PTX: the feature, and what a device without either lacks
     "half": ("fp16", "device computes in half neither by OpenCL C (cl_khr_fp16) nor by PTX"),
     "char_dot": ("vnni", "device adds products of bytes neither by PTX nor by a CPU's AVX512-VNNI"),
+    "char_matrix": ("amx", NO_TILES),
+    "bfloat16_matrix": ("amx", NO_TILES),
 }
 DOT_OPERANDS = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F)
 Encode = Callable[[Array], Array]  # numbers -> the bits of registers full of each
+
+
+def request_tiles() -> None:
+    """Asks Linux for AMX's tiles in this process, which has none before. Raises Skip where it refuses them."""
+    if ctypes.CDLL(None).syscall(158, 0x1023, 18):  # arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+        raise Skip("this system refuses AMX's tiles")
 
 
 def what_lacks(info: DeviceInfo, dtype: str) -> str:
@@ -72,7 +82,7 @@ class LowPrecision:
     start again. A matrix instruction adds `depth` products to each element of its result.
     """
 
-    form: Literal["HALF", "PACKED", "DOT", "MATRIX", "VNNI"]
+    form: Literal["HALF", "PACKED", "DOT", "MATRIX", "VNNI", "AMX"]
     instruction: str
     encode: Encode
     folded: int
@@ -84,12 +94,17 @@ class LowPrecision:
     def flops(self) -> int:
         if self.form == "MATRIX":
             return 2 * MATRIX_ROWS * MATRIX_COLUMNS * self.depth // SUB_GROUP_SIZE
-        return {"HALF": 2, "PACKED": 4, "DOT": 8, "VNNI": 8}[self.form]
+        return {"HALF": 2, "PACKED": 4, "DOT": 8, "VNNI": 8, "AMX": 2 * MATRIX_ROWS * self.depth}[self.form]
 
     @property
     def adds_products(self) -> bool:
         """Whether a step adds products of its operands to the result."""
-        return self.form in ("MATRIX", "VNNI")
+        return self.form in ("MATRIX", "VNNI", "AMX")
+
+    @property
+    def rows(self) -> int:
+        """Numbers for each element of a vector in the result: a tile has a row of them."""
+        return MATRIX_ROWS if self.form == "AMX" else 1
 
     @property
     def steps(self) -> int:
@@ -157,6 +172,8 @@ HALF = LowPrecision("HALF", "", _of_halves, 64)
 WITHOUT_PTX: Mapping[str, LowPrecision] = {
     "half": HALF,
     "char_dot": LowPrecision("VNNI", "vpdpbusd", _of_bytes, 256, 4, lambda x: x.astype(np.uint32)),
+    "char_matrix": LowPrecision("AMX", "tdpbssd", _of_bytes, 64, 64, lambda x: x.astype(np.uint32)),
+    "bfloat16_matrix": LowPrecision("AMX", "tdpbf16ps", _twice(_of_bfloats), 64, 32),
 }
 BY_PTX: Mapping[str, LowPrecision] = {
     "half": LowPrecision("PACKED", "fma.rn.f16x2", _twice(_of_halves), 64),

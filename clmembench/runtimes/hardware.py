@@ -17,7 +17,7 @@ _RANK = {"gpu": 0, "accelerator": 1, "cpu": 2}
 _T = TypeVar("_T")
 
 
-CPU_FLAGS = {"avx512_vnni": "vnni"}  # of Linux: our features
+CPU_FLAGS = {"avx512_vnni": "vnni", "amx_tile": "amx"}  # of Linux: our features
 
 
 @cache

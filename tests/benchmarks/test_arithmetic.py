@@ -109,18 +109,22 @@ def _values(kind: str, bits):
     return (bits << np.uint32(16)).view(np.float32) if kind == "bfloat16" else bits.view(np.float32)
 
 
-def test_dot_products_of_x86_end_where_they_should_or_are_skipped():
+@each(
+    ("dtype", "chains", "operations", "steps"),
+    [("char_dot", 8, 2 * 64, 4096), ("char_matrix", 4, 2 * 16 * 16 * 64, 1024), ("bfloat16_matrix", 4, 2 * 16 * 16 * 32, 1024)],
+)
+def test_instructions_of_x86_end_where_they_should_or_are_skipped(dtype, chains, operations, steps):
     opened = RUNTIME.open(next(info for info in RUNTIME.devices() if info.kind == "cpu"))
-    if "vnni" not in opened.info.features:
+    if not opened.info.features & {"vnni" if dtype == "char_dot" else "amx"}:
         with pytest.raises(Skip, match="neither by PTX nor by a CPU's"):
-            arithmetic.prepare(opened, dtype="char_dot", width=16, chains=8)
+            arithmetic.prepare(opened, dtype=dtype, width=16, chains=chains)
         return
-    work = arithmetic.prepare(opened, dtype="char_dot", width=16, chains=8).work(6)
+    work = arithmetic.prepare(opened, dtype=dtype, width=16, chains=chains).work(6)
     (launch,) = work.commands
-    assert work.flops == 6 * 256 * 16 * 8 * opened.info.compute_units * 2 * 64
+    assert work.flops == 6 * steps * chains * opened.info.compute_units * operations
     assert check_outputs(opened, work) == ""
     opened.run([replace(launch, args=(*launch.args[:-1], np.uint32(3)))])
-    with pytest.raises(AssertionError, match="6 chains of 4096 steps"):
+    with pytest.raises(AssertionError, match=f"6 chains of {steps} steps"):
         work.check()
 
 

@@ -27,7 +27,8 @@ INSTRUCTION_NOTES = (
     "beside: another operation that keeps the compiler from merging two of this one; latency and rate are of both. "
     "What is left is a range: what is subtracted may take another pipeline than in its own chain, and then a cycle "
     "more or less",
-    "lanes: work-items of a unit, each with four chains; on CPUs elements of a vector, in eight chains (functions: four)",
+    "lanes: work-items of a unit, each with four chains (pairs of halves: eight); on CPUs elements of a vector, in eight "
+    "chains (functions: four)",
 )
 NAMES = {
     "best_gb_s": "best of the grid",
