@@ -37,6 +37,11 @@ TITLES = {
         "scripts/spmv_structures.py name~pthread --size 16777216",
         "peers",
     ),
+    "h200-spmv-structures": (
+        "SpMV by structure on an H200, 128 MiB of values: rule, best format found, best of cuSPARSE's formats",
+        "scripts/spmv_structures.py name~NVIDIA --seconds 98",
+        "peers",
+    ),
     "mnf-tolerances": ("MNF: what is verified", "tests/studies/mnf/test_mnf.py", "access"),
     "mnf-versions": ("MNF: versions of its steps", "clmembench casestudy mnf", "access"),
     "other-hierarchies": ("Hierarchies of virtual CPUs", "clmembench topology", "results"),
