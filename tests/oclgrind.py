@@ -52,7 +52,7 @@ from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import is_placeable
 from clmembench.resources import kernel_source
 from clmembench.runtimes.fake import FakeDevice
-from clmembench.runtimes.opencl.device import OpenCLDevice, OpenCLKernel
+from clmembench.runtimes.opencl.device import OpenCLDevice
 from clmembench.runtimes.opencl.info import simulator_devices
 from clmembench.studies.hierarchy.benchmarks import evict
 from clmembench.studies.hierarchy.benchmarks.cache_sharing import PATH_CODES
@@ -267,7 +267,7 @@ class Checked(OpenCLDevice):
             elif defines.get(name):
                 raise BuildError(f"{name}: {PROCESSORS[name]}", "")
         file = next((path.stem for path in KERNELS.glob("*.cl") if source.endswith(kernel_source(path.stem))), "elsewhere")
-        return {k: OpenCLKernel(f"{file}.{k}", kernel.handle) for k, kernel in super().build(source, **defines).items()}
+        return {k: replace(kernel, name=f"{file}.{k}") for k, kernel in super().build(source, **defines).items()}
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
         self.launched |= {c.kernel.name for c in commands if isinstance(c, Launch)}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 from clmembench.benchmarks import discovered
@@ -350,3 +351,16 @@ def test_a_drivers_threads_are_limited_by_its_own_variable(platform, kind, expec
     info = replace(GPU, platform=platform, kind=kind, runtime="opencl")
     assert runtime("opencl").environment(info, Placement(3)) == expected
     assert runtime("opencl").environment(info, Placement()) == {}
+
+
+def test_further_objects_of_a_kernel_are_made_without_the_program_that_a_driver_names(device, monkeypatch):
+    def refused(_kernel):
+        raise cl.LogicError("clRetainProgram", cl.status_code.INVALID_PROGRAM, "Intel's driver")
+
+    monkeypatch.setattr(cl.Kernel, "program", property(refused))
+    kernel = device.build("kernel void put(global int* out, int value) { *out = value; }")["put"]
+    out = [device.alloc(4) for _ in range(3)]
+    launches = [Launch(kernel, (one, np.int32(n)), (1,), (1,)) for n, one in enumerate(out)]
+    for _ in range(2):  # in two turns
+        device.run(tuple(launches))
+    assert [int(device.download(one, np.int32, 1)[0]) for one in out] == [0, 1, 2]

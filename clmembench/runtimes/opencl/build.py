@@ -59,7 +59,8 @@ def nvidia_facts(log: str, kernel: str) -> Mapping[str, int]:
 class OpenCLKernel:
     """A kernel object, stored as long as its launches: getting it from the program again makes launches far more expensive.
 
-    `source` and `options` are those of its program, whose source is OpenCL C or PTX; `log` is what its compiler said.
+    `source` and `options` are those of its program, whose source is OpenCL C or PTX; `log` is what its compiler said. `program`
+    makes further objects of it: Intel's driver refuses the one that it names itself for a kernel.
     """
 
     name: str
@@ -68,6 +69,7 @@ class OpenCLKernel:
     options: tuple[str, ...] = ()
     is_ptx: bool = False
     log: str = ""
+    program: Any = None
 
 
 def build_program(context: Any, source: str, options: Sequence[str], is_ptx: bool = False) -> Mapping[str, Kernel]:
@@ -82,7 +84,7 @@ def build_program(context: Any, source: str, options: Sequence[str], is_ptx: boo
         if verbose:
             log = program.get_build_info(context.devices[0], cl.program_build_info.LOG) or ""
         kernels = {
-            k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options), is_ptx, log)
+            k.function_name: OpenCLKernel(k.function_name, k, source, tuple(options), is_ptx, log, program)
             for k in program.all_kernels()
         }
     except cl.Error as error:

@@ -238,7 +238,7 @@ class OpenCLDevice:
                 known = sets.setdefault(id(launch.kernel), [])
                 if id(launch.args) not in known:
                     known.append(id(launch.args))
-                kernel = self._object(launch.kernel.handle, 2 * known.index(id(launch.args)) + turn)  # type: ignore[attr-defined]
+                kernel = self._object(launch.kernel, 2 * known.index(id(launch.args)) + turn)
                 check_shape(self.info, launch)
                 if kernel.num_args != len(launch.args):
                     name = launch.kernel.name
@@ -252,11 +252,12 @@ class OpenCLDevice:
                 bound[id(command)] = bind_command(command, queues)
         return [bound[id(command)] for command in commands]
 
-    def _object(self, handle: Any, number: int) -> Any:
+    def _object(self, kernel: Kernel, number: int) -> Any:
         """The kernel's own object, or its number-th further one; objects are expensive, so each is created once and stored."""
-        objects = self._objects.setdefault(id(handle), [handle])
+        assert isinstance(kernel, OpenCLKernel)
+        objects = self._objects.setdefault(id(kernel.handle), [kernel.handle])
         while len(objects) <= number:
-            objects.append(cl.Kernel(handle.program, handle.function_name))
+            objects.append(cl.Kernel(kernel.program, kernel.handle.function_name))
         return objects[number]
 
 
