@@ -1,4 +1,4 @@
-"""The gallery: its lists of runs fit into calls of a lent machine, and its pages are what its templates make of the runs."""
+"""The gallery: each part of its lists of runs ends within ten minutes, and its pages are what templates make of the runs."""
 
 from __future__ import annotations
 
