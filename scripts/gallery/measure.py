@@ -153,7 +153,8 @@ def main() -> int:
     names = [device.name for device in devices.listed()]
     if not any(kind["name"] in name for name in names):
         parser.error(f"no device of kind {options.kind} here: {'; '.join(names)}")
-    environment = {**os.environ, NAME_VARIABLE: kind["host"], "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, NAME_VARIABLE: kind["host"]}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     options.output.mkdir(parents=True, exist_ok=True)
     failed = False
     for run in wanted:
