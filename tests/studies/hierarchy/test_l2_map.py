@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clmembench.analysis import stats
 from clmembench.benchmarks import discovered
 from clmembench.measure.sampling import check_outputs, sample_point
 from clmembench.model import Device, Skip
 from clmembench.plan.budget import Budget
+from clmembench.plan.selection import Selection
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from clmembench.studies.hierarchy.benchmarks.l2_map import LINES, SPREAD_BYTES, prepare_gpu_map, random_line_offsets
@@ -137,3 +139,12 @@ def test_a_core_chases_a_set_that_no_core_holds_alone(info):
     assert not found.wrong and found.checked and len(found.series) == 2
     laps, rest = divmod(found.series[0].ops, 256 * KIB // alone.info.line_bytes)
     assert laps >= 1 and rest == 0
+
+
+def test_its_time_suffices_for_an_interval_on_a_gpu_of_132_units():
+    """Both ends of the slope, as often as an interval needs, with 300 ns an access."""
+    slope = L2_MAP.prepare(FakeDevice(), access="load")
+    near, far = slope.work(slope.start), slope.work(3 * slope.start)
+    accesses = (near.ops + far.ops) * 132 / len(near.commands)
+    budget = Selection().budget_of(L2_MAP)
+    assert stats.MIN_SAMPLES * accesses * 300e-9 <= budget.patience * budget.max_time_s

@@ -24,6 +24,7 @@ UNMEASURED_UNIT = 0xFF  # marks a row that no work-group measured
 MIN_CPU_CACHE_BYTES = 4 * MIB  # a smaller one may be a core's own cache
 MAX_CPU_SET_BYTES = 16 * MIB  # beyond a core's own caches, without laps of seconds
 SEED = 20170101
+MAX_TIME_S = 6.0  # a pair of samples takes 0.43 s on 132 compute units, one after another
 
 
 def random_line_offsets(seed: int, array_bytes: int = SPREAD_BYTES, lines: int = LINES) -> Array:
@@ -45,6 +46,7 @@ def _defines(access: str, ptx: int = 1) -> dict[str, Value]:
     LATENCY,
     suite="memory",
     source="Mei & Chu 2015, section 4.6 (L2), seen from each compute unit by %smid of NVIDIA's PTX",
+    max_time_s=MAX_TIME_S,
     access=axis_of(_accesses, needs={"atomic": ["ptx"]}),
 )
 def l2_map(device: Device, access: str) -> Slope:
