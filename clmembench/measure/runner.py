@@ -42,25 +42,25 @@ def run_selection(
     features. `known` are the records of an interrupted run: the plan gets them for their points, which are neither measured
     again nor yielded."""
     deadline = Deadline.after(selection.budget_s) if deadline is None else deadline
-    yield from _run_selection_until(deadline, runtime, info, found, selection, known)
+    yield from _run_until(deadline, runtime, info, found, [selection], known)
 
 
-def _run_selection_until(
+def _run_until(
     deadline: Deadline,
     runtime: str,
     info: DeviceInfo,
     found: ProbeResult,
-    selection: Selection,
+    selections: Sequence[Selection],
     known: Sequence[Record] = (),
-    repeats: Repeats | None = None,
 ) -> Iterator[Record]:
-    repeats = repeats or Repeats(info, deadline)
-    wanted = selected_benchmarks(selection)
+    """The records of all benchmarks of the selections, which share the time until the deadline."""
+    repeats = Repeats(info, deadline)
+    wanted = [(selection, benchmark) for selection in selections for benchmark in selected_benchmarks(selection)]
     if math.isfinite(deadline.at_s):  # the headline benchmarks first: what one asks of a device that one has minutes for
-        wanted = sorted(wanted, key=lambda benchmark: benchmark.quick is None)
+        wanted = sorted(wanted, key=lambda pair: pair[1].quick is None)
     waiting: list[tuple[_Turn, Generator[Record | None]]] = []
-    slot = _WorkerSlot(selection.isolated)
-    for benchmark in wanted:
+    slot = _WorkerSlot(all(selection.isolated for selection in selections))
+    for selection, benchmark in wanted:
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
         if others:
@@ -94,11 +94,8 @@ class _Turn:
 def run_selections(
     runtime: str, info: DeviceInfo, found: ProbeResult, selections: Sequence[Selection], budget_s: float | None
 ) -> Iterator[Record]:
-    """Every record of several selections, one after the other, as it is measured. `budget_s` is the time for all of them."""
-    deadline = Deadline.after(budget_s)
-    repeats = Repeats(info, deadline)
-    for selection in selections:
-        yield from _run_selection_until(deadline, runtime, info, found, selection, repeats=repeats)
+    """Every record of several selections, as it is measured. `budget_s` is the time for all of them, which they share."""
+    yield from _run_until(Deadline.after(budget_s), runtime, info, found, selections)
 
 
 def run_plan(

@@ -19,11 +19,11 @@ import pytest
 from clmembench.host.processes import pin_threads
 from clmembench.measure import runner, worker_process
 from clmembench.measure.job import Job, ProbeResult, job_line, parse_job
-from clmembench.measure.runner import run_selection
+from clmembench.measure.runner import run_selection, run_selections
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause, Placement, Point, Record
 from clmembench.plan.budget import Budget, Deadline
-from clmembench.plan.selection import Selection
+from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.results.jsonl import decode_record
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.faulty import within
@@ -188,8 +188,10 @@ def test_a_spent_budget_skips_what_is_left_and_says_so():
     assert {(r.status, r.reason) for r in records} == {("skipped", "the run's --budget was spent")}
 
 
-def test_a_budget_is_shared_among_the_benchmarks_of_a_run(monkeypatch):
-    """A measurement takes a second here. The budget allows a fraction of the points, and each benchmark gets its share."""
+@pytest.mark.parametrize("several", [False, True])
+def test_a_budget_is_shared_among_the_benchmarks_of_a_run(monkeypatch, several):
+    """A measurement takes a second here. The budget allows a fraction of the points, and each benchmark gets its share, whether
+    one selection names it or one of several."""
     now = [0.0]
 
     def measured(self, point, process):
@@ -199,8 +201,12 @@ def test_a_budget_is_shared_among_the_benchmarks_of_a_run(monkeypatch):
         return Record(point.benchmark, 1, point.params, point.place, process, "skipped" if over else "ok", cause=cause)
 
     monkeypatch.setattr(runner._Attempts, "record", measured)
-    selection = Selection(suite="memory", budget_s=60.0)
-    records = list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection, (), Deadline(60.0, lambda: now[0])))
+    after = Deadline.after
+    monkeypatch.setattr(Deadline, "after", lambda seconds, clock=lambda: now[0]: after(seconds, clock))
+    memory = Selection(suite="memory", budget_s=60.0)
+    alone = [replace(memory, suite="all", globs=(b.name,)) for b in selected_benchmarks(memory)]
+    selections = alone if several else [memory]
+    records = list(run_selections("fake", FAKE_DEVICE_INFO, FOUND, selections, 60.0))
     counts = Counter(r.benchmark for r in records if r.status == "ok")
     assert sum(counts.values()) == 59 and set(counts) == {r.benchmark for r in records}
     ended = {name for name, count in counts.items() if count == sum(r.benchmark == name for r in records)}

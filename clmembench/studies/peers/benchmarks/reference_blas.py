@@ -206,8 +206,10 @@ def cublas_gemm_ex(device: Device, dtype: str, n: int) -> Work:
     bits, result = element_bits(dtype), result_type(dtype)
     require_memory(device.info, "device", n * n * (2 * bits.itemsize + CHUNKS_PER_OPERAND * result.itemsize), OPERANDS)
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
-    a, b = (element(np.arange(n * n), seed).reshape(n, n).astype(np.int8) + MAX_ELEMENT for seed in seeds)
-    left, right = cupy.asarray(bits[a]), cupy.asarray(bits[np.ascontiguousarray(b.T)])
+    kernels, values = _kernels(cupy, "signed char"), cupy.asarray(bits)
+    a, b = (_make_matrix(cupy, kernels, np.dtype(np.int8), n, seed).astype(np.int32) + MAX_ELEMENT for seed in seeds)
+    left, right = values[a], values[cupy.ascontiguousarray(b.T)]
+    del a, b
     c = cupy.full((n, n), -1, result)
     one, zero = np.ones(1, result), np.zeros(1, result)
     kind, result_kind, computed = CUDA_TYPES[dtype]
