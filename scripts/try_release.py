@@ -1,7 +1,7 @@
-"""Build wheel and sdist, check them, and run the wheel outside the checkout on each Python: python scripts/try_release.py.
+"""Build wheel and sdist, check them, and run them outside the checkout on each Python: python scripts/try_release.py.
 
 It needs the extra `release` and, to install dependencies, a package index. --python names interpreters, --output a folder that
-both archives are copied to. The exit code is 1 where anything is not as it should be.
+both archives are copied to. PIP_CONSTRAINT holds for what is installed. The exit code is 1 where anything is wrong.
 """
 
 from __future__ import annotations
@@ -20,32 +20,51 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = {"clmembench": "clmembench", "cl_kernels": "clmembench/cl_kernels", "platforms": "clmembench/platforms"}
-RUN = "run -d 0 -b stream -a op=triad -a dtype=float --size 8MiB --budget 2m -o run.jsonl"
+METADATA = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}  # of a wheel, in its folder .dist-info
+RUN = "run --device 0 --suite quick --budget 30s -o run.jsonl"
 COMMANDS = (
     "--version", "suites", "describe stream", "devices", RUN, "show run.jsonl --json", "report run.jsonl -o report.html",
     "report run.jsonl --beside all -f md", "infer --help",
 )  # fmt: skip
 
 
+def git(*words: str) -> str:
+    """What git prints about the checkout."""
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+
+
 def shipped_files() -> set[str]:
     """The files of the repository that a wheel must hold, by their names in it."""
-    listed = subprocess.run(["git", "ls-files", *SHIPPED], cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S607
-    folders = {path: path.partition("/")[0] for path in listed.stdout.splitlines()}
+    folders = {path: path.partition("/")[0] for path in git("ls-files", *SHIPPED).splitlines()}
     return {SHIPPED[folder] + path.removeprefix(folder) for path, folder in folders.items()}
 
 
-def missing_from_wheel(wheel: Path) -> set[str]:
-    """The files that a wheel lacks."""
+def wheel_faults(wheel: Path) -> Iterator[str]:
+    """Files that a wheel lacks, and those that it should not have."""
     with zipfile.ZipFile(wheel) as archive:
-        return shipped_files() - set(archive.namelist())
+        names = set(archive.namelist())
+    metadata = {name for name in names if name.partition(".dist-info/")[2] in METADATA}
+    yield from (f"{wheel.name} lacks {name}" for name in sorted(shipped_files() - names))
+    yield from (f"{wheel.name} has {name} besides" for name in sorted(names - metadata - shipped_files()))
 
 
-def missing_from_sdist(sdist: Path) -> set[str]:
-    """The files that an sdist lacks, by their names in a wheel."""
+def sdist_faults(sdist: Path) -> Iterator[str]:
+    """Files of the package that an sdist lacks, and those that git does not know."""
     with tarfile.open(sdist) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-    inside = {SHIPPED[folder] + name.removeprefix(folder) for name in names if (folder := name.partition("/")[0]) in SHIPPED}
-    return shipped_files() - inside
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    tracked = set(git("ls-files").splitlines())
+    package = {path for path in tracked if path.partition("/")[0] in SHIPPED}
+    yield from (f"{sdist.name} lacks {name}" for name in sorted(package - names))
+    yield from (f"{sdist.name} has {name} besides" for name in sorted(names - tracked - {"PKG-INFO"}))
+
+
+def build(folder: Path, *options: str) -> tuple[Path, Path]:
+    """Wheel and sdist of the checkout. Without options the wheel is built from the sdist. Files have the commit's time."""
+    variables = {"SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct").strip(), **os.environ}
+    call: list[str | Path] = [sys.executable, "-m", "build", *options, "--outdir", folder, ROOT]
+    subprocess.run(call, check=True, env=variables, stdout=subprocess.DEVNULL)
+    (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, sdist
 
 
 def pythons() -> list[str]:
@@ -58,12 +77,12 @@ def pythons() -> list[str]:
     return [path for path in found if path and subprocess.run([path, "--version"], capture_output=True).returncode == 0]
 
 
-def try_wheel(wheel: Path, python: str, folder: Path) -> Iterator[str]:
-    """Install the wheel with PoCL in an empty environment and run commands in an empty folder. Yields what failed."""
+def try_archive(archive: Path, python: str, folder: Path) -> Iterator[str]:
+    """Install an archive with PoCL in an empty environment and run commands in an empty folder. Yields what failed."""
     environment, work = folder / "venv", folder / "work"
-    work.mkdir()
+    work.mkdir(parents=True)
     subprocess.run([python, "-m", "venv", environment], check=True)
-    subprocess.run([environment / "bin/python", "-m", "pip", "install", "--quiet", f"{wheel}[pocl]"], check=True)
+    subprocess.run([environment / "bin/python", "-m", "pip", "install", "--quiet", f"{archive}[pocl]"], check=True)
     variables = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "CLMEMBENCH", "VIRTUAL_ENV"))
     }
@@ -88,23 +107,26 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # the wheel is built from the sdist, so that this holds what the wheel needs
-        subprocess.run(
-            [sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT], check=True, stdout=subprocess.DEVNULL
-        )
-        (wheel,), (sdist,) = folder.glob("dist/*.whl"), folder.glob("dist/*.tar.gz")
-        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", wheel, sdist], check=True)
-        wrong = [f"{wheel.name} lacks {path}" for path in sorted(missing_from_wheel(wheel))]
-        wrong += [f"{sdist.name} lacks {path}" for path in sorted(missing_from_sdist(sdist))]
-        print(f"{wheel.name} and {sdist.name}: {len(shipped_files())} files of the package in each" if not wrong else "")
-        for number, python in enumerate(options.python or pythons()):
+        archives = wheel, sdist = build(folder / "dist")
+        subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *archives], check=True)
+        wrong = [*wheel_faults(wheel), *sdist_faults(sdist)]
+        again = build(folder / "again", "--sdist", "--wheel")  # the wheel from the checkout
+        wrong += [
+            f"{one.name} differs when it is built again"
+            for one, other in zip(archives, again, strict=True)
+            if one.read_bytes() != other.read_bytes()
+        ]
+        if not wrong:
+            print(f"{wheel.name} and {sdist.name}: {len(shipped_files())} files of the package; built twice: the same bytes")
+        trials = [(wheel, python) for python in options.python or pythons()]
+        trials += [(sdist, python) for _, python in trials[:1]]
+        for number, (archive, python) in enumerate(trials):
             version = subprocess.run([python, "--version"], capture_output=True, text=True).stdout.strip()
-            print(f"{version} ({python})", flush=True)
-            (folder / str(number)).mkdir()
-            wrong += try_wheel(wheel.resolve(), python, folder / str(number))
+            print(f"{archive.name} on {version} ({python})", flush=True)
+            wrong += try_archive(archive.resolve(), python, folder / str(number))
         if options.output and not wrong:
             options.output.mkdir(parents=True, exist_ok=True)
-            for archive in (wheel, sdist):
+            for archive in archives:
                 shutil.copy(archive, options.output)
     print("\n".join(wrong) or "all is as it should be")
     return 1 if wrong else 0
