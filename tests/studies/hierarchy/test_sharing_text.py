@@ -49,7 +49,14 @@ def test_the_drawing_says_what_shares_storage_and_why_the_rest_is_open():
     assert "separate" not in block and max(map(columns, text.split("\n"))) <= 100
 
 
-@pytest.mark.parametrize(("value", "says"), [(1, "each compute unit has its own"), (2, "2 compute units share one")])
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (1, "each compute unit has its own"),
+        (2, "2 compute units share one"),
+        ("14 + 18", "groups of 14 + 18 compute units share one each"),
+    ],
+)
 def test_units_are_said_by_how_many_share(value, says):
     finding = measured_finding("units_of_a_constant_cache", value, "slices", IDS)
     assert says in draw_tree(Hierarchy(sharing={finding.name: finding}))

@@ -24,7 +24,7 @@ MAX_LISTED_GROUPS = 12  # in the words of a finding
 
 
 def unit_findings(records: Sequence[Record], void: str, fits: Mapping[tuple[str, int], Fit]) -> Mapping[str, Finding]:
-    """How many compute units share that cache, if there are records of it. `void` says why loads of constants tell nothing,
+    """How many compute units share that cache, of each group where they differ, if there are records of it. `void` says why loads of constants tell nothing,
     "" where they do; `fits` are the sets that stay, by path and bytes of local memory."""
     asked = question_records(records, "units")
     if not asked:
@@ -88,9 +88,9 @@ def _sharing(ticks: Array, warm: float, units: Array, array_fit: Fit | None, nam
         return undetermined_finding(NAME, why, METHOD, names)
     sizes = sorted({len(group) for group in groups})
     text = _group_text(units, groups)
-    if len(sizes) > 1:
-        why = f"groups differ in size: {text}"
-        return undetermined_finding(NAME, why, METHOD, names, float(sizes[0]), float(sizes[-1]))
+    if len(sizes) > 1:  # as where units of some groups are switched off
+        each = " + ".join(str(len(group)) for group in groups)
+        return measured_finding(NAME, each, f"{METHOD}; {text}", names, sizes[0], sizes[-1])
     return measured_finding(NAME, sizes[0], f"{METHOD}; {text}", names)
 
 

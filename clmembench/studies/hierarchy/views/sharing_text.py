@@ -51,6 +51,8 @@ def _lines(findings: Mapping[str, Finding], footnote: Callable[[str, str, str], 
                 "each compute unit has its own" if units.value == 1 else f"{count(int(units.value), 'compute unit')} share one"
             )
             yield f"{what}: {text}"
+        elif units.status == "ok":
+            yield f"{what}: groups of {units.value} compute units share one each"
         else:
             number = footnote("shared storage", "compute units of a constant cache", line(units.reason))
             yield f"{what}: undetermined who shares it [{number}]"
