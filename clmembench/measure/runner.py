@@ -14,6 +14,7 @@ from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.quiet import Repeats
 from clmembench.measure.worker_process import InProcessWorker, Worker, WorkerError, WorkerProcess
 from clmembench.model import Benchmark, Cause, DeviceInfo, Placement, Plan, Point, Record, Status, Value
+from clmembench.model.record import TIME_SPENT_CAUSES
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.interleave import available_peers, interleave_peers
@@ -22,7 +23,6 @@ from clmembench.plan.sweep import FAILED_STATUSES, explore
 
 # a point with one of these has ended its worker process
 PROCESS_ENDING_CAUSES = frozenset({Cause.PROCESS_DIED, Cause.INVALID_ANSWER, Cause.DEVICE_LOST, Cause.TIMEOUT})
-TIME_SPENT_CAUSES = frozenset({Cause.BUDGET, Cause.BENCHMARK_BUDGET})  # a resumed run measures what was skipped by these
 HEADLINE_WEIGHT = 3  # shares of a budget for a benchmark of suite quick, whose headlines a summary shows, to one for others
 TRIALS_TIME_FRACTION = 0.8  # of the time left: the best configuration so far is then measured in the rest
 MAX_PROCESS_DEATHS = 2  # a benchmark that ends its process this often is not tried again

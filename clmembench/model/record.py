@@ -53,6 +53,9 @@ class Cause(StrEnum):
         return cls.UNKNOWN
 
 
+TIME_SPENT_CAUSES = frozenset({Cause.BUDGET, Cause.BENCHMARK_BUDGET})  # of what more time would measure, as a resumed run does
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Data that a Read downloaded: `samples` rows of `count` values in `unit`, compressed; `nbytes` is their uncompressed

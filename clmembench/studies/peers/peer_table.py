@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +10,7 @@ from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import PeerRatio, by_best
 from clmembench.model import PORTABLE_KERNEL_VALUES, Fact, Placement, Run, Status, Value
 from clmembench.model.metrics import sign
+from clmembench.model.record import TIME_SPENT_CAUSES
 from clmembench.report.frame import Row
 from clmembench.report.json_outputs import Number
 from clmembench.report.sections.peer_values import clock_note, is_peer, label, methods, peer_cells, peer_ratios_of_run
@@ -40,13 +41,15 @@ METRIC_OF_LINE = {"spmv": "bandwidth", "reduction": "bandwidth"}  # that a line 
 
 @dataclass(frozen=True, slots=True)
 class PeerLine:
-    """One row of the table: the problem, our value, why this one, the theoretical limit, and the libraries, best first."""
+    """One row of the table: the problem, our value, why this one, the theoretical limit, and the libraries, best first; and
+    other variants of ours that should have a value and have none, with the reason, since one of them may be better."""
 
     benchmark: str
     what: Mapping[str, Value]
     choice: str  # best, portable, or the format that a peer has
     ours: Row
     peers: tuple[PeerRatio, ...]
+    without: tuple[str, ...] = ()
 
     @property
     def limit(self) -> Peak | None:
@@ -94,6 +97,7 @@ class PeerLineObject(ValueObject):
     limit: Number
     limit_source: str | None
     fraction_of_limit: Number
+    without: Sequence[str]
     peers: list[PeerObject]
 
 
@@ -123,11 +127,21 @@ def peer_lines(run: Run, table: Sequence[Row]) -> list[PeerLine]:
     lines = []
     for benchmark, names in PARAMETERS_OF_LINE.items():
         for what, mine in _groups(benchmark, names, table).items():
+            without = tuple(f"{_variant(r, what)} {r.status}: {r.reason}" for r in mine if _is_missed(r))
             chosen = _chosen(mine, {(r.value.key, r.value.metric): pairs.get((r.value.key, r.value.metric), []) for r in mine})
             for choice, row in chosen:
                 peers = by_best(pairs.get((row.value.key, row.value.metric), []))
-                lines.append(PeerLine(benchmark, dict(what), choice, row, tuple(peers)))
+                lines.append(PeerLine(benchmark, dict(what), choice, row, tuple(peers), without if choice == "best" else ()))
     return lines
+
+
+def _variant(row: Row, what: Iterable[tuple[str, Value]]) -> str:
+    return format_params({name: value for name, value in row.value.params.items() if name not in dict(what)})
+
+
+def _is_missed(row: Row) -> bool:
+    """Whether a point has no value although the device can measure it."""
+    return not row.is_good and (row.status != "skipped" or row.value.cause in TIME_SPENT_CAUSES)
 
 
 def _groups(benchmark: str, names: tuple[str, ...], table: Sequence[Row]) -> Mapping[tuple[tuple[str, Value], ...], list[Row]]:
@@ -177,14 +191,18 @@ def _best(rows: Sequence[Row]) -> Row:
 def cells(line: PeerLine) -> tuple[str, ...]:
     """The cells of a line, by COLUMNS."""
     value = line.ours.value
-    what = label(line.benchmark, line.what)
-    own = format_params({k: v for k, v in value.params.items() if k not in line.what})
+    own = _variant(line.ours, line.what.items())
     mine = format_in(value.median, value.unit) if value.median is not None and line.ours.status == "ok" else line.ours.status
     peers = peer_cells(line.peers[0]) if line.peers else ("–", "–", "–", "–")
     limit = (
         (format_in(line.limit.value, line.limit.unit), percent(line.ours.fraction)) if line.limit is not None else ("–", "–")
     )
-    return (what if line.choice in ("best", "none") else f"{what}, {line.choice}", mine, own or "–", *peers, *limit)
+    return (_what(line), mine, own or "–", *peers, *limit)
+
+
+def _what(line: PeerLine) -> str:
+    what = label(line.benchmark, line.what)
+    return what if line.choice in ("best", "none") else f"{what}, {line.choice}"
 
 
 def peer_section(run: Run, lines: Sequence[PeerLine]) -> Table:
@@ -204,8 +222,9 @@ def peer_section(run: Run, lines: Sequence[PeerLine]) -> Table:
         f"clmembench {header.tool_version}{', ' + packages if packages else ''}"
     )
     reasons = dict.fromkeys(f"{line.ours.value.benchmark}: {line.ours.reason}" for line in lines if line.choice == "none")
+    unmeasured = [f"{_what(line)}: best of those measured, without {'; '.join(line.without)}" for line in lines if line.without]
     further = [method for method in methods(pairs) if method not in clocks]
-    notes = (made, *clocks, *further, *limits, *reasons)
+    notes = (made, *unmeasured, *clocks, *further, *limits, *reasons)
     return Table(
         "Ours, the best peer of this host and the theoretical limit.", columns(COLUMNS), tuple(map(cells, lines)), notes
     )
@@ -237,6 +256,7 @@ def _line_object(line: PeerLine) -> PeerLineObject:
         limit=line.limit.value if line.limit else None,
         limit_source=line.limit.source if line.limit else None,
         fraction_of_limit=line.ours.fraction,
+        without=line.without,
         peers=[
             PeerObject(
                 **_fields_of_value(pair.peer, pair.peer.status, pair.peer.reason),

@@ -47,7 +47,7 @@ def _points(info: DeviceInfo) -> Mapping[str, Axes]:
         "stream": {"op": STREAM_OPS, "dtype": _fp64(info)[:1], "array_bytes": (array,)},
         "reduction": {"n": (min(int(most), SUM_ELEMENTS_BY_KIND[info.kind]),)},
         "dgemm": {"dtype": _fp64(info), "n": PRODUCT_N_BY_KIND[info.kind]},
-        **({"gemm": {"n": PRODUCT_N_BY_KIND["gpu"]}} if info.kind == "gpu" and "ptx" in info.features else {}),
+        **({"gemm": {"n": PRODUCT_N_BY_KIND["gpu"]}} if info.kind == "gpu" else {}),
         "spmv": {"matrix": SPMV_MATRICES},
         **({} if info.shares_host_memory else {"transfer": link}),
         "launch": {"groups": LAUNCH_GROUPS},

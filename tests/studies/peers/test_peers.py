@@ -12,7 +12,7 @@ from clmembench.analysis.derive import derive
 from clmembench.analysis.peers import Spreads, by_best, peer_ratios
 from clmembench.cli import exit_codes
 from clmembench.gates.whole import judged_run
-from clmembench.model import BenchmarkInfo, Metric
+from clmembench.model import BenchmarkInfo, Cause, Metric
 from clmembench.plan import sweep
 from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.report import frame, render, run_warnings, summary
@@ -210,6 +210,18 @@ def test_a_line_without_a_peer_has_its_limit_and_one_without_a_value_its_reason(
     assert any("no memory" in note for note in peer_table.peer_section(mine, [failed]).notes)
 
 
+@each("cause", [Cause.BUDGET, Cause.BENCHMARK_BUDGET])
+def test_a_variant_that_time_left_out_is_named_beside_the_best(cause):
+    cut = replace(product("dgemm", 40.0, 0, "ptx"), status="skipped", reason="no time", cause=cause, series=())
+    lacking = replace(cut, cause=Cause.MISSING_FEATURE)
+    for records, named in (([cut], True), ([lacking], False)):
+        mine = held([product("dgemm", 25.0, 0, "portable"), *records])
+        (line,) = peer_table.peer_lines(mine, frame.rows(mine, SHEET))
+        notes = "\n".join(peer_table.peer_section(mine, [line]).notes)
+        assert line.choice == "best" and line.ours.value.params["variant"] == "portable"
+        assert ("dgemm double n=64: best of those measured, without variant=ptx skipped: no time" in notes) == named
+
+
 def test_the_table_says_with_what_and_how_it_was_measured():
     made = several((30.0,) * 3, (30.0,) * 3)
     mine = held(made, packages={"pyopencl": "2026.1"})
@@ -255,12 +267,21 @@ def test_what_it_measures_are_points_of_its_benchmarks(kind, features):
     info = device(kind=kind, features=features, shares_host_memory=kind == "cpu", cache_bytes=32 << 20)
     chosen = peers.selections(Selection(suite="peers"), info)
     names = [b.name for selection in chosen for b in selected_benchmarks(selection)]
-    left_out = {"mnf_covariance", *(("transfer",) if kind == "cpu" else ()), *(() if kind == "gpu" and features else ("gemm",))}
+    left_out = {"mnf_covariance", *(("transfer",) if kind == "cpu" else ()), *(() if kind == "gpu" else ("gemm",))}
     assert len(names) == len(set(names)) and set(names) == set(peer_table.PARAMETERS_OF_LINE) - left_out
     for selection in chosen:
         assert selection.reference and selection.suite == "all"
         check_axes(selected_benchmarks(selection), info, selection)
         assert next(sweep.explore(selected_benchmarks(selection)[0], info, selection))
+
+
+@each("kind", ["cpu", "gpu", "accelerator"])
+def test_the_header_names_what_is_measured_before_features_are_probed(kind):
+    info = device(kind=kind, features=frozenset({"fp64"}), shares_host_memory=kind == "cpu", cache_bytes=32 << 20)
+    probed = replace(info, features=frozenset({"fp64", "fp16", "ptx", "atomics64"}))
+    plain = Selection(suite="peers", reference=True)
+    measured = {b.name for chosen in peers.selections(plain, probed) for b in selected_benchmarks(chosen)}
+    assert measured <= set(peers.names(plain, info))
 
 
 @pytest.mark.slow
