@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from clmembench.cli import app
+from scripts.gallery import inside
 from scripts.gallery.run_numbers import ROOT, RUNS
 
 HASHES = Path(__file__).with_name("figures.json")
@@ -47,6 +48,7 @@ def comparison(page: Path, runs: Sequence[Path]) -> None:
 
 # a figure: its runs by their names in reports, or patterns, and what draws it
 FIGURES: dict[str, tuple[tuple[str, ...], Callable[[Path, Sequence[Path]], None]]] = {
+    "docs/h200-inside.svg": (("h200-sxm-topology",), inside.draw),
     "docs/latency.svg": (("h200-sxm-all", "xeon-16-cores-pocl", "epyc-2-cores-pocl"), latency),
     "docs/memory-divergence-h200.svg": (("h200-sxm-mdm",), memory_divergence),
     "reports/access.html": (

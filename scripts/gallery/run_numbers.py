@@ -20,7 +20,7 @@ from typing import Any
 
 from clmembench import units
 from clmembench.cli import app
-from scripts.site_tables import cells
+from scripts.site_tables import cells, read
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNS = ROOT / "reports"
@@ -88,6 +88,17 @@ class Number:
         return replace(self, value=self.value * factor, low=low, high=high, unit=unit)
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A value of a stored table as the table shows it, with its interval."""
+
+    text: str
+    interval: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def value(run: str, benchmark: str, metric: str = "", **params: object) -> Number:
     """A value of a point: the one with these parameters and no or the fewest others."""
     return _number(_point(run, benchmark, metric, params), run, "median", "ci_low", "ci_high")
@@ -134,6 +145,17 @@ def mnf(run: str, key: str, part: str = "steps", **of: object) -> Number:
     return replace(_number(found, run, key, low, high), unit=unit)
 
 
+def inferred(table: str, level: str, name: str, space: str = "global") -> Cell:
+    """A value of a table of a hierarchy, which is made of a run before the pages that show it; of one that is undetermined only
+    the interval is shown."""
+    header, *rows = read(table)
+    lines = [dict(zip(header, row, strict=True)) for row in rows]
+    line = _only(lines, f"{table}: {level} {name} {space}", level=level, property=name, space=space)
+    if line["status"] != "ok" and not line["interval"].startswith("at least"):
+        raise MissingNumber(f"{table}: {level} {name} is {line['status']}: {line['why']}")
+    return Cell(line["value"] if line["status"] == "ok" else line["interval"], line["interval"])
+
+
 def started(run: str) -> str:
     """The day of a run."""
     return str(_header(run)["started"])[:10]
@@ -165,7 +187,7 @@ def table(name: str, run: str, number: int = 1) -> str:
     return out.getvalue()
 
 
-FUNCTIONS = (value, cycles, ours, peer, ratio, guideline, guidelines, mnf, started, command, seconds, table)
+FUNCTIONS = (value, cycles, ours, peer, ratio, guideline, guidelines, mnf, inferred, started, command, seconds, table)
 
 
 @functools.cache

@@ -6,10 +6,11 @@ import gzip
 import json
 import re
 import tomllib
+from xml.etree import ElementTree
 
 import pytest
 
-from scripts.gallery import make, measure, run_numbers
+from scripts.gallery import inside, make, measure, run_numbers
 from tests.commands import ROOT
 from tests.project.test_docs_commands import parse
 
@@ -83,3 +84,29 @@ def test_forms_of_a_number_and_a_part_that_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(make, "PAGES", tmp_path)
     (tmp_path / "x.md.j2").write_text('{% call kept("a trial") %}Once 7 us.{% endcall %}', encoding="utf-8")
     assert make.made(tmp_path / "x.md.j2") == make.Page("Once 7 us.", [("a trial", 1)])
+
+
+def test_a_value_of_a_table_is_quoted_with_its_interval_and_none_that_is_undetermined(monkeypatch):
+    header = ["level", "space", "property", "value", "interval", "status", "why"]
+    rows = [
+        ["L1", "global", "size", "217 KiB", "216.5 to 217 KiB", "ok", ""],
+        ["L2", "global", "size", "–", "at least 1 MiB", "undetermined", "no room"],
+        ["L2", "global", "ways", "–", "2 to 8", "undetermined", "no stride"],
+    ]
+    monkeypatch.setattr(run_numbers, "read", lambda table: [header, *rows])
+    size = run_numbers.inferred("some", "L1", "size")
+    assert (str(size), size.interval) == ("217 KiB", "216.5 to 217 KiB")
+    assert str(run_numbers.inferred("some", "L2", "size")) == "at least 1 MiB"
+    for level, name, message in (("L2", "ways", "is undetermined: no stride"), ("L3", "size", "0 points")):
+        with pytest.raises(run_numbers.MissingNumber, match=message):
+            run_numbers.inferred("some", level, name)
+
+
+def test_the_diagram_of_an_h200_has_the_values_of_its_table(tmp_path):
+    inside.draw(tmp_path / "x.svg", ())
+    drawn = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(drawn)
+    assert all(
+        str(run_numbers.inferred("h200-hierarchy", "L1", name)) in drawn for name in ("size", "line", "latency in cycles")
+    )
+    assert drawn.count("<rect") > 15

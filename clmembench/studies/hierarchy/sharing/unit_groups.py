@@ -24,8 +24,8 @@ MAX_LISTED_GROUPS = 12  # in the words of a finding
 
 
 def unit_findings(records: Sequence[Record], void: str, fits: Mapping[tuple[str, int], Fit]) -> Mapping[str, Finding]:
-    """How many compute units share that cache, of each group where they differ, if there are records of it. `void` says why loads of constants tell nothing,
-    "" where they do; `fits` are the sets that stay, by path and bytes of local memory."""
+    """How many compute units share that cache, of each group where they differ. `void` says why loads of constants tell
+    nothing, "" where they do; `fits` are the sets that stay, by path and bytes of local memory."""
     asked = question_records(records, "units")
     if not asked:
         return {}
