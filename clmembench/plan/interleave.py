@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from clmembench.analysis import derive
@@ -13,6 +13,7 @@ from clmembench.model.metrics import score
 from clmembench.plan.selection import Selection, accepts_value, selected_benchmarks
 
 MIN_LEADER_SCORE_RATIO = 0.85  # to the best score: a point below it is not the best in another process either
+PEER_POINTS_AT_A_TIME = 6  # in a run with a budget, which loses no more of them where it ends between them and ours
 MIN_INTERLEAVED_PROCESSES = 3  # fresh processes for each program: fewer do not show the variation between processes
 
 
@@ -39,36 +40,65 @@ def interleave_peers(
     processes, or in as many as the user demanded. Tuning comes before. A peer that is skipped in the first process is not
     measured again. With `Selection.leaders` the same holds for a point of ours that another of ours clearly beats in the first
     process.
+
+    A run with a budget measures each point right after its search. Its peers' points are then measured several at a time, and
+    further processes after all points: each change of the program costs a start of its process, a second or two.
     """
     planned: set[tuple[object, ...]] = set()
     answers: list[Record] | None = None
+    points: list[Point] = []  # whose further processes are still to come, with those of their peers
+    theirs: list[Point] = []
+    waiting: list[Point] = []  # of peers
+    measured: list[Record] = []
+    is_hurried = selection.budget_s is not None
     while True:
         try:
-            points = next(plan) if answers is None else plan.send(answers)
+            batch = next(plan) if answers is None else plan.send(answers)
         except StopIteration:
-            return
-        theirs: list[Point] = []
-        for point in points:
-            for peer in _peers(point, others, info):
-                if _key(peer) not in planned:
-                    planned.add(_key(peer))
-                    theirs.append(peer)
-        if not theirs:
-            answers = yield points
+            break
+        every = {_key(peer): peer for point in batch for peer in _peers(point, others, info)}
+        new = [peer for key, peer in every.items() if key not in planned]
+        if not (every or any(p.processes > 1 for p in batch) if is_hurried else new):
+            answers = yield batch
             continue
-        measured = yield [*(replace(p, processes=min(p.processes, 1)) for p in points), *theirs]
-        here = {_key(r) for r in measured if r.status != "skipped"}
-        again = [replace(p, processes=_processes_of(p, selection)) for p in theirs if _key(p) in here]
-        kept = _leaders(points, measured, benchmark, others, info) if selection.leaders else points
-        mine = [
-            replace(p, processes=_processes_of(p, selection))
-            if any(_key(peer) in here for peer in _peers(p, others, info))
-            else p
-            for p in kept
-        ]
-        later = [replace(p, first=max(p.first, 1)) for p in (*mine, *again) if p.processes > 1]
-        rest = (yield later) if later else []
-        answers = [r for r in (*measured, *rest) if r.benchmark == benchmark.name]
+        planned.update(every)
+        waiting += new
+        points += batch
+        now = [] if is_hurried and len(waiting) < PEER_POINTS_AT_A_TIME else waiting
+        first = yield [*(replace(p, processes=min(p.processes, 1)) for p in batch), *now]
+        measured += first
+        if now:
+            theirs, waiting = theirs + now, []
+        if not is_hurried:
+            first += yield from _further_processes(points, theirs, measured, benchmark, others, info, selection)
+            points, theirs, measured = [], [], []
+        answers = [r for r in first if r.benchmark == benchmark.name]
+    if waiting:
+        measured += yield waiting
+    yield from _further_processes(points, theirs + waiting, measured, benchmark, others, info, selection)
+
+
+def _further_processes(
+    points: Sequence[Point],
+    theirs: Sequence[Point],
+    measured: Sequence[Record],
+    benchmark: Benchmark,
+    others: Sequence[Benchmark],
+    info: DeviceInfo,
+    selection: Selection,
+) -> Generator[Sequence[Point], list[Record], list[Record]]:
+    """The points in every process but the first; returns their records."""
+    here = {_key(r) for r in measured if r.status != "skipped"}
+    again = [replace(p, processes=_processes_of(p, selection)) for p in theirs if _key(p) in here]
+    kept = _leaders(points, measured, benchmark, others, info) if selection.leaders else points
+    mine = [
+        replace(p, processes=_processes_of(p, selection)) if any(_key(peer) in here for peer in _peers(p, others, info)) else p
+        for p in kept
+    ]
+    most = {(_key(p), p.place): p for p in sorted((*mine, *again), key=lambda p: p.processes)}  # a plan may name one twice
+    chosen = dict.fromkeys((_key(p), p.place) for p in (*mine, *again))
+    later = [replace(p, first=max(p.first, 1)) for p in (most[key] for key in chosen) if p.processes > 1]
+    return (yield later) if later else []
 
 
 def _processes_of(point: Point, selection: Selection) -> int:

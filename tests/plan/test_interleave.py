@@ -152,6 +152,28 @@ def test_the_inner_plan_is_told_of_its_own_records_alone():
     assert {r.benchmark for r in told} == {"ours"} and len(told) == 3 * len(POINTS)
 
 
+def searches():
+    """In a run with a budget: each point right after its search, and further processes at the end."""
+    for n in range(1, 9):
+        for variant in ("portable", "fast"):
+            yield [Point("ours", {"n": n, "variant": variant}, role="tune")]
+            yield [Point("ours", {"n": n, "variant": variant})]
+    yield [Point("ours", {"n": 1, "variant": "fast"}, first=1, processes=4)]
+
+
+def test_in_a_run_with_a_budget_programs_take_turns_rarely():
+    library = reference("library", n=axis(*range(1, 9)))
+    hurried = Selection(budget_s=100.0, processes=3)
+    batches = asked(interleave.interleave_peers(searches(), ours, (library,), FAKE_DEVICE_INFO, hurried))
+    every = {(n, v): [0, 1, 2] for n in range(1, 9) for v in ("portable", "fast")}
+    assert processes(batches, "ours") == {**every, (1, "fast"): [0, 1, 2, 3]}
+    assert processes(batches, "library") == {(n,): [0, 1, 2] for n in range(1, 9)}
+    order = [(process, point.benchmark) for batch in batches for _, point, process in _in_measuring_order(batch, 0, 1)]
+    turns = [key for key, before in zip(order, [None, *order], strict=False) if key != before]
+    first = [(0, "ours"), (0, "library")] * 2  # six of the library's eight points, and then two
+    assert turns == [*first, (1, "ours"), (1, "library"), (2, "ours"), (2, "library"), (3, "ours")]
+
+
 def test_what_a_reference_does_not_know_it_is_not_asked():
     points = [Point("ours", {"n": 1, "variant": "fast"}), Point("ours", {"n": 1, "variant": "portable"}, Placement(1))]
     batches = asked(interleave.interleave_peers((batch for batch in [points]), ours, (WORDS,), FAKE_DEVICE_INFO, Selection()))
