@@ -300,19 +300,25 @@ def _inputs(operation: Operation, op: str, scalar: np.dtype[np.generic]) -> tupl
 def _starts(operation: Operation, op: str, scalar: np.dtype[np.generic], shape: tuple[int, int, int], group: int) -> Array:
     """The first number of each element of each chain of each work-item, shape (items, chains, elements)."""
     items, chains, width = shape
-    item = np.arange(items)[:, None, None]
     other = np.arange(chains)[None, :, None] + np.arange(width)[None, None, :]
     if operation.group == 2:
+        item = np.arange(items)[:, None, None]
         return np.broadcast_to(4 * (other % ROWS * group + item % group), shape).astype(scalar)
+    return np.resize(_first_starts(operation, op, scalar, other), shape)  # repeats the items
+
+
+def _first_starts(operation: Operation, op: str, scalar: np.dtype[np.generic], other: Array) -> Array:
+    """The first numbers of STARTS work-items, which those of others equal; `other` is what elements of chains add."""
+    item = np.arange(STARTS)[:, None, None]
     if scalar.kind == "f" or op == "convert":
-        place = item % STARTS / 8 + other % 8
+        place = item / 8 + other % 8
         if op == "mul":
             return np.asarray(_rounded_by(operation, scalar)[(8 * place).astype(int)])
         real = operation.start + operation.spread * place
         whole = np.floor(real) + (0.25 if op == "add" else 0.0)
         return np.asarray(whole if operation.spread == 1.0 else real).astype(scalar)
     factor = np.uint64(0x9E3779B97F4A7C15 if scalar.itemsize == 8 else 0x9E3779B1)
-    number = (item % STARTS * 31 + other).astype(np.uint64) * factor
+    number = (item * 31 + other).astype(np.uint64) * factor
     return np.asarray(number % np.uint64(2 ** min(63, 8 * scalar.itemsize)) | np.uint64(1)).astype(scalar)
 
 
@@ -349,10 +355,10 @@ def _after(
     if op == "add" and dtype != "half":
         return np.asarray(np.floor(start) + kind(2 * pairs))
     first, second = operation.first, operation.second or operation.first
-    few, place = np.unique(start, return_inverse=True)
+    few, place = np.unique(start[:STARTS], return_inverse=True)
     for _ in range(min(pairs, HALF_SETTLING_PAIRS if dtype == "half" else SETTLING_PAIRS)):
         few = second(first(few, a, b).astype(kind), a, b).astype(kind)
-    return few[place].reshape(start.shape)
+    return np.resize(few[place], start.shape)
 
 
 def _fibonacci(op: str, x: Array, y: Array, pairs: int) -> Array:
