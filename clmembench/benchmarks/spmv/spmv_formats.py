@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -180,11 +181,8 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> ConvertedMatrix:
     begins = _slab_begins(a.indptr, before, least, most_sums)
     rows, room = np.diff(begins), np.diff(before[begins])
     bits = 32 - max(1, int(room.max() - 1).bit_length())
-    row, position, column = _sort_by_column(a)
-    # short keys sort faster
-    slab_of = np.repeat(np.arange(len(rows)), rows).astype(np.uint16 if len(rows) < 2**16 else np.uint32)
-    order = np.argsort(slab_of[row], kind="stable")
-    row, position, column = row[order], position[order], column[order]
+    column, position = _sort_by_column(a, begins)
+    row = np.repeat(np.arange(a.rows, dtype=np.int32), lengths)[position]
     # a row's entries alternate between its sums; the first sum has the row's index, the others follow those of all rows
     place = (np.arange(a.rows) - np.repeat(begins[:-1], rows)).astype(np.uint32)[row]
     several = np.flatnonzero((sums > 1)[row])
@@ -237,13 +235,14 @@ def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_s
         rounds += 1
 
 
-def _sort_by_column(a: Csr) -> tuple[Array, Array, Array]:
-    """Row, index in CSR and column of every entry, sorted by column and then row, all int32."""
-    from scipy.sparse import csr_array
-
-    places = np.arange(a.nonzeros, dtype=np.int32)
-    turned = csr_array((places, a.indices, a.indptr), shape=(a.rows, a.columns)).tocsc()
-    return turned.indices, turned.data, np.repeat(np.arange(a.columns, dtype=np.int32), np.diff(turned.indptr))
+def _sort_by_column(a: Csr, begins: Ints) -> tuple[Array, Array]:
+    """Column and index in CSR of every entry, slab by slab sorted by column and then row, both int64; slabs begin at these
+    rows. Sorting one slab at a time keeps to the caches."""
+    keys = a.indices.astype(np.int64) << 32
+    keys += np.arange(a.nonzeros)
+    for first, end in itertools.pairwise(a.indptr[begins]):
+        keys[first:end].sort()
+    return keys >> 32, keys & 0xFFFFFFFF
 
 
 def _entries_by_position(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
