@@ -262,7 +262,7 @@ def modules() -> dict[str, ModuleType]:
         "sum": _sum,
         "asnumpy": lambda array: np.array(array).view(np.ndarray),
         "asarray": _device,
-        **{name: _made(name) for name in ("full", "empty", "zeros", "arange", "add")},
+        **{name: _made(name) for name in ("full", "empty", "zeros", "arange", "add", "ascontiguousarray")},
     }
     for name, function in functions.items():
         setattr(cupy, name, function)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy as np
 import pyopencl as cl
@@ -110,6 +111,61 @@ def test_a_batch_is_timed_behind_a_kernel_that_holds_the_queue(device):
         timing = device.time(work.commands, passes, "batch")
         assert timing.device_ns > 0
         assert timing.queue_ns is None
+
+
+class StampedEvents:
+    """Events of a batch: the kernel that holds the queue, and the last command."""
+
+    def __init__(self, held_ns, batch_ns, enqueue_ns):
+        self.held_ns, self.batch_ns, self.enqueue_ns = held_ns, batch_ns, enqueue_ns
+
+    def slots(self):
+        return [0, 1]
+
+    def has_ended(self, number):
+        return self.held_ns() <= self.enqueue_ns()
+
+    def stamps(self, which, events):
+        ends = [self.held_ns(), self.held_ns() + self.batch_ns]
+        return [0] if which == opencl_enqueue.PROFILING_STARTED else [int(ends[number]) for number in events]
+
+    def release(self):
+        pass
+
+
+def test_one_slow_call_does_not_hold_every_later_batch(monkeypatch):
+    """The blocking kernel is as long as calls take of late; where the host falls behind, the batch is repeated."""
+    now_ns, took_ns, rounds = [0.0], [50_000.0], [0]
+    clocks = SimpleNamespace(perf_counter_ns=lambda: int(now_ns[0]), process_time_ns=lambda: 0)
+    monkeypatch.setattr(opencl_sample, "time", clocks)
+
+    def launch(count):
+        rounds.append(count)
+        return lambda slot: lambda: 0
+
+    def call():
+        now_ns[0] += took_ns[0]
+        return 0
+
+    events = StampedEvents(lambda: 2.0 * rounds[-1], 1_000_000, lambda: took_ns[0])
+    sample = CommandTimer((), 1, "batch", [call], events, [])
+    blocker = opencl_sample.QueueBlocker(launch)
+
+    def held_ns(after_ns):
+        """How long the queue was held by each try of a batch whose calls take so long."""
+        took_ns[0], before = after_ns, len(rounds)
+        assert blocker.time_batch(sample, lambda: 0).device_ns == 1_000_000
+        return [2.0 * count for count in rounds[before:]]
+
+    least_ns = opencl_sample.BLOCKING_TIME_FACTOR * opencl_sample.MIN_BLOCKING_NS
+    assert held_ns(50_000) == [least_ns]
+    slow = held_ns(5_000_000)
+    assert len(slow) == 2 and slow[1] > 5_000_000
+    later = [held_ns(50_000) for _ in range(8)]
+    assert all(len(tries) == 1 for tries in later) and later[-1] == [least_ns]
+    long = StampedEvents(lambda: 2.0 * rounds[-1], 100_000_000, lambda: took_ns[0])
+    blocker.time_batch(CommandTimer((), 1, "batch", [call], long, []), lambda: 0)
+    assert held_ns(50_000)[0] >= opencl_sample.MIN_BLOCKING_SHARE * 100_000_000  # a long batch is not repeated
 
 
 def test_a_driver_without_ptx_takes_no_program_in_it(device):

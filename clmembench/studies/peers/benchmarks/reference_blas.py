@@ -199,8 +199,8 @@ def cublas_gemm_ex(device: Device, dtype: str, n: int) -> Work:
     """Rate of C = A B in low precision by cuBLAS (cublasGemmEx), for the same matrices, layout and types as gemm's.
 
     A product has 2 n^3 operations. Passes are enqueued behind a blocking kernel, between two CUDA events. The product is
-    compared exactly by Freivalds' check on the host. Raises Skip where CuPy does not work or does not find this GPU, and for
-    matrices that do not fit into its memory.
+    compared exactly by Freivalds' check, whose products come from a kernel of its own and from the host. Raises Skip where CuPy
+    does not work or does not find this GPU, and for matrices that do not fit into its memory.
     """
     cupy = cuda_timing.cupy_on(device.info)
     bits, result = element_bits(dtype), result_type(dtype)
@@ -223,10 +223,11 @@ def cublas_gemm_ex(device: Device, dtype: str, n: int) -> Work:
             zero.ctypes.data, c.data.ptr, result_kind, n, computed, DEFAULT_ALGORITHM,
         )  # fmt: skip
 
+    multiplied = _kernels(cupy, "int" if dtype == "char" else "float")
+
     def check() -> None:
         vectors, wanted = expected_products(n, seeds)
-        with np.errstate(all="ignore"):
-            _check_elements(cupy.asnumpy(c).astype(np.float64) @ vectors, wanted)
+        _check_elements(cupy.asnumpy(_times_vectors(cupy, multiplied, c, cupy.asarray(vectors))), wanted)
 
     facts = cuda_timing.library_facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
     return Work((Batch(cuda_timing.timed_batch(cupy, multiply)),), flops=2 * n**3, check=check, facts=facts)
