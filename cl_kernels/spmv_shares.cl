@@ -22,16 +22,43 @@ double sum_entries(const global double* restrict values, const global int* restr
     return (a + b) + (c + d);
 }
 
+// The same for consecutive columns: elements of x come in vectors.
+double sum_run(const global double* restrict value, const global double* restrict element, const int count) {
+    double8 a = 0, b = 0;
+    double rest = 0;
+    int k = 0;
+    for (; k + 16 <= count; k += 16) {
+        PREFETCH_ENTRY(value + k);
+        PREFETCH_ENTRY(value + k + 8);
+        a += vload8(0, value + k) * vload8(0, element + k);
+        b += vload8(0, value + k + 8) * vload8(0, element + k + 8);
+    }
+    if (k + 8 <= count) {
+        a += vload8(0, value + k) * vload8(0, element + k);
+        k += 8;
+    }
+    for (; k < count; k++) rest += value[k] * element[k];
+    a += b;
+    const double4 sums = a.lo + a.hi;
+    return (sums.x + sums.y) + (sums.z + sums.w) + rest;
+}
+
 // Each work-item takes shares: the first row (of a part: the place of its sum), the number of rows (of a part: 0), the first
-// entry and the number of entries.
+// entry and the number of entries, whose highest bit marks rows of consecutive columns.
 kernel void csr_shares(const global double* restrict values, const global int* restrict indices,
-                       const global int* restrict indptr, const global uint4* restrict shares,
-                       const global double* restrict x, global double* restrict y, global double* restrict parts,
-                       const uint count) {
+                       const global int* restrict indptr, const global int* restrict first_columns,
+                       const global uint4* restrict shares, const global double* restrict x, global double* restrict y,
+                       global double* restrict parts, const uint count) {
     for (uint s = get_global_id(0); s < count; s += get_global_size(0)) {
         const uint4 share = shares[s];
+        const bool is_run = share.w >> 31;
+        const int begin = share.z, entries = share.w & 0x7fffffff;
         if (share.y == 0) {
-            parts[share.x] = sum_entries(values, indices, x, share.z, share.z + share.w);
+            parts[share.x] = is_run ? sum_run(values + begin, x + indices[begin], entries)
+                                    : sum_entries(values, indices, x, begin, begin + entries);
+        } else if (is_run) {
+            for (uint row = share.x; row < share.x + share.y; row++)
+                y[row] = sum_run(values + indptr[row], x + first_columns[row], indptr[row + 1] - indptr[row]);
         } else {
             for (uint row = share.x; row < share.x + share.y; row++)
                 y[row] = sum_entries(values, indices, x, indptr[row], indptr[row + 1]);

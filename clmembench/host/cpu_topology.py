@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from clmembench import units
+
 PLACEMENTS = ("compact", "scatter", "balanced")
 MAX_CPUS = 1 << 16  # a list in sysfs that goes beyond is damaged
 
@@ -117,6 +119,21 @@ def last_caches(cpus: Collection[int], root: Path = Path("/sys/devices/system/cp
         except (OSError, ValueError):
             continue
     return found
+
+
+def core_cache_bytes(cpus: Collection[int] | None = None, root: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Bytes of the second cache over the cores that share it, of the first of these CPUs (of the process's own unless given); 0
+    where sysfs does not say."""
+    folder = root / f"cpu{min(usable_cpus() if cpus is None else cpus)}"
+    try:
+        second = next(f for f in (folder / "cache").glob("index*") if (f / "level").read_text(encoding="ascii").strip() == "2")
+        size, shared, core = (
+            path.read_text(encoding="ascii").strip()
+            for path in (second / "size", second / "shared_cpu_list", folder / "topology" / "thread_siblings_list")
+        )
+        return units.parse_bytes(size) * len(listed(core)) // max(len(listed(core)), len(listed(shared)))
+    except (OSError, ValueError, StopIteration):
+        return 0
 
 
 def _online(root: Path) -> set[int]:

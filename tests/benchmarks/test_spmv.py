@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
-from clmembench.benchmarks.spmv import matrices, spmv_formats, spmv_launch, spmv_problem
+from clmembench.benchmarks.spmv import matrices, spmv_formats, spmv_launch, spmv_problem, spmv_rule
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.measure import sampling
 from clmembench.model import DeviceError, Placement, Skip
@@ -49,12 +49,21 @@ def whole(lengths, columns: int, seed: int = 1) -> Csr:
     return Csr(len(lengths), columns, indptr, indices, rng.integers(-9, 10, len(indices)).astype(float))
 
 
+def runs(lengths, columns: int) -> Csr:
+    """The same rows of consecutive columns."""
+    a = whole(lengths, columns)
+    first = np.random.default_rng(3).integers(0, columns - a.row_lengths + 1)
+    inside = np.arange(a.nonzeros) - np.repeat(a.indptr[:-1], a.row_lengths)
+    return replace(a, indices=(np.repeat(first, a.row_lengths) + inside).astype(np.int32))
+
+
 MATRICES = {
     "empty rows at both ends and between": whole([0, 0, 3, 0, 7, 1, 0, 0, 2, 0], 11),
     "one dense row": whole([2] * 300 + [5000] + [2] * 300, 5000),
     "wide": whole([40, 33, 0, 64, 65], 70),
     "tall": whole([i % 4 for i in range(5001)], 3),  # more rows than a tile, and no multiple of anything
     "one entry": whole([1], 1),
+    "rows of consecutive columns": runs([0, 30, 8, 0, 5000, 9, 33, 16, 0], 5001),
     "rows around a team's size": whole([n for t in (2, 4, 8, 16, 32) for n in (t - 1, t, t + 1)], 64),
 }
 SHAPES = [
@@ -313,28 +322,86 @@ def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
     assert entries[rows == 0].tolist() == [256] * 7 + [2000 - 7 * 256]
 
 
-def test_the_rule_chooses_by_statistics_of_rows_and_columns():
-    def chosen(info) -> dict[str, str]:
-        found = {name: matrices.generate(name, 1, 1_000_000) for name in ("reservoir", "banded", "uniform", "arrow", "wide")}
-        return {name: spmv_launch.choose(info, a).format for name, a in found.items()}
+def chosen_formats(info, own_cache_bytes: int, **made: Csr) -> dict[str, str]:
+    return {name: spmv_rule.choose(info, a, own_cache_bytes)[0].format for name, a in made.items()}
 
-    cpu = {"reservoir": "sell", "banded": "csr_shares", "uniform": "csr_shares", "arrow": "csr_shares", "wide": "slab"}
-    gpu = {"reservoir": "ell", "banded": "ell", "uniform": "ell", "arrow": "csr_adaptive", "wide": "csr_adaptive"}
-    assert chosen(CPU) == cpu
-    assert chosen(replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=16)) == gpu
-    large = matrices.generate("uniform", 1, 2_000_000)  # x no longer fits a unit's own caches
-    assert spmv_launch.choose(CPU, large).format == "slab"
+
+def test_the_rule_chooses_by_statistics_of_rows_and_columns():
+    names = ("reservoir", "banded", "uniform", "arrow", "wide", "near_band", "few_dense")
+    made = {name: matrices.generate(name, 1, 1_000_000) for name in names}
+    cpu = ("sell", "csr_shares", "csr_shares", "csr_shares", "slab", "sell", "slab")
+    gpu = ("ell", "ell", "ell", "csr_adaptive", "csr_adaptive", "csr_adaptive", "csr_adaptive")
+    assert [*chosen_formats(CPU, 1 << 20, **made).values()] == [*cpu]
+    assert [*chosen_formats(replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=16), 1 << 20, **made).values()] == [*gpu]
+
+
+@each("own_cache_bytes", [1 << 18, 1 << 19, 1 << 20])
+def test_slabs_are_for_an_x_beyond_half_of_a_units_own_cache(own_cache_bytes):
+    """With 16 entries in each row, uniform's x takes half of the bytes that an eighth of its entries' values take."""
+    made = {str(n): matrices.generate("uniform", 1, n * own_cache_bytes // 8) for n in (6, 10, 40)}
+    assert [*chosen_formats(CPU, own_cache_bytes, **made).values()] == ["csr_shares", "slab", "slab"]
+
+
+def test_entries_that_fetch_a_line_are_those_that_none_before_them_shares():
+    line, own = 64, 1 << 14
+    run = whole([20_000], 20_000)
+    assert spmv_rule.fetched_fraction(run, own, line) == pytest.approx(1 / 8, abs=0.01)
+    alone = replace(run, indices=np.arange(20_000, dtype=np.int32) * 8, columns=160_000)
+    assert spmv_rule.fetched_fraction(alone, own, line) == 1
+    random = whole([1] * 20_000, 2048)  # 256 lines
+    fractions = [spmv_rule.fetched_fraction(random, size, line) for size in (own // 4, own // 2, own, 2 * own)]
+    expected = [256 / n * (1 - np.exp(-n / 256)) * np.exp(-n / 256) for n in (32, 64, 128)]
+    assert fractions == pytest.approx([*expected, 0], abs=0.03)
+    assert spmv_rule.fetched_fraction(whole([1], 4096), own, line) == 0  # no two windows
+
+
+def test_where_slabs_do_not_suit_auto_takes_the_next_format(device, monkeypatch):
+    def refuse(*_):
+        raise spmv_formats.UnsuitedFormat("columns too far apart")
+
+    monkeypatch.setattr(spmv_formats, "slabs", refuse)
+    monkeypatch.setattr(spmv_rule, "own_cache_bytes", lambda _: 1 << 14)
+    work = BENCHMARK.prepare(device, "uniform", **shape("auto", order="blocked"))
+    assert work.facts["chosen_format"] == "csr_shares" and sampling.check_outputs(device, work) == ""
+    with pytest.raises(Skip, match="too far apart"):
+        BENCHMARK.prepare(device, "uniform", **shape("slab", order="blocked"))
+
+
+def test_a_units_own_cache_is_the_systems_or_the_sheets_or_claimed(monkeypatch):
+    monkeypatch.setattr(spmv_rule.cpu_topology, "core_cache_bytes", lambda: 123)
+    assert spmv_rule.own_cache_bytes(CPU) == 123
+    gpu = replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=10, cache_bytes=10 << 15)
+    assert spmv_rule.own_cache_bytes(replace(gpu, name="NVIDIA H100 80GB HBM3")) == 256 << 10
+    assert spmv_rule.own_cache_bytes(replace(gpu, name="none such")) == 32 << 10
+    assert spmv_rule.own_cache_bytes(replace(gpu, name="none such", cache_bytes=50 << 20)) == spmv_rule.USUAL_OWN_CACHE_BYTES
 
 
 def test_shares_have_equally_many_rows_and_entries_and_part_what_is_far_longer():
     a = whole([3] * 20 + [0] * 100 + [40] + [2000] + [5], 2000)
     stored = spmv_formats.shares(a, 20)
-    table = stored.arrays[3]
+    table = stored.arrays[4] & [0xFFFFFFFF] * 3 + [0x7FFFFFFF]
     share = -(-(a.rows + a.nonzeros) // 20)
     assert table[:, 1].sum() == a.rows - 1 and table[:, 3].sum() == a.nonzeros
     assert (table[:, 1] + table[:, 3]).max() <= share + 40  # a share ends with a row
     counts = -(-2000 // share)
     assert stored.parted.tolist() == [[121, 0, counts, counts]] and stored.parts == (table[:, 1] == 0).sum() == counts
+
+
+def test_columns_of_shares_of_consecutive_ones_are_not_read(device, monkeypatch):
+    a = MATRICES["rows of consecutive columns"]
+    exact(monkeypatch, a)
+    stored = spmv_formats.shares(a, 40)
+    table = stored.arrays[4]
+    assert (table[table[:, 3] & 0x7FFFFFFF > 0, 3] >> 31).all()
+    assert stored.implied == a.nonzeros - len(a.row_lengths[a.row_lengths > 0]) - (stored.parts - 1)
+    stored = spmv_formats.shares(whole([30] * 200, 100), 40)
+    assert not (stored.arrays[4][:, 3] >> 31).any() and stored.implied == 0
+    broken = replace(a, indices=np.where(np.arange(a.nonzeros) == 3000, a.indices + 1, a.indices).astype(np.int32))
+    stored = spmv_formats.shares(broken, 40)
+    assert (stored.arrays[4][:, 3] >> 31 == 0).sum() == 1
+    work = BENCHMARK.prepare(device, "reservoir", **shape("csr_shares", order="blocked"))
+    implied = spmv_formats.shares(a, spmv_launch.SHARES_PER_UNIT * device.info.compute_units).implied
+    assert work.nbytes == 12 * a.nonzeros + 4 * (a.rows + 1) + 8 * a.columns + 8 * a.rows - 4 * implied
 
 
 def test_a_row_that_needs_more_sums_than_fit_is_refused():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements, read
+from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, core_cache_bytes, cpus, placements, read
 from tests.cases import each
 
 
@@ -335,6 +335,23 @@ def test_cpus_that_contradict_each_other_are_nothing_said(tmp_path, siblings):
 def test_a_damaged_list_of_online_cpus_leaves_the_usable_ones(tmp_path, text):
     (four(tmp_path) / "online").write_text(text)
     assert [t.cpu for t in read(tmp_path, range(4))] == [0, 1, 2, 3]
+
+
+@each(
+    ("size", "shared", "siblings", "expected"),
+    [("2048K", "0", "0", 2 << 20), ("1M", "0,2", "0,2", 1 << 20), ("4096K", "0-7", "0-1", 1 << 20)],
+)
+def test_a_cores_own_cache_is_its_part_of_the_second(tmp_path, size, shared, siblings, expected):
+    for level, name, text in ((1, "size", "48K"), (2, "size", size), (2, "shared_cpu_list", shared), (3, "size", "300M")):
+        folder = tmp_path / "cpu0" / "cache" / f"index{level}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "level").write_text(f"{level}\n")
+        (folder / name).write_text(f"{text}\n")
+    assert core_cache_bytes([0, 1], tmp_path) == 0
+    (tmp_path / "cpu0" / "topology").mkdir()
+    (tmp_path / "cpu0" / "topology" / "thread_siblings_list").write_text(siblings)
+    assert core_cache_bytes([0, 1], tmp_path) == expected
+    assert core_cache_bytes([1], tmp_path) == 0
 
 
 def test_this_host_has_places_for_the_cpus_of_this_process():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from clmembench.benchmarks import (
@@ -17,6 +19,7 @@ from clmembench.benchmarks.spmv import matrices
 from clmembench.benchmarks.spmv import spmv_formats as formats
 from clmembench.benchmarks.spmv import spmv_launch as launch
 from clmembench.benchmarks.spmv import spmv_problem as problems
+from clmembench.benchmarks.spmv import spmv_rule as rule
 from clmembench.benchmarks.spmv.matrices import Csr
 from clmembench.model import Device, DeviceInfo, Headline, Metric, Quantity, Skip, Work
 
@@ -185,14 +188,14 @@ def spmv(
     read from a Matrix Market file; --size limits the bytes of a generated matrix's values. A nonzero counts 2 FLOP. Bytes are
     the compulsory traffic of A in CSR, whatever the format, so that formats can be compared: the value (8) and column (4) of
     each stored nonzero, 4 for each of rows + 1 row pointers, x (8 per column that has an entry) and y (8 per row), once each.
-    Padding and repeated reads of x are not counted. `facts` are the stored entries of the format over the nonzeros, and the
-    host's seconds for the conversion from CSR, which is not timed. Every row is compared with SciPy's product within the
-    rounding error of a sum of its length.
+    Not counted are padding, repeated reads of x, and columns of csr_shares that follow from those before them. `facts` are the
+    stored entries of the format over the nonzeros, and the host's seconds for the conversion from CSR, which is not timed.
+    Every row is compared with SciPy's product within the rounding error of a sum of its length.
 
-    auto is the format that a rule chooses by statistics of rows and columns (`facts`: chosen_format). csr_adaptive keeps CSR
-    and adds a list of blocks, csr_shares (on CPUs) one of shares of equally many rows and entries; slab sorts the entries of
-    some thousand rows by column, for matrices with random columns. `hints`: loads past L1 by NVIDIA's PTX, or software
-    prefetches on CPUs.
+    auto is the format that a rule chooses by statistics of rows and columns and by a unit's own cache (`facts`: chosen_format).
+    csr_adaptive keeps CSR and adds a list of blocks, csr_shares (on CPUs) one of shares of equally many rows and entries; slab
+    sorts the entries of some thousand rows by column, for matrices with random columns. `hints`: loads past L1 by NVIDIA's
+    PTX, or software prefetches on CPUs.
 
     Raises Skip for a matrix that does not fit in memory or suit the format and for work-groups that the device or the team does
     not allow, DeviceError for a file that cannot be read.
@@ -200,21 +203,17 @@ def spmv(
     info, blocked = device.info, order == "blocked"
     problem = problems.problem_of_point(matrix, device.seed % 2**32, info)
     a, lengths = problem.matrix, problem.matrix.row_lengths
-    if format == "auto":
-        choice = launch.choose(info, a)
-        format, work_group, per = choice.format, choice.work_group, choice.per
-    _refuse(info, format, hints, team, work_group)
-    try:
-        stored = launch.convert(info, a, format, hints, blocked, work_group, per, sigma)
-    except formats.UnsuitedFormat as reason:
-        raise Skip(str(reason)) from reason
+    chosen = rule.Choice(format, work_group, per, sigma)
+    choices = rule.choose(info, a, rule.own_cache_bytes(info)) if format == "auto" else (chosen,)
+    chosen, stored = _convert(info, a, choices, hints, blocked, team)
+    format, work_group = chosen.format, chosen.work_group
     items_per_group = {"csr_team": work_group // team, "csr_adaptive": 1, "slab": 1}.get(format, 1 if blocked else work_group)
     groups = min(stored.items, info.compute_units * BLOCKS_PER_UNIT) if blocked else -(-stored.items // items_per_group)
     y = device.alloc(8 * (a.rows + max(launch.CHUNK_ROWS.values())))  # the last chunk of SELL may exceed the rows
     kernels = launch.build_kernels(device, stored, format, hints, blocked, team, work_group)
     return Work(
         commands=launch.make_commands(device, kernels, format, stored, problem.x, y, groups, 1 if blocked else work_group),
-        nbytes=problem.nbytes,
+        nbytes=problem.nbytes - 4 * stored.implied,
         flops=2 * a.nonzeros,
         ops=1,
         outputs=((y, problem.y.nbytes),),
@@ -228,6 +227,20 @@ def spmv(
         },
         back_to_back=is_timed_in_batches(info),
     )
+
+
+def _convert(
+    info: DeviceInfo, a: Csr, choices: Sequence[rule.Choice], hints: str, blocked: bool, team: int
+) -> tuple[rule.Choice, formats.ConvertedMatrix]:
+    """The first of these choices that suits the matrix, and the matrix in its format. Raises Skip if none does."""
+    for choice in choices:
+        _refuse(info, choice.format, hints, team, choice.work_group)
+        try:
+            shape = choice.work_group, choice.per, choice.sigma
+            return choice, launch.convert(info, a, choice.format, hints, blocked, *shape)
+        except formats.UnsuitedFormat as error:
+            reason = error
+    raise Skip(str(reason)) from reason
 
 
 def _refuse(info: DeviceInfo, format: str, hints: str, team: int, work_group: int) -> None:

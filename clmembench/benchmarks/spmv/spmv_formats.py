@@ -22,6 +22,8 @@ LANES_SHIFT = 28  # as in spmv_adaptive.cl
 BARRIER_COST_STEPS = 12  # a barrier per round takes as long as this many steps of a sum
 MIN_PARTED_TILES = 8  # longer rows are divided among work-groups
 MIN_PARTED_SHARES = 2  # longer rows are divided among work-items
+MIN_RUN_ENTRIES = 8  # of a mean row of consecutive columns: a vector
+RUN_FLAG = 1 << 31  # as in spmv_shares.cl
 SUM_ENTRIES = 64  # entries of a row per sum, in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
@@ -41,6 +43,7 @@ class ConvertedMatrix:
     items: int
     seconds: float = 0.0
     parts: int = 0  # number of parts of rows that several work-groups share
+    implied: int = 0  # columns that the kernel need not read, since they follow others
     # row, first part, number of parts of each such row
     parted: Array = field(default_factory=lambda: np.zeros((0, 4), np.uint32))
 
@@ -139,7 +142,7 @@ def blocks(a: Csr, work_group: int, per: int) -> ConvertedMatrix:
 def shares(a: Csr, count: int) -> ConvertedMatrix:
     """CSR and its shares: about `count` of equally many rows and entries together, as on the merge path of Merrill & Garland
     2016; a row longer than MIN_PARTED_SHARES of them is divided into parts. Shares are (shares, 4) of uint32: see
-    spmv_shares.cl."""
+    spmv_shares.cl. A share whose rows have consecutive columns, and enough of them, is marked by RUN_FLAG."""
     ends, path = a.indptr.astype(np.int64), a.indptr + np.arange(a.rows + 1, dtype=np.int64)
     share = max(1, -(-int(path[-1]) // count))
     long = np.flatnonzero(a.row_lengths > MIN_PARTED_SHARES * share)
@@ -147,7 +150,21 @@ def shares(a: Csr, count: int) -> ConvertedMatrix:
     begins = np.unique(np.concatenate([even, long, long + 1, [0, a.rows]]))
     first, rows = begins[:-1], np.diff(begins)
     table = np.stack([first, rows, ends[first], ends[first + rows] - ends[first]], axis=1)
-    return _with_parts(a, table, np.searchsorted(first, long), share, {})
+    stored = _with_parts(a, table, np.searchsorted(first, long), share, {})
+    *arrays, table = stored.arrays
+    begin, entries = table[:, 2].astype(np.int64), table[:, 3].astype(np.int64)
+    begins_row = np.zeros(a.nonzeros, bool)
+    begins_row[ends[:-1][a.row_lengths > 0]] = True
+    row_begins = _row_pointers(begins_row)
+    breaks = _row_pointers((np.diff(a.indices, prepend=0) != 1) & ~begins_row)
+    # rows with entries; a part need not begin with one
+    rows = np.maximum(row_begins[begin + entries] - row_begins[begin], 1)
+    consecutive = breaks[begin + entries] == breaks[np.minimum(begin + 1, begin + entries)]
+    runs = consecutive & (entries >= MIN_RUN_ENTRIES * rows)
+    table[runs, 3] |= np.uint32(RUN_FLAG)
+    # side by side, since the columns of long rows are far apart, where no prefetcher looks for them
+    first_columns = _nonempty(a.indices)[np.minimum(ends[:-1], max(0, a.nonzeros - 1))]
+    return replace(stored, arrays=(*arrays, first_columns, table), implied=int((entries - rows)[runs].sum()))
 
 
 def _with_parts(a: Csr, table: Ints, long: Ints, most: int, defines: Mapping[str, Value]) -> ConvertedMatrix:

@@ -1,0 +1,97 @@
+"""The rule that chooses a format for a matrix on a device, by statistics of rows and columns and by a unit's own cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from clmembench.benchmarks.spmv.matrices import Csr
+from clmembench.benchmarks.spmv.spmv_launch import CHUNK_ROWS, SLAB_GROUPS_PER_UNIT
+from clmembench.host import cpu_topology
+from clmembench.model import DeviceInfo
+from clmembench.specs import claims, sheets
+
+USUAL_OWN_CACHE_BYTES = 1 << 18  # where nothing is known of a unit's caches
+SAMPLED_WINDOWS = 16  # of entries
+# entries that fetch a line of x over all: consecutive columns make it 1/8 where lines have 8 elements
+MIN_FETCHED_FRACTION = {"cpu": 0.15, "gpu": 0.5}
+MIN_SLAB_ROWS = 64  # of fewer, sorting by column brings few entries together
+MIN_UNIT_ROWS = 512  # rows of a GPU's compute unit that give each of its work-items one
+MAX_PADDING_RATIO = 1.3  # of ELL, and of chunks of sorted rows
+MAX_VECTOR_ROW = 8  # entries: of longer rows, a core adds up each as fast as eight together
+MAX_SORTED_ROW = 32  # mean entries of unequal rows: mispredicting the end of each costs a core more than sorting them
+SORTED_ROWS = 1024  # in a window: enough for nearly equal lengths, few enough to stay close in x and y
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A format and its configuration."""
+
+    format: str
+    work_group: int
+    per: int
+    sigma: int = 1
+
+
+def choose(info: DeviceInfo, a: Csr, own_cache_bytes: int) -> tuple[Choice, ...]:
+    """The likely best format of a matrix, and those after it in case that it does not suit, which a later one always does.
+
+    Entries that find x in no cache of their unit ask for slabs; rows of about one length for ELL on GPUs and, if they are
+    short, for SELL on CPUs, where short rows of unequal lengths are sorted. Others are shared out by entries.
+    """
+    cpu, longest, units = info.has_cpu_cores, int(a.row_lengths.max()), info.compute_units
+    found = []
+    slabs, least = units * (1 if cpu else SLAB_GROUPS_PER_UNIT), MIN_FETCHED_FRACTION["cpu" if cpu else "gpu"]
+    if a.rows >= MIN_SLAB_ROWS * slabs and fetched_fraction(a, own_cache_bytes, info.line_bytes or 64) >= least:
+        found.append(Choice("slab", 64 if cpu else 1024, 1))
+    even = longest * a.rows <= MAX_PADDING_RATIO * a.nonzeros
+    if cpu and even and longest <= MAX_VECTOR_ROW:
+        found.append(Choice("sell", 64, 1))
+    elif cpu and not even and a.nonzeros <= MAX_SORTED_ROW * a.rows and sorted_padding(a) <= MAX_PADDING_RATIO:
+        found.append(Choice("sell", 64, 1, SORTED_ROWS))
+    elif not cpu and even and a.rows >= MIN_UNIT_ROWS * units:
+        found.append(Choice("ell", 128, 4))
+    return (*found, Choice("csr_shares", 64, 1) if cpu else Choice("csr_adaptive", 128, 4))
+
+
+def own_cache_bytes(info: DeviceInfo) -> int:
+    """Bytes of the largest cache that a compute unit has for itself.
+
+    A core's second cache by the system; a unit's first by the device's sheet, else by the driver's claim where that is the sum
+    of these. PoCL's claim is about the cache that all cores share, and NVIDIA's is an eighth of a unit's.
+    """
+    of_core = cpu_topology.core_cache_bytes() if info.kind == "cpu" else 0
+    if of_core:
+        return of_core
+    sheet = sheets.match_sheet(info)
+    figures = sheet.figures if sheet is not None else {}
+    own = figures.get("l2_bytes" if info.has_cpu_cores else "l1_bytes")
+    return int(own.value) if own is not None else claims.unit_cache_bytes(info) or USUAL_OWN_CACHE_BYTES
+
+
+def fetched_fraction(a: Csr, own_cache_bytes: int, line_bytes: int) -> float:
+    """The share of entries that fetch a line of x into the caches of a compute unit, half of which the matrix itself takes.
+
+    By working sets (Denning 1968): entries whose line is not among those of as many entries before them as fill the other half
+    with a line each, in some windows of consecutive entries.
+    """
+    if 2 * 8 * a.columns <= own_cache_bytes:
+        return 0.0
+    window = min(own_cache_bytes // (2 * line_bytes), a.nonzeros // 2)
+    seen, fetched = np.zeros(8 * a.columns // line_bytes + 1, bool), 0
+    for begin in np.linspace(0, a.nonzeros - 2 * window, SAMPLED_WINDOWS).astype(np.int64):
+        lines = a.indices[begin : begin + 2 * window] // (line_bytes // 8)
+        seen[lines[:window]] = True
+        fetched += len(np.unique(lines[window:][~seen[lines[window:]]]))
+        seen[lines[:window]] = False
+    return fetched / max(1, SAMPLED_WINDOWS * window)
+
+
+def sorted_padding(a: Csr) -> float:
+    """Stored entries over nonzeros in SELL on a CPU, rows sorted by length in windows of SORTED_ROWS."""
+    chunk = CHUNK_ROWS["blocked"]
+    lengths = np.zeros(-(-a.rows // SORTED_ROWS) * SORTED_ROWS, np.int64)
+    lengths[: a.rows] = a.row_lengths
+    longest = -np.sort(-lengths.reshape(-1, SORTED_ROWS), axis=1)[:, ::chunk]
+    return float(chunk * longest.sum() / max(1, a.nonzeros))
