@@ -3,8 +3,10 @@
 Ours and the libraries are timed as `peers` times them, in one process and interleaved in rounds; ratios are medians and
 quartiles over rounds. Results are verified. All candidates go to standard error. Matrices for which the time does not suffice
 have no line. With MKL, set KMP_BLOCKTIME=0: its threads would spin for 200 ms after each product, beside ours. Matrices are
-also those of spmv_held_out.py, by name; the best two of ours are of two formats.
-Usage: python scripts/spmv_structures.py DEVICE [--seconds N] [--size BYTES] [--seed N] [--matrix NAME]... [--format NAME]...
+also those of spmv_held_out.py, by name; the best two of ours are of two formats. With --cpu-time, times are this process's
+CPU time over the compute units, for a CPU that others use: it leaves out waiting for threads that they keep from running.
+Usage: python scripts/spmv_structures.py DEVICE [--seconds N] [--size BYTES] [--seed N] [--cpu-time] [--matrix NAME]...
+    [--format NAME]...
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -64,9 +67,12 @@ class Candidate:
     name: str
     timed: timed_work.TimedWork
     ns: list[float]
+    by_cpu_time: ClassVar[bool] = False
 
     def sample(self, device: Device) -> None:
-        self.ns.append(self.timed.ns(self.timed.sample(device)) / self.timed.passes)
+        timing = self.timed.sample(device)
+        ns = timing.cpu_ns / device.info.compute_units if self.by_cpu_time else self.timed.ns(timing)
+        self.ns.append(ns / self.timed.passes)
 
     @property
     def median(self) -> float:
@@ -169,6 +175,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--size", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--matrix", action="append", choices=matrices.GENERATORS)
     parser.add_argument("--format", action="append", default=[], choices=FORMATS)
     given = parser.parse_args()
@@ -177,7 +184,7 @@ def main() -> None:
     found = probed(Job("opencl", info))
     device = runtime("opencl").open(replace(info, features=found.features, array_bytes=given.size))
     most = given.size // 8 if given.size else matrices.MAX_INDEX
-    device.seed = given.seed
+    device.seed, Candidate.by_cpu_time = given.seed, given.cpu_time
     names = given.matrix or [name for name in matrices.GENERATORS if name not in HELD_OUT]
     with ProcessPoolExecutor(max(1, (multiprocessing.cpu_count() - 1) // 3), multiprocessing.get_context("spawn")) as pool:
         waiting = [pool.submit(generated, name, given.seed, most) for name in names]

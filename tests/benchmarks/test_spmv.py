@@ -329,17 +329,28 @@ def chosen_formats(info, own_cache_bytes: int, **made: Csr) -> dict[str, str]:
 def test_the_rule_chooses_by_statistics_of_rows_and_columns():
     names = ("reservoir", "banded", "uniform", "arrow", "wide", "near_band", "few_dense")
     made = {name: matrices.generate(name, 1, 1_000_000) for name in names}
-    cpu = ("sell", "csr_shares", "csr_shares", "csr_shares", "slab", "sell", "slab")
+    cpu = ("sell", "csr_shares", "sell", "csr_shares", "slab", "sell", "slab")
     gpu = ("ell", "ell", "ell", "csr_adaptive", "csr_adaptive", "csr_adaptive", "csr_adaptive")
     assert [*chosen_formats(CPU, 1 << 20, **made).values()] == [*cpu]
     assert [*chosen_formats(replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=16), 1 << 20, **made).values()] == [*gpu]
 
 
+def test_short_rows_of_unequal_lengths_are_sorted_unless_their_columns_are_consecutive_or_few_are_long():
+    lengths = [5 + 7 * n % 41 for n in range(2000)]
+    longer = [*lengths[:-1], 800]
+    made = {"random": whole(lengths, 5000), "runs": runs(lengths, 5000), "one long": whole(longer, 5000)}
+    assert chosen_formats(CPU, 1 << 20, **made) == {"random": "sell", "runs": "csr_shares", "one long": "sell"}
+    assert chosen_formats(CPU, 1 << 20, **{"one longer": whole([*lengths[:-1], 40_000], 50_000)}) == {
+        "one longer": "csr_shares"
+    }
+    assert spmv_rule.choose(CPU, made["random"], 1 << 20)[0].sigma == spmv_rule.SORTED_ROWS
+
+
 @each("own_cache_bytes", [1 << 18, 1 << 19, 1 << 20])
 def test_slabs_are_for_an_x_beyond_half_of_a_units_own_cache(own_cache_bytes):
     """With 16 entries in each row, uniform's x takes half of the bytes that an eighth of its entries' values take."""
-    made = {str(n): matrices.generate("uniform", 1, n * own_cache_bytes // 8) for n in (6, 10, 40)}
-    assert [*chosen_formats(CPU, own_cache_bytes, **made).values()] == ["csr_shares", "slab", "slab"]
+    made = {str(n): matrices.generate("uniform", 1, n * own_cache_bytes // 8) for n in (5, 16, 40)}
+    assert [*chosen_formats(CPU, own_cache_bytes, **made).values()] == ["sell", "slab", "slab"]
 
 
 def test_entries_that_fetch_a_line_are_those_that_none_before_them_shares():
@@ -349,8 +360,8 @@ def test_entries_that_fetch_a_line_are_those_that_none_before_them_shares():
     alone = replace(run, indices=np.arange(20_000, dtype=np.int32) * 8, columns=160_000)
     assert spmv_rule.fetched_fraction(alone, own, line) == 1
     random = whole([1] * 20_000, 2048)  # 256 lines
-    fractions = [spmv_rule.fetched_fraction(random, size, line) for size in (own // 4, own // 2, own, 2 * own)]
-    expected = [256 / n * (1 - np.exp(-n / 256)) * np.exp(-n / 256) for n in (32, 64, 128)]
+    fractions = [spmv_rule.fetched_fraction(random, size, line) for size in (own // 4, own // 2, own, 2 * own, 4 * own)]
+    expected = [256 / n * (1 - np.exp(-n / 256)) * np.exp(-n / 256) for n in (32, 64, 128, 256)]
     assert fractions == pytest.approx([*expected, 0], abs=0.03)
     assert spmv_rule.fetched_fraction(whole([1], 4096), own, line) == 0  # no two windows
 
@@ -362,7 +373,7 @@ def test_where_slabs_do_not_suit_auto_takes_the_next_format(device, monkeypatch)
     monkeypatch.setattr(spmv_formats, "slabs", refuse)
     monkeypatch.setattr(spmv_rule, "own_cache_bytes", lambda _: 1 << 14)
     work = BENCHMARK.prepare(device, "uniform", **shape("auto", order="blocked"))
-    assert work.facts["chosen_format"] == "csr_shares" and sampling.check_outputs(device, work) == ""
+    assert work.facts["chosen_format"] == "sell" and sampling.check_outputs(device, work) == ""
     with pytest.raises(Skip, match="too far apart"):
         BENCHMARK.prepare(device, "uniform", **shape("slab", order="blocked"))
 

@@ -14,13 +14,15 @@ from clmembench.specs import claims, sheets
 
 USUAL_OWN_CACHE_BYTES = 1 << 18  # where nothing is known of a unit's caches
 SAMPLED_WINDOWS = 16  # of entries
-# entries that fetch a line of x over all: consecutive columns make it 1/8 where lines have 8 elements
-MIN_FETCHED_FRACTION = {"cpu": 0.15, "gpu": 0.5}
+# entries that fetch a line of x over all: consecutive columns make it 1/8 where lines have 8 elements, and a core that adds up
+# rows side by side fetches several at once
+MIN_FETCHED_FRACTION = {"core": 0.15, "core with vectors of rows": 0.3, "gpu": 0.5}
 MIN_SLAB_ROWS = 64  # of fewer, sorting by column brings few entries together
 MIN_UNIT_ROWS = 512  # rows of a GPU's compute unit that give each of its work-items one
 MAX_PADDING_RATIO = 1.3  # of ELL, and of chunks of sorted rows
-MAX_VECTOR_ROW = 8  # entries: of longer rows, a core adds up each as fast as eight together
+MAX_VECTOR_ROW = 16  # entries: of longer rows, a core adds up each as fast as eight together
 MAX_SORTED_ROW = 32  # mean entries of unequal rows: mispredicting the end of each costs a core more than sorting them
+MIN_CONSECUTIVE_FRACTION = 0.8  # of columns: shares of CSR do not read them
 SORTED_ROWS = 1024  # in a window: enough for nearly equal lengths, few enough to stay close in x and y
 
 
@@ -38,18 +40,21 @@ def choose(info: DeviceInfo, a: Csr, own_cache_bytes: int) -> tuple[Choice, ...]
     """The likely best format of a matrix, and those after it in case that it does not suit, which a later one always does.
 
     Entries that find x in no cache of their unit ask for slabs; rows of about one length for ELL on GPUs and, if they are
-    short, for SELL on CPUs, where short rows of unequal lengths are sorted. Others are shared out by entries.
+    short, for SELL on CPUs, where short rows of unequal lengths are sorted unless their
+    columns are consecutive. Others are shared out by entries.
     """
     cpu, longest, units = info.has_cpu_cores, int(a.row_lengths.max()), info.compute_units
     found = []
-    slabs, least = units * (1 if cpu else SLAB_GROUPS_PER_UNIT), MIN_FETCHED_FRACTION["cpu" if cpu else "gpu"]
+    even = longest * a.rows <= MAX_PADDING_RATIO * a.nonzeros
+    vectors = cpu and even and longest <= MAX_VECTOR_ROW
+    least = MIN_FETCHED_FRACTION["core with vectors of rows" if vectors else "core" if cpu else "gpu"]
+    slabs = units * (1 if cpu else SLAB_GROUPS_PER_UNIT)
     if a.rows >= MIN_SLAB_ROWS * slabs and fetched_fraction(a, own_cache_bytes, info.line_bytes or 64) >= least:
         found.append(Choice("slab", 64 if cpu else 1024, 1))
-    even = longest * a.rows <= MAX_PADDING_RATIO * a.nonzeros
-    if cpu and even and longest <= MAX_VECTOR_ROW:
+    if vectors:
         found.append(Choice("sell", 64, 1))
-    elif cpu and not even and a.nonzeros <= MAX_SORTED_ROW * a.rows and sorted_padding(a) <= MAX_PADDING_RATIO:
-        found.append(Choice("sell", 64, 1, SORTED_ROWS))
+    elif cpu and not even and a.nonzeros <= MAX_SORTED_ROW * a.rows and not _consecutive(a):
+        found += [Choice("sell", 64, 1, SORTED_ROWS)] * (sorted_padding(a) <= MAX_PADDING_RATIO)
     elif not cpu and even and a.rows >= MIN_UNIT_ROWS * units:
         found.append(Choice("ell", 128, 4))
     return (*found, Choice("csr_shares", 64, 1) if cpu else Choice("csr_adaptive", 128, 4))
@@ -76,7 +81,7 @@ def fetched_fraction(a: Csr, own_cache_bytes: int, line_bytes: int) -> float:
     By working sets (Denning 1968): entries whose line is not among those of as many entries before them as fill the other half
     with a line each, in some windows of consecutive entries.
     """
-    if 2 * 8 * a.columns <= own_cache_bytes:
+    if 4 * 8 * a.columns <= own_cache_bytes:  # half of the half: hardly any would
         return 0.0
     window = min(own_cache_bytes // (2 * line_bytes), a.nonzeros // 2)
     seen, fetched = np.zeros(8 * a.columns // line_bytes + 1, bool), 0
@@ -86,6 +91,10 @@ def fetched_fraction(a: Csr, own_cache_bytes: int, line_bytes: int) -> float:
         fetched += len(np.unique(lines[window:][~seen[lines[window:]]]))
         seen[lines[:window]] = False
     return fetched / max(1, SAMPLED_WINDOWS * window)
+
+
+def _consecutive(a: Csr) -> bool:
+    return bool(np.count_nonzero(np.diff(a.indices) == 1) >= MIN_CONSECUTIVE_FRACTION * a.nonzeros)
 
 
 def sorted_padding(a: Csr) -> float:
