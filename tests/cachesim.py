@@ -28,6 +28,7 @@ FRAME_BITS = 24  # a machine has 2^24 page frames
 
 # written into the one loop; without counting references to arrays, which nothing here lets go of and which costs half the time
 inlined = njit(cache=True, _nrt=False, error_model="numpy", inline="always")
+called = njit(cache=True, _nrt=False, error_model="numpy")  # what few accesses need: each copy of a lookup compiles for 5 s
 
 
 @inlined
@@ -182,7 +183,13 @@ def _look(level, address, geometry, tables, chances, starts, sets, memory):
     return (filled & sector) != 0
 
 
-@inlined
+@called
+def _bring(level, address, geometry, tables, chances, starts, sets, memory):
+    """As `_look`, of what no access asked for."""
+    return _look(level, address, geometry, tables, chances, starts, sets, memory)
+
+
+@called
 def _prefetch(level, address, end, key, depth, geometry, tables, chances, starts, sets, memory):
     """Lines behind an access in sequence with the one before it, up to `depth` bytes ahead, are brought into a level."""
     line = 1 << geometry[level, SHIFT]
@@ -197,21 +204,21 @@ def _prefetch(level, address, end, key, depth, geometry, tables, chances, starts
         start = memory[HEAD] + line
     for at in range(start, min(address + depth, end - 1) + 1, line):
         found = _physical(at, key, geometry[level, PHYSICAL])
-        _look(level, found, geometry, tables, chances, starts, sets, memory)
+        _bring(level, found, geometry, tables, chances, starts, sets, memory)
         memory[HEAD] = at
 
 
-@inlined
+@called
 def _bring_pair(level, caches, other, key, geometry, tables, chances, starts, sets, memory):
     """The other line of a pair is brought into a level and those behind it, as far as they lack it."""
     while level < caches:
         found = _physical(other, key, geometry[level, PHYSICAL])
-        if _look(level, found, geometry, tables, chances, starts, sets, memory):
+        if _bring(level, found, geometry, tables, chances, starts, sets, memory):
             return
         level += 1
 
 
-@njit(cache=True, _nrt=False, error_model="numpy")
+@called
 def chase(lap, start, accesses, base, end, key, form, geometry, tables, chances, starts, sets, memory, counts, codes):
     """`accesses` accesses of laps, from number `start` on, of an array from `base` to `end`; `key` places its pages in frames.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any
@@ -65,3 +65,13 @@ def fresh(fixtures: dict[str, Any], number: int, stack: ExitStack) -> dict[str, 
     if "capsys" in own:
         own["capsys"].readouterr()
     return own
+
+
+def covering(points: Sequence[Mapping[str, Any]], most: int | None = None) -> list[Mapping[str, Any]]:
+    """Few points with each value that a parameter has among all of them: the next is the one with the most values that are
+    still missing, the first of several. No more than `most`."""
+    missing, chosen = {item for point in points for item in point.items()}, list[Mapping[str, Any]]()
+    while (missing or not chosen) and (most is None or len(chosen) < most):
+        chosen.append(max(points, key=lambda point: len(missing & set(point.items()))))
+        missing -= set(chosen[-1].items())
+    return chosen

@@ -20,7 +20,7 @@ from clmembench.plan import sweep
 from clmembench.plan.selection import Selection
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
 from tests.builders import open_cpu, walked
-from tests.cases import each
+from tests.cases import covering, each
 from tests.ptx_interpreter import Interpreter
 
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
@@ -29,13 +29,18 @@ SHAPE = import_module("clmembench.benchmarks.dgemm.gemm_shape")
 PTX = import_module("clmembench.benchmarks.dgemm.gemm_ptx")
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 TYPES = {"double": np.float64, "float": np.float32}
-UNASKED = [  # every shape that is tried unasked
-    (dtype, (group, tile, depth))
+UNASKED = [  # of the shapes that are tried unasked some with each work-group, tile and depth, of each kernel and type
+    (dtype, tuple(shape.values()))
     for info in (CPU, FAKE_DEVICE_INFO)
     for dtype in TYPES
-    for group, tile, depth in itertools.product(DGEMM._group_sizes(info), DGEMM._tiles(info), DGEMM._depths(info))
-    for point in [(info, dtype, "portable", 1024, group, tile, depth, 0)]
-    if DGEMM._where(*point) and DGEMM._in_default_subset(*point)
+    for shape in covering(
+        [
+            {"group": group, "tile": tile, "depth": depth}
+            for group, tile, depth in itertools.product(DGEMM._group_sizes(info), DGEMM._tiles(info), DGEMM._depths(info))
+            for point in [(info, dtype, "portable", 1024, group, tile, depth, 0)]
+            if DGEMM._where(*point) and DGEMM._in_default_subset(*point)
+        ]
+    )
 ]
 UNDIVIDED_SHAPES = [
     ("double", (1, "5x3", 7)),
