@@ -239,7 +239,7 @@ def _pooled(
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
         unit = metric.unit if metric.form == "slope" else "ns a unit"
         reason = f"not distinguishable from 0: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
-        if first.gate == "grows":
+        if first.gate in ("grows", "samples"):  # which say why the interval has no lower bound above 0
             return _valueless(first, metric, card, "suspect", first.reason, **common)
         return _valueless(first, metric, card, "undetermined", reason, **common)
     alone = [summarise([r], metric) for r in records] if len(records) > 1 else [summary]

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from clmembench.analysis.derive import derive, derive_point, left_out, values_of
+from clmembench.gates.point import judged
 from clmembench.model import BenchmarkInfo, Cause, Metric, Placement, Run
 from tests.builders import BANDWIDTH, CHASE, COST, LATENCY, STREAM, clock, device, header, record, run, series, slope
 
@@ -114,8 +115,11 @@ def test_a_slope_below_zero_has_no_value():
 
 
 def test_a_slope_without_an_interval_is_undetermined():
-    (found,) = derive(chase_run(slope({"array_bytes": 4096}, [10.0] * 5)))
+    few = slope({"array_bytes": 4096}, [10.0] * 5)
+    (found,) = derive(chase_run(few))
     assert (found.status, found.median) == ("undetermined", None)
+    (found,) = derive(chase_run(judged(few, [LATENCY])))
+    assert (found.status, found.median) == ("suspect", None) and found.reason.startswith("only 5 samples")
 
 
 def test_a_slope_clear_of_zero_is_a_value():
