@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clmembench.analysis import stats
@@ -34,8 +34,13 @@ STOPPING_RULE_SAMPLES = (
     512,
     1024,
 )  # evaluating the rule after every sample would cut coverage from 95% to 92%
+MAX_BETWEEN_SHARE = 0.1  # of the sampling time, between samples
+MIN_BETWEEN_S = 0.01  # from one time to the next
 MAX_WARM_UP_S = 0.2  # at most before sampling, or half the budget where that is more; of budgets below it a quarter
 NOTE_UNVERIFIED = "not verified: this benchmark has no check of its results"
+MIN_COMPLETED_SAMPLES = (
+    stats.MIN_SAMPLES // 2
+)  # from which on the rest costs no more than was spent, which without it is wasted
 POISON_BYTE = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
@@ -62,12 +67,18 @@ class SampledPoint:
 
 
 def sample_point(
-    device: Device, prepared: Prepared, budget: Budget, quantum_ns: float, sensors: PointSensors | None = None
+    device: Device,
+    prepared: Prepared,
+    budget: Budget,
+    quantum_ns: float,
+    sensors: PointSensors | None = None,
+    between: Callable[[], object] | None = None,
 ) -> SampledPoint:
     """Check the outputs, warm up, sample until the stopping rule ends it, and check again.
 
-    `quantum_ns` is the measured step of the clocks; `sensors` are read before and after the samples. A failed check gives
-    `wrong` and no samples. Raises SlowConfiguration where the first pass takes longer than `budget.give_up_ns`.
+    `quantum_ns` is the measured step of the clocks; `sensors` are read before and after the samples; `between` is called
+    between samples, for a small share of the time, unless a Work reads its own clock. A failed check gives `wrong` and no
+    samples. Raises SlowConfiguration where the first pass takes longer than `budget.give_up_ns`.
     """
     if isinstance(prepared, Reported):
         return _reported_series(prepared)
@@ -90,7 +101,7 @@ def sample_point(
     beside = ContextRecorder(None if budget.trial else sensors)
     beside.begin(ends, budget)
     watch = Watch()
-    stopped = _sample_until_stopped(device, ends, budget, slope)
+    stopped = _sample_until_stopped(device, ends, budget, slope, None if first.own_clock else between)
     cpu = watch.use()
     context = beside.end(device, ends, budget)
     sampled_s = time.monotonic()
@@ -179,18 +190,25 @@ def check_outputs(device: Device, work: Work, give_up_ns: float = 0) -> str:
     return ""
 
 
-def _sample_until_stopped(device: Device, ends: Sequence[TimedWork], budget: Budget, slope: bool) -> str:
+def _sample_until_stopped(
+    device: Device, ends: Sequence[TimedWork], budget: Budget, slope: bool, between: Callable[[], object] | None
+) -> str:
     """Sample all ends in turn; evaluate the noise only at doublings of the samples; return the rule that stopped it."""
     started = time.monotonic()
+    due = started
     while True:
         for end in ends:
             end.keep(device)
+        now = time.monotonic()
+        if between is not None and now >= due:
+            between()
+            due = time.monotonic() + max(MIN_BETWEEN_S, (time.monotonic() - now) / MAX_BETWEEN_SHARE)
         taken, elapsed = len(ends[0].timings), time.monotonic() - started
         if budget.trial and (taken >= stats.MIN_SAMPLES or elapsed >= budget.max_time_s):
             return "tuning trial"
         if elapsed >= budget.max_time_s and taken >= stats.MIN_SAMPLES:
             return f"budget of {budget.max_time_s:g} s spent"
-        if elapsed >= budget.patience * budget.max_time_s:
+        if elapsed >= budget.patience * budget.max_time_s and taken < MIN_COMPLETED_SAMPLES:
             return f"budget of {budget.max_time_s:g} s spent {budget.patience:g} times over with {taken} samples"
         if taken in STOPPING_RULE_SAMPLES and elapsed >= budget.min_time_s:
             noise = _relative_noise(ends, slope)

@@ -26,7 +26,7 @@ from clmembench.host import cpu_load, cpu_topology
 from clmembench.host.point_sensors import PointSensors, open_sensors
 from clmembench.host.processes import detach, end_if_forked, end_with_parent, open_pipes, pin_threads, thread_ids
 from clmembench.measure import probe, sampling
-from clmembench.measure.core_clock import CoreClock, clock_step_ns
+from clmembench.measure.core_clock import ChainTimes, CoreClock, clock_step_ns
 from clmembench.measure.job import Job, parse_job, placement_of
 from clmembench.model import (
     Benchmark,
@@ -190,26 +190,38 @@ class Session:
     def _steady(
         self, prepared: Any, role: str, sensors: PointSensors | None, give_up_ns: float
     ) -> tuple[sampling.SampledPoint, ClockReading | None, str]:
-        """Measure between two readings of the core clock. After a drift the samples are void and taken once more; on a host
-        whose clock never settles that is done for some points only, since it doubles their time. Also returns a remark about
-        it, to follow the reason why sampling stopped. The host's own work is not compared with the clock of another device, and
-        times that another program reports are compared with none."""
-        job, said = self._job, ""
+        """Measure between two readings of the core clock, on CPUs with others between the samples. After a drift the point is
+        measured once more, and the samples of the steadier clock count; on a host whose clock never settles that is done for
+        some points only, since it doubles their time. Also returns a remark about it, to follow the reason why sampling
+        stopped. The host's own work is not compared with the clock of another device, and times that another program reports
+        are compared with none."""
+        job = self._job
         budget = dataclasses.replace(job.trial, give_up_ns=give_up_ns) if role == "tune" else job.budget
         self._points += role == "measure"
         if isinstance(prepared, Reported) or (job.device.kind != "cpu" and _is_host_call(prepared)):
-            return sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors), None, said
-        while True:
-            before_ns = self._clock.recent(self.device)
-            measured = sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors)
-            after_ns = self._clock.read(self.device, OWN_CLOCK_READING_TRIES if measured.own_clock else 0)
-            reading = self._clock.reading(before_ns, after_ns)
-            if reading.moved <= MIN_REPORTED_DRIFT or role != "measure" or said or measured.wrong or measured.own_clock:
-                return measured, reading, said
-            if self._again >= MIN_REPEATED_POINTS + self._points // POINTS_PER_REPEATED_POINT:
-                return measured, reading, "; not taken again although the core clock moved: too many points here were"
-            self._again += 1
-            said = f"; taken a second time, since the core clock moved by {reading.moved:.0%} the first"
+            return sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors), None, ""
+        measured, reading = self._between_readings(prepared, role, budget, sensors)
+        if reading.moved <= MIN_REPORTED_DRIFT or role != "measure" or measured.wrong or measured.own_clock:
+            return measured, reading, ""
+        if self._again >= MIN_REPEATED_POINTS + self._points // POINTS_PER_REPEATED_POINT:
+            return measured, reading, "; not taken again although the core clock moved: too many points here were"
+        self._again += 1
+        second, its_reading = self._between_readings(prepared, role, budget, sensors)
+        if its_reading.moved <= reading.moved or second.wrong:
+            return second, its_reading, f"; taken a second time, since the core clock moved by {reading.moved:.0%} the first"
+        return measured, reading, f"; the first samples count: the core clock moved by {its_reading.moved:.0%} the second time"
+
+    def _between_readings(
+        self, prepared: Any, role: str, budget: Budget, sensors: PointSensors | None
+    ) -> tuple[sampling.SampledPoint, ClockReading]:
+        """The samples of a point, and the core clock before, beside and after them. A plan that asks for hundreds of points has
+        no time for readings beside them, and repeats those that differ."""
+        job, clock, before, beside = self._job, self._clock, self._clock.recent(self.device), list[ChainTimes]()
+        is_watched = job.device.kind == "cpu" and role == "measure" and not named(job.benchmark).adaptive
+        between = (lambda: beside.append(clock.read(self.device, 1))) if is_watched else None
+        measured = sampling.sample_point(self.device, prepared, budget, job.quantum_ns, sensors, between)
+        after = clock.confirmed(self.device, before, OWN_CLOCK_READING_TRIES if measured.own_clock else 0)
+        return measured, clock.reading(before, after, beside)
 
 
 def _storable_record(record: Record) -> Record:

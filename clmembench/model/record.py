@@ -134,7 +134,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """A dependent-ALU chain timed before and after the samples: ns for `ops` operations.
+    """A dependent-ALU chain timed before and after the samples, or in their first and second half: ns for `ops` operations.
 
     `cycles_per_op` converts the times to a clock frequency; `origin` is the source of `cycles_per_op`.
     """

@@ -14,10 +14,10 @@ Clock = Callable[[], float]  # seconds since an arbitrary moment
 class Budget:
     """The sampling time of a point: at least `min_time_s`, at most `max_time_s`, in between until noise is below `max_noise`.
 
-    Where `max_time_s` allows fewer than six samples, a point may take `patience` times that long. The two ends of a slope are
-    at least `slope_ns` apart. `trial` takes the few samples that a tuning trial needs, and even fewer of a slow configuration.
-    With `energy`, untimed passes follow the samples until an energy counter has advanced far enough. A trial whose first pass
-    takes longer than `give_up_ns` (0: never) ends with it.
+    Where `max_time_s` allows fewer than six samples, a point may take `patience` times that long, and longer only to complete
+    six of which half were taken by then. The two ends of a slope are at least `slope_ns` apart. `trial` takes the few samples
+    that a tuning trial needs, and even fewer of a slow configuration. With `energy`, untimed passes follow the samples until an
+    energy counter has advanced far enough. A trial whose first pass takes longer than `give_up_ns` (0: never) ends with it.
     """
 
     min_time_s: float = 0.1

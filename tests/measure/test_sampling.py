@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,8 +12,8 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.gates.point import judged
-from clmembench.measure import sampling, timed_work
-from clmembench.measure.core_clock import MAX_READING_AGE_S, CoreClock, clock_step_ns
+from clmembench.measure import core_clock, sampling, timed_work
+from clmembench.measure.core_clock import MAX_READING_AGE_S, ChainTimes, CoreClock, clock_step_ns
 from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
@@ -103,6 +104,73 @@ def test_a_slow_point_is_given_as_many_samples_as_an_interval_needs_where_there_
     slow = Budget(min_time_s=0.0, max_time_s=1e-9, max_noise=0.0, patience=patience)
     found = sampling.sample_point(FakeDevice(), Work((launch(0),), nbytes=1), slow, quantum_ns=1)
     assert len(found.series[0].host_ns) == samples
+
+
+def scripted_time(monkeypatch, ns: Callable[[float], int]) -> tuple[FakeDevice, list[float]]:
+    """A device on which a pass that begins at some second takes `ns` of it, and the clock that sampling sees."""
+    now_s = [0.0]
+
+    def script(commands, passes):
+        took = passes * ns(now_s[0])
+        now_s[0] += took / 1e9
+        return took
+
+    for module in (sampling, timed_work, core_clock):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    return FakeDevice(script=script), now_s
+
+
+@pytest.mark.parametrize(("pass_s", "samples"), [(0.45, 6), (0.8, 6), (1.2, 2), (2.5, 1)])
+def test_samples_of_which_half_were_taken_are_completed(monkeypatch, pass_s, samples):
+    device, _ = scripted_time(monkeypatch, lambda now_s: int(pass_s * 1e9))
+    budget = Budget(min_time_s=0.0, max_time_s=0.5, max_noise=0.0)  # its patience ends after 2 s
+    found = sampling.sample_point(device, Work((launch(0),), nbytes=1), budget, quantum_ns=1)
+    assert len(found.series[0].host_ns) == samples
+
+
+def test_what_is_done_between_samples_takes_a_small_share_of_their_time(monkeypatch):
+    device, now_s = scripted_time(monkeypatch, lambda now_s: 1_000_000)
+    began_s = []
+
+    def between() -> None:
+        began_s.append(now_s[0])
+        now_s[0] += 0.003
+
+    budget = replace(QUICK, max_noise=-1.0, max_time_s=1.0)
+    sampling.sample_point(device, Work((launch(0),), nbytes=1), budget, 1, between=between)
+    assert len(began_s) > 10 and 0.003 * len(began_s) <= sampling.MAX_BETWEEN_SHARE * now_s[0]
+    count = len(began_s)
+    sampling.sample_point(device, Work((launch(0),), nbytes=1, own_clock=True), budget, 1, between=between)
+    assert len(began_s) == count
+
+
+@pytest.mark.parametrize(("readings", "counts", "taken"), [
+    ([103.0], 103.0, 1),
+    ([700.0, 101.0, 99.0], 101.0, 3),  # the first was interrupted
+    ([130.0, 131.0, 129.0], 130.0, 3),  # the clock drifted
+    ([-5.0, 100.0, 99.0], 99.0, 3),
+])  # fmt: skip
+def test_a_reading_unlike_another_is_confirmed_by_two_more(monkeypatch, readings, counts, taken):
+    remaining = list(readings)
+    monkeypatch.setattr(CoreClock, "read", lambda self, device, times=0: ChainTimes(0.0, 0.0, remaining.pop(0)))
+    clock = CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test")
+    assert clock.confirmed(FakeDevice(), ChainTimes(0.0, 0.0, 100.0)).ns == counts
+    assert len(readings) - len(remaining) == taken
+
+
+def test_the_clock_of_each_half_of_the_samples_is_the_difference_of_medians():
+    clock = CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test")
+    quiet, slow = ChainTimes(0.0, 50.0, 150.0), ChainTimes(0.0, 65.0, 195.0)
+    near_interrupted, far_interrupted = replace(quiet, near_ns=750.0), replace(quiet, far_ns=850.0)
+    for beside, moved in (
+        ((), 0.3),
+        ([quiet], 0.3),
+        ([quiet] * 6, 0.0),  # what is slow after the last sample is not their clock
+        ([quiet, near_interrupted, quiet, slow, slow, slow], 0.3),
+        ([quiet, quiet, far_interrupted, slow, far_interrupted, slow], 0.3),
+    ):
+        times = [replace(one, at_s=float(n)) for n, one in enumerate(beside)]
+        assert clock.reading(quiet, slow, times).moved == pytest.approx(moved)
 
 
 def test_outputs_are_poisoned_before_the_check_and_the_check_runs_again_after_sampling():
@@ -292,7 +360,7 @@ def test_stamps_beyond_64_bits_with_a_sign_are_a_suspect_record_that_can_be_stor
 def test_the_core_clock_is_read_from_stamps_that_did_not_leap(leap):
     core = CoreClock(lambda steps: [launch(steps)], 1, 1.0, "test", steps=100)
     device = leaping(leap)
-    assert {core.read(device) for _ in range(9)} == {core.read(FakeDevice())}
+    assert {core.read(device).ns for _ in range(9)} == {core.read(FakeDevice()).ns}
 
 
 @pytest.mark.parametrize("leap", [2**64, -STAMPED])
