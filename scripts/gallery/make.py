@@ -1,8 +1,9 @@
 """Makes the pages, tables and figures that show the runs in reports/: python scripts/gallery/make.py [--check].
 
 A page is a template in pages/, in the folder of the page in the repository; its expressions (run_numbers.py) name the runs.
---check writes nothing and ends with 1 where a page or a figure is stale; -v lists the parts of pages whose numbers are from no
-run. --figures draws the figures (figures.py) whose runs are others by now, which takes a minute and a browser.
+--check writes nothing and ends with 1 where a page or a figure is stale, or a page without a template has a measured number of
+a device; -v lists the parts of pages whose numbers are from no run. --figures draws the figures (figures.py) whose runs are
+others by now, which takes minutes and a browser.
 """
 
 from __future__ import annotations
@@ -19,12 +20,24 @@ import jinja2
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from scripts.gallery import figures, run_numbers
-from scripts.site_tables import TITLES
 
 PAGES = Path(__file__).with_name("pages")
 MADE, KEPT = ("\ue000", "\ue001"), ("\ue002", "\ue003")  # marks around what an expression made, and around kept parts
-CODE = re.compile(r"```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
-MEASURED = re.compile(r"\b\d[\d.,]*(?:x\b|%(?! interval)|\s?(?:[GT]B/s|[GT]FLOP/s|[GT]op/s|cycles|[num]s\b|times\b))")
+CODE = re.compile(r"```(?!console).*?^```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)  # what a command prints is measured
+MEASURED = re.compile(r"\b\d[\d.,]*(?:x\b|%(?! interval)|\s?(?:[GT]B/s|[GT]FLOP/s|[GT]op/s|cycles|[num]?s\b|times\b))")
+DEVICE = re.compile(r"\b(?:H[12]00s?|EPYC|Xeons?|Zen 4|Sapphire Rapids|Emerald Rapids|(?:\d+|two)[- ]cores?)\b")
+SENTENCE = re.compile(r"(?<=[.:;])\s+(?=[A-Z*`|-])|\n\n|\n(?=[-|])")
+# parts of pages without a template that have measured numbers of a device, and the command that prints them
+FROM_COMMANDS = {
+    "docs/kernel.md": ("Factor between prediction and time",),  # scripts/validate_kernels.py predict
+    "docs/measuring.md": (
+        "- ~ between runs beyond processes:",  # scripts/calibrate.py fit
+        "- ~ between devices of one model:",
+        "Of 387 values on the H200",  # scripts/calibrate.py pairs
+        "**Detection limits.**",
+    ),
+    "docs/testing.md": ("On an H200 (driver 580.159.04",),  # scripts/plant_amounts.py
+}
 
 
 @dataclass(slots=True)
@@ -85,6 +98,18 @@ def pages(quick: bool = False) -> Iterator[tuple[Path, Page]]:
         yield run_numbers.ROOT / template.relative_to(PAGES).with_suffix(""), made(template)
 
 
+def unsourced() -> Iterator[tuple[str, str]]:
+    """Sentences of pages that no template makes which name a device and a measured number, without a command that prints it."""
+    for page in sorted((run_numbers.ROOT / "docs").glob("*.md")):
+        name = page.relative_to(run_numbers.ROOT).as_posix()
+        if (PAGES / f"{name}.j2").exists():
+            continue
+        for sentence in SENTENCE.split(CODE.sub("~", page.read_text(encoding="utf-8"))):
+            known = sentence.startswith(FROM_COMMANDS.get(name, ("\0",)))
+            if DEVICE.search(sentence) and MEASURED.search(sentence) and not known:
+                yield name, " ".join(sentence.split())
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write the pages, or say which are stale."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
@@ -106,9 +131,9 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{name}: not from a run: {reason} ({count} numbers)")
     except run_numbers.MissingNumber as error:
         sys.exit(f"scripts/gallery/pages/{error}")
-    for table, (_, origin, _) in TITLES.items() if given.verbose else ():
-        if origin.startswith(("clmembench ", "reports/")) and not (PAGES / "docs" / "tables" / f"{table}.csv.j2").exists():
-            print(f"docs/tables/{table}.csv: written by hand, from {origin}")
+    for name, sentence in unsourced():
+        stale = True
+        print(f"{name}: measured by no run: {sentence}")
     old = list(figures.stale())
     if given.figures and not given.check:
         figures.draw(old)

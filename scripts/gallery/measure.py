@@ -21,7 +21,7 @@ import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ from clmembench.benchmarks import packaged
 from clmembench.cli import devices, exit_codes
 from clmembench.host.environment import NAME_VARIABLE
 from clmembench.model import Cause
-from clmembench.results import jsonl
+from clmembench.model.record import Trace
+from clmembench.results import jsonl, run_files
 
 ROOT = Path(__file__).resolve().parents[2]
 CALL_S = 570  # of the 600 s of a call, the rest for its start and for copying files
@@ -48,6 +49,7 @@ class GalleryRun:
     is_script: bool
     suffix: str
     limit_s: int
+    reads: int | None = None  # samples whose in-kernel readings are kept (None: all)
 
     def made(self, folder: Path) -> bool:
         """Whether the folder has its complete file, by the same command and today's versions of the benchmarks."""
@@ -80,7 +82,11 @@ def runs_of(kind: str, given: Mapping[str, Any]) -> list[GalleryRun]:
         words = shlex.split(run.get("script", "").replace("{device}", device))
         limit = run["limit_s"]
         command = ["-m", "clmembench", *shlex.split(run.get("command", "")), "-d", device, "--budget", f"{limit}s"]
-        found.append(GalleryRun(f"{kind}-{name}", tuple(words or command), bool(words), run.get("suffix", ".jsonl.gz"), limit))
+        found.append(
+            GalleryRun(
+                f"{kind}-{name}", tuple(words or command), bool(words), run.get("suffix", ".jsonl.gz"), limit, run.get("reads")
+            )
+        )
     return found
 
 
@@ -111,10 +117,24 @@ def measure(run: GalleryRun, folder: Path, environment: Mapping[str, str]) -> st
         process = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=environment, stdout=log, stderr=log)
         code = _ended(process, run.limit_s)
     if code in COMPLETE and unfinished.exists():
+        if run.reads is not None:
+            keep_reads(unfinished, run.reads)
         unfinished.replace(folder / (run.name + run.suffix))
         (folder / f"{run.name}.log").unlink()
         return ""
     return f"exit code {code}, see {run.name}.log"
+
+
+def keep_reads(path: Path, samples: int) -> None:
+    """Leave of the readings that each series has by the kernel's own clock those of the first samples; times stay."""
+    lines = []
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for record in map(json.loads, file):
+            for series in record.get("series", ()):
+                read = {name: (one["unit"], Trace(**one).unpack()[:samples]) for name, one in series.get("reads", {}).items()}
+                series["reads"] = {name: asdict(Trace.pack(*one)) for name, one in read.items()}
+            lines.append(json.dumps(record, separators=(",", ":"), ensure_ascii=False) + "\n")
+    path.write_bytes(run_files.compress("".join(lines).encode()))
 
 
 def _ended(process: subprocess.Popen[bytes], limit_s: float) -> int:

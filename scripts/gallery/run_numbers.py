@@ -11,6 +11,7 @@ import csv
 import functools
 import gzip
 import io
+import itertools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,9 @@ from typing import Any
 
 from clmembench import units
 from clmembench.cli import app
+from clmembench.report import frame, render
+from clmembench.results import jsonl
+from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_tables
 from scripts.site_tables import cells, read
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +113,13 @@ def cycles(run: str, benchmark: str, metric: str = "", **params: object) -> Numb
     return replace(_number(_point(run, benchmark, metric, params), run, "cycles", "cycles_low", "cycles_high"), unit="cycles")
 
 
+def energy(run: str, benchmark: str, metric: str = "", **params: object) -> Number:
+    """The energy of a point's work, or the work for it."""
+    found = _point(run, benchmark, metric, params)
+    status = {"status": found["energy_status"], "unit": found["energy_unit"], "reason": found["energy_reason"]}
+    return replace(_number({**found, **status}, run, "energy", "energy_low", "energy_high"), peak=None)
+
+
 def ours(run: str, benchmark: str, choice: str = "best", **what: object) -> Number:
     """Our value on a line of the table of peers."""
     return _number(_line(run, benchmark, choice, what), run, "median", "ci_low", "ci_high")
@@ -156,6 +167,18 @@ def inferred(table: str, level: str, name: str, space: str = "global") -> Cell:
     return Cell(line["value"] if line["status"] == "ok" else line["interval"], line["interval"])
 
 
+def mdm(run: str, model: str, kind: str, reading: str = "block") -> str:
+    """The mean error of a model of memory divergence in % of IPC, of kernels of a class, by lines or sectors."""
+    found = _only(printed("model validate", run)["errors"], f"{run}: {model}", model=model, kind=kind, reading=reading)
+    return f"{found['mean_error_percent']:.0f}%"
+
+
+def mdm_input(run: str, name: str) -> Number:
+    """An input of the models of memory divergence."""
+    found = printed("model validate", run)["hardware"]["quantities"][name]
+    return Number(found["value"], found["low"], found["high"], found["unit"])
+
+
 def started(run: str) -> str:
     """The day of a run."""
     return str(_header(run)["started"])[:10]
@@ -187,7 +210,50 @@ def table(name: str, run: str, number: int = 1) -> str:
     return out.getvalue()
 
 
-FUNCTIONS = (value, cycles, ours, peer, ratio, guideline, guidelines, mnf, inferred, started, command, seconds, table)
+def held_out(*runs: str) -> str:
+    """Kernels that the memory divergence model had not seen, of several runs of a device, as the text of a CSV file."""
+    kernels: list[mdm_held_out.HeldOut] = []
+    for run in runs:
+        stored = jsonl.read(_path(run))
+        found, hardware = mdm_held_out.held_out(stored, frame.sheet_of(stored))
+        kernels += found
+    return render.csv_text(mdm_tables.held_out_section(kernels, hardware))
+
+
+def console(words: str, *passages: tuple[str, str]) -> str:
+    """A command of files in reports/ and what it prints: each passage from a line with the first words to one with the last."""
+    printed_lines = iter(_output(words.replace("reports/", f"{RUNS}/")).splitlines())
+    found = [f"$ clmembench {words}"]
+    for first, last in passages:
+        passage = list(itertools.dropwhile(lambda line, first=first: first not in line, printed_lines))
+        length = next((number for number, line in enumerate(passage, 1) if last in line), 0)
+        if not length:
+            raise MissingNumber(f"{words} prints no lines from {first} to {last}")
+        found += passage[:length]
+        printed_lines = iter(passage[length:])
+    return "\n".join(found) + "\n"
+
+
+FUNCTIONS = (
+    value,
+    cycles,
+    energy,
+    ours,
+    peer,
+    ratio,
+    guideline,
+    guidelines,
+    mnf,
+    mdm,
+    mdm_input,
+    started,
+    command,
+    seconds,
+    table,
+    inferred,
+    held_out,
+    console,
+)
 
 
 @functools.cache

@@ -6,11 +6,15 @@ import gzip
 import json
 import re
 import tomllib
+from dataclasses import asdict
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
+from clmembench.model.record import Trace
 from scripts.gallery import inside, make, measure, run_numbers
+from scripts.site_tables import TITLES
 from tests.commands import ROOT
 from tests.project.test_docs_commands import parse
 
@@ -59,10 +63,10 @@ def test_pages_of_slow_inference_are_fresh(capsys):
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ('{{ value("h100-sxm", "stream", op="triad") }}', "h100-sxm: stream op=triad"),
-        ('{{ value("h100-sxm", "barrier", work_items=3) }}', "work_items=3: 0 points"),
+        ('{{ value("h100-sxm-all", "stream", op="triad") }}', "h100-sxm-all: stream op=triad"),
+        ('{{ value("h100-sxm-all", "barrier", work_items=3) }}', "work_items=3: 0 points"),
         ('{{ value("xeon-16-cores-pocl", "stream", op="dot", dtype="double", array_bytes=1280 * MiB) }}', "is suspect: "),
-        ('{{ guideline("h200-sxm-access", "X1") }}', "is undetermined"),
+        ('{{ guideline("h200-sxm-access", "X4") }}', "is undetermined"),
         ('{{ value("no-such-run", "stream") }}', "no run no-such-run"),
         ("Triad 3070 GB/s", "3070 GB/s: measured by no run"),
     ],
@@ -110,3 +114,41 @@ def test_the_diagram_of_an_h200_has_the_values_of_its_table(tmp_path):
         str(run_numbers.inferred("h200-hierarchy", "L1", name)) in drawn for name in ("size", "line", "latency in cycles")
     )
     assert drawn.count("<rect") > 15
+
+
+def test_a_measured_number_without_a_run_or_command_is_found(tmp_path, monkeypatch):
+    assert list(make.unsourced()) == []
+    (tmp_path / "docs").mkdir()
+    text = "An H200 reads 4.5 TB/s.\nIts limit is 5%, and `an H200 has 4.8 TB/s` is code.\n\nNothing on the EPYC."
+    (tmp_path / "docs" / "x.md").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(run_numbers, "ROOT", tmp_path)
+    assert list(make.unsourced()) == [("docs/x.md", "An H200 reads 4.5 TB/s.")]
+    monkeypatch.setattr(make, "PAGES", tmp_path)
+    (tmp_path / "y.md.j2").write_text("```console\n$ clmembench show x\n  triad 4.5 TB/s\n```\n", encoding="utf-8")
+    with pytest.raises(run_numbers.MissingNumber, match=re.escape("4.5 TB/s")):
+        make.made(tmp_path / "y.md.j2")
+
+
+def test_every_table_of_a_command_is_made_from_a_run():
+    for name, (_, origin, _) in TITLES.items():
+        template = ROOT / "scripts" / "gallery" / "pages" / "docs" / "tables" / f"{name}.csv.j2"
+        assert template.exists() == (origin.startswith("clmembench ") or origin == "trials of November 2026"), name
+
+
+def test_an_excerpt_is_passages_of_what_a_command_prints():
+    words = "show reports/h200-sxm-quick.jsonl.gz"
+    excerpt = run_numbers.console(words, ("of peak", "DGEMM"), ("Launch", "Launch"))
+    assert [line.split()[0] for line in excerpt.splitlines()] == ["$", "median", "Memory", "DGEMM", "Launch,"]
+    with pytest.raises(run_numbers.MissingNumber, match="no lines from no such"):
+        run_numbers.console(words, ("no such", "DGEMM"))
+
+
+def test_readings_are_kept_of_the_first_samples(tmp_path):
+    path = tmp_path / "x.jsonl.gz"
+    ticks = Trace.pack("cycles", [np.full(3, n, dtype="uint64") for n in range(5)])
+    records = [{"schema": 1}, {"series": [{"host_ns": [1] * 5, "reads": {"ticks": asdict(ticks)}}]}]
+    path.write_bytes(gzip.compress("".join(json.dumps(one) + "\n" for one in records).encode()))
+    measure.keep_reads(path, 2)
+    header, record = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
+    assert header == records[0] and record["series"][0]["host_ns"] == [1] * 5
+    assert Trace(**record["series"][0]["reads"]["ticks"]).unpack().tolist() == [[0] * 3, [1] * 3]

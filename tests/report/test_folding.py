@@ -95,7 +95,7 @@ def words(text: str) -> set[str]:
 
 
 @each("width", [60, 80, 110, 140, 200])
-@each("name", ["xeon-2-cores-pocl-quick", "h200-sxm-quick", "h100-sxm"])
+@each("name", ["xeon-2-cores-pocl-quick", "h200-sxm-quick", "h100-sxm-all"])
 def test_no_table_breaks_within_a_word_or_between_a_number_and_its_unit(name, width, documents):
     shown = render.text(documents(name), width=width)
     assert words(shown) <= words(render.text(documents(name)))

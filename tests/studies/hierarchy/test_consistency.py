@@ -161,7 +161,7 @@ def test_the_committed_runs_of_one_device_agree():
     from tests.cli.test_evidence import RUNS
 
     paths = {path.name.partition(".")[0]: path for path in RUNS}
-    chases, points = (jsonl.read(paths[name]) for name in ("h100-sxm-topology", "h100-sxm"))
+    chases, points = (jsonl.read(paths[name]) for name in ("h100-sxm-topology", "h100-sxm-all"))
     alike = replace(points, header=replace(points.header, device=chases.header.device))
     (_, kept), (found, _) = across([chases, alike], [from_runs.infer_hierarchy(chases), None])
     assert found == from_runs.infer_hierarchy(chases) and kept == alike
