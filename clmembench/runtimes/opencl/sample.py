@@ -163,7 +163,8 @@ class QueueBlocker:
             device_ns = _signed(ended - free)
             if ahead:  # one slow call, as a program's first, must not hold every later batch for as long
                 least_ns = BLOCKING_TIME_FACTOR * max(MIN_BLOCKING_NS, enqueue_ns)
-                self.wait_ns = max(least_ns, self.wait_ns / 2, MIN_BLOCKING_SHARE * device_ns)
+                # stamps may leap, the host's clock does not
+                self.wait_ns = max(least_ns, self.wait_ns / 2, MIN_BLOCKING_SHARE * min(device_ns, host_ns))
                 return Timing(max(0, host_ns - _signed(free - begun)), device_ns, None, cpu_ns)
             self.wait_ns = 2 * max(self.wait_ns, enqueue_ns)
         raise DeviceError("the device began before the host had queued all passes: they cannot be timed together")
