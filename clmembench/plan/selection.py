@@ -21,8 +21,8 @@ OWN_SUITES = ("several", "roofline")  # not in suite all: they need several devi
 PLACE_AXES = ("compute_units", "placement")  # written like axes, but properties of the measuring process
 WORK_GROUPS_PER_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with several work-groups
 FURTHER_PROCESS_BUDGET_DIVISOR = 4  # divides a point's budget in every process but the first
-QUICK_BUDGET = Budget(min_time_s=0.02, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
-FULL_BUDGET = Budget(min_time_s=0.02, max_time_s=0.5, max_noise=0.01, slope_ns=1e6)
+QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
+FULL_BUDGET = Budget(min_time_s=0.03, max_time_s=0.5, max_noise=0.01, slope_ns=1e6)
 # an adaptive plan has hundreds of points; a few of them are slow
 ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.024, max_noise=0.003, slope_ns=4e5, patience=30)
 
