@@ -22,13 +22,15 @@ sys.dont_write_bytecode = False
 # with short ones
 SLOWEST = (
     "test_oclgrind", "test_hierarchies", "test_faults", "test_cli", "test_worker_process", "test_report", "test_tune_cli",
-    "test_topology_cli", "test_docs_commands", "test_orphans", "test_current_folder", "test_opencl", "test_compressed",
-    "test_tlb", "test_level_names", "test_interleave", "test_live_cli", "test_spmv", "test_benchmarks", "test_paired_lines",
+    "test_topology_cli", "test_docs_commands", "test_orphans", "test_current_folder", "test_opencl", "test_spmv",
+    "test_mnf", "test_dgemm", "test_arithmetic", "test_external", "test_throughput", "test_compressed", "test_tlb",
+    "test_level_names", "test_interleave", "test_live_cli", "test_benchmarks", "test_paired_lines", "test_plugins",
     "test_study_cli", "test_lifetime", "test_traced_pool", "test_limits", "test_guidelines", "test_age_policies",
     "test_single_lines", "test_home_partitions", "test_infer_hierarchy", "test_shared_storage", "test_example", "test_fleet",
-    "test_mdm_validation", "test_cache_sharing", "test_progress", "test_external", "test_versions", "test_bulk_eviction",
-    "test_matrices", "test_linear_index", "test_architecture", "test_eviction_sets", "test_candidate_lines",
-    "test_level_behind", "test_clock_step", "test_output_file", "test_policies", "test_cli_options", "test_traces",
+    "test_fleet_run", "test_fleet_cli", "test_mdm_validation", "test_cache_sharing", "test_progress", "test_versions",
+    "test_bulk_eviction", "test_matrices", "test_linear_index", "test_architecture", "test_eviction_sets",
+    "test_candidate_lines", "test_level_behind", "test_clock_step", "test_output_file", "test_policies", "test_cli_options",
+    "test_traces",
 )  # fmt: skip
 
 settings.register_profile("clmembench", deadline=None)  # how long an example takes says more of the host than of the code
