@@ -101,7 +101,8 @@ class Writer:
         except OSError as error:
             self._member = None  # what ends it does not fit behind a part of a record
             raise ResultsError(
-                f"cannot write {self.path}: {error.strerror}: records before this one are kept; free space and run again"
+                f"cannot write {self.path}: {error.strerror}: records before this one are kept; free space, "
+                f"and resume a run with clmembench run --resume {self.path}"
             ) from error
 
     def __enter__(self) -> Writer:
@@ -232,7 +233,7 @@ def _header(path: Path, line: bytes) -> Header:
         schema, problem = _schema(path, line), first_problem(error)
     if type(schema) is not int or not 1 <= schema <= SCHEMA:
         shown = json.dumps(schema)[:20]
-        raise ResultsError(f"{path} has schema {shown}, and this version reads 1 to {SCHEMA}: upgrade clmembench")
+        raise ResultsError(f"{path} has schema {shown}, and this version reads up to {SCHEMA}: upgrade clmembench")
     if problem:
         raise ResultsError(f"{path}:1: the header is damaged: {problem}")
     return header
@@ -253,5 +254,6 @@ def _schema(path: Path, line: bytes) -> object:
     try:
         found: object = decode(_Versioned, line).schema
     except ValueError as error:
-        raise ResultsError(f"{path} is no results file of clmembench: its first line is no header") from error
+        remedy = "name a file that clmembench run wrote; clmembench import reads other programs' files"
+        raise ResultsError(f"{path} is no results file of clmembench: its first line is no header: {remedy}") from error
     return found

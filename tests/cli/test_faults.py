@@ -236,6 +236,7 @@ def test_a_disk_that_fills_up_keeps_what_was_written(fake, tmp_path):
     code, said = ended(fake, tmp_path, *args, before=("unshare", "-rm", "sh", "-c", SMALL_DISK, "sh"))
     assert code == 1
     assert "cannot write disk/r.jsonl: No space left on device" in said and "free space" in said
+    assert "resume a run with clmembench run --resume disk/r.jsonl" in said
     assert jsonl.read(tmp_path / "kept").records[0].status == "ok"
     assert (tmp_path / "kept").stat().st_size == 32 << 10
 

@@ -238,7 +238,10 @@ NOT_RESULTS = {
     "empty": (b"", r"is no results file of clmembench: it is empty"),
     "one byte": (b"\x1f", r"is no results file of clmembench: its compressed data end early"),
     "nothing in it": (compress(b""), r"is no results file of clmembench: it is empty"),
-    "something else in it": (compress(b"hello\n"), r"is no results file of clmembench: its first line is no header"),
+    "something else in it": (
+        compress(b"hello\n"),
+        r"is no results file of clmembench: its first line is no header: name a file",
+    ),
     "no deflate data": (b"\x1f\x8b\x08\x00" + bytes(6) + b"\xff" * 9, r"is no results file of clmembench: .*are damaged"),
     "another method": (b"\x1f\x8b\x07\x00" + bytes(20), r"is no results file of clmembench: .*unknown compression method"),
     "another checksum": (compress(CONTENT)[:-8] + bytes(8), r"its gzip checksum does not match .*: restore it from a copy"),
