@@ -32,8 +32,8 @@ EVICTION_METHOD = (
     "that it loses in an idle wait"
 )
 LOCAL_METHOD = (
-    "the largest first cache that a kernel of one-item work-groups got: the largest set of global loads whose last lap hits, "
-    "and the next one of the grid; at most the cache's size, since some set of a hash overflows before"
+    "the largest set of global loads of one-item work-groups whose last lap hits, and the next one of the grid; the cache may "
+    "be larger, since some set of a hash overflows before"
 )
 # Thresholds and limits, each with its reason
 MIN_CONTROL_RISE = 0.1  # of a warm lap: a control that evicts less than this is not told from noise

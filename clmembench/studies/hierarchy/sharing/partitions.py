@@ -10,7 +10,7 @@ import numpy as np
 from clmembench.analysis import derive
 from clmembench.model import Array, Finding, Record
 
-PARTITION_METHOD = "latency of each line from each compute unit, lines and units grouped by what is near"
+PARTITION_METHOD = "latency of {access} of each line from each compute unit, lines and units grouped by what is near"
 INTERVAL_METHOD = "median; interval: the middle 95% of latencies"
 # Thresholds and limits, each with its reason
 MIN_FAR_TO_NEAR_RATIO = 1.15  # far over near: lines of one partition differ by less, by their place on the chip
@@ -22,11 +22,18 @@ MIN_PARTITION_LINE_SHARE = 0.03  # of all lines: a smaller group is outliers, no
 
 @dataclass(frozen=True, slots=True)
 class LatencyMap:
-    """Latency in cycles, shape (units, lines), NaN where none was measured; the number of each unit; where it is from."""
+    """Latency in cycles, shape (units, lines), NaN where none was measured; the number of each unit; where it is from; the
+    access: "load" or "atomic"."""
 
     cycles: Array
     units: tuple[int, ...]
     evidence: tuple[str, ...] = ()
+    access: str = "load"
+
+    @property
+    def method(self) -> str:
+        """How partitions are found from it."""
+        return PARTITION_METHOD.format(access="an atomic" if self.access == "atomic" else "a load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ def measured_map(record: Record) -> LatencyMap | None:
     cycles = (medians[1] - medians[0]) / more
     known = (numbers != np.iinfo(np.uint32).max) & np.isfinite(cycles).all(axis=1)
     name = derive.id_of(record)
-    return LatencyMap(cycles[known], tuple(int(n) for n in numbers[known]), (name,))
+    return LatencyMap(cycles[known], tuple(int(n) for n in numbers[known]), (name,), str(record.params.get("access")))
 
 
 def find_partitions(found: LatencyMap) -> Partitions:
@@ -150,7 +157,7 @@ def _partition_findings(found: LatencyMap, of_unit: Array, of_line: Array, count
 
     def finding(name: str, value: float | str, unit: str = "", values: Array | None = None) -> Finding:
         low, high = np.percentile(values, (2.5, 97.5)).tolist() if values is not None else (None, None)
-        method = PARTITION_METHOD if values is None else f"{PARTITION_METHOD}; {INTERVAL_METHOD}"
+        method = found.method if values is None else f"{found.method}; {INTERVAL_METHOD}"
         return Finding(name, value, low, high, unit, "ok", method, found.evidence)
 
     near, far = found.cycles[own & told], found.cycles[~own & told]
@@ -168,7 +175,7 @@ def _no_partitions(found: LatencyMap, why: str) -> Partitions:
     units = {"near_cycles": "cycles", "far_cycles": "cycles"}
     names = ("partitions", "near_cycles", "far_cycles", "units_each", "lines_each")
     findings = {
-        name: Finding(name, None, None, None, units.get(name, ""), "undetermined", PARTITION_METHOD, found.evidence, why)
+        name: Finding(name, None, None, None, units.get(name, ""), "undetermined", found.method, found.evidence, why)
         for name in names
     }
     nothing = found.cycles.shape if found.cycles.ndim == 2 else (0, 0)

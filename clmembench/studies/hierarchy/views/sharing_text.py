@@ -72,7 +72,7 @@ def _local_lines(findings: Mapping[str, Finding], footnote: Callable[[str, str, 
         texts = (
             f"{_size_text(finding)} beside {f'{amount} KiB' if float(amount) else 'none'}" for amount, finding in cached_sizes
         )
-        yield f"largest first cache that a kernel of one-item work-groups got beside local memory: {', '.join(texts)}"
+        yield f"largest set of global loads that all hit beside local memory of one-item work-groups: {', '.join(texts)}"
 
 
 def _size_text(finding: Finding) -> str:
