@@ -51,6 +51,7 @@ TITLES = {
     "figures": ("Figures over devices", "Razzaq et al. 2016", "reading"),
     "causes": ("Causes of records that are not ok", "results files", "measuring"),
     "h200-hierarchy": ("Memory hierarchy of an H200", "clmembench topology", "results"),
+    "h100-hierarchy": ("Memory hierarchy of an H100", "clmembench topology", "results"),
     "instructions": ("Instructions beside published tables", "instruction; LLVM's models of both cores", "access"),
     "h200-peers": ("H200 and the host's libraries", "clmembench peers", "results"),
     "h200-gemm": ("H200: dense products and cuBLAS", "clmembench peers", "results"),
