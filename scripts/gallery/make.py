@@ -29,7 +29,6 @@ DEVICE = re.compile(r"\b(?:H[12]00s?|EPYC|Xeons?|Zen 4|Sapphire Rapids|Emerald R
 SENTENCE = re.compile(r"(?<=[.:;])\s+(?=[A-Z*`|-])|\n\n|\n(?=[-|])")
 # parts of pages without a template that have measured numbers of a device, and the command that prints them
 FROM_COMMANDS = {
-    "docs/kernel.md": ("Factor between prediction and time",),  # scripts/validate_kernels.py predict
     "docs/measuring.md": (
         "- ~ between runs beyond processes:",  # scripts/calibrate.py fit
         "- ~ between devices of one model:",

@@ -13,7 +13,9 @@ import gzip
 import io
 import itertools
 import json
+import math
 import shlex
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -103,6 +105,28 @@ class Cell:
         return self.text
 
 
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Kernels of docs/tables/kernel-predictions.csv, which scripts/validate_kernels.py makes of runs."""
+
+    rows: Sequence[Found]
+
+    @property
+    def kernels(self) -> int:
+        """Their number."""
+        return len(self.rows)
+
+    @property
+    def within(self) -> int:
+        """How many times lie in the interval of the prediction."""
+        return sum(float(row["low_us"]) <= float(row["measured_us"]) <= float(row["high_us"]) for row in self.rows)
+
+    def factor(self, model: str) -> str:
+        """The geometric mean of the factor between the times by a model and the measured ones."""
+        logs = [abs(math.log(float(row[f"{model}_us"]) / float(row["measured_us"]))) for row in self.rows]
+        return units.format_value(math.exp(statistics.fmean(logs)))
+
+
 def value(run: str, benchmark: str, metric: str = "", **params: object) -> Number:
     """A value of a point: the one with these parameters and no or the fewest others."""
     return _number(_point(run, benchmark, metric, params), run, "median", "ci_low", "ci_high")
@@ -179,6 +203,18 @@ def mdm_input(run: str, name: str) -> Number:
     return Number(found["value"], found["low"], found["high"], found["unit"])
 
 
+def predicted(device: str, sizes: str, *classes: str) -> Predicted:
+    """The predicted kernels of a device and their sizes, of these classes or of all."""
+    header, *rows = read("kernel-predictions")
+    lines = [dict(zip(header, row, strict=True)) for row in rows]
+    chosen = [
+        row for row in lines if (row["device"], row["sizes"]) == (device, sizes) and row["class"] in (classes or {row["class"]})
+    ]
+    if not chosen:
+        raise MissingNumber(f"kernel-predictions: {device} {sizes} {' '.join(classes)}: 0 kernels")
+    return Predicted(chosen)
+
+
 def started(run: str) -> str:
     """The day of a run."""
     return str(_header(run)["started"])[:10]
@@ -246,6 +282,7 @@ FUNCTIONS = (
     mnf,
     mdm,
     mdm_input,
+    predicted,
     started,
     command,
     seconds,

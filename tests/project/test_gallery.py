@@ -152,3 +152,14 @@ def test_readings_are_kept_of_the_first_samples(tmp_path):
     header, record = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
     assert header == records[0] and record["series"][0]["host_ns"] == [1] * 5
     assert Trace(**record["series"][0]["reads"]["ticks"]).unpack().tolist() == [[0] * 3, [1] * 3]
+
+
+def test_factors_of_predicted_kernels_are_geometric_means(monkeypatch):
+    header = ["device", "sizes", "class", "measured_us", "predicted_us", "low_us", "high_us"]
+    rows = [["X", "gpu", "sort", "10", "20", "5", "15"], ["X", "gpu", "own", "8", "1", "1", "2"], ["X", "cpu", "own", *"1111"]]
+    monkeypatch.setattr(run_numbers, "read", lambda table: [header, *rows])
+    found = run_numbers.predicted("X", "gpu")
+    assert (found.kernels, found.within, found.factor("predicted")) == (2, 1, "4.00")
+    assert run_numbers.predicted("X", "gpu", "own").factor("predicted") == "8.00"
+    with pytest.raises(run_numbers.MissingNumber, match="0 kernels"):
+        run_numbers.predicted("X", "gpu", "graph")
