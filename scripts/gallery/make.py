@@ -130,9 +130,9 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"{name}: not from a run: {reason} ({count} numbers)")
     except run_numbers.MissingNumber as error:
         sys.exit(f"scripts/gallery/pages/{error}")
-    for name, sentence in unsourced():
+    for at, sentence in unsourced():
         stale = True
-        print(f"{name}: measured by no run: {sentence}")
+        print(f"{at}: measured by no run: {sentence}")
     old = list(figures.stale())
     if given.figures and not given.check:
         figures.draw(old)

@@ -131,8 +131,9 @@ def keep_reads(path: Path, samples: int) -> None:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for record in map(json.loads, file):
             for series in record.get("series", ()):
-                read = {name: (one["unit"], Trace(**one).unpack()[:samples]) for name, one in series.get("reads", {}).items()}
-                series["reads"] = {name: asdict(Trace.pack(*one)) for name, one in read.items()}
+                for name, one in series.get("reads", {}).items():
+                    rows = list(Trace(**one).unpack()[:samples])
+                    series["reads"][name] = asdict(Trace.pack(one["unit"], rows))
             lines.append(json.dumps(record, separators=(",", ":"), ensure_ascii=False) + "\n")
     path.write_bytes(run_files.compress("".join(lines).encode()))
 

@@ -11,7 +11,6 @@ import csv
 import functools
 import gzip
 import io
-import itertools
 import json
 import math
 import shlex
@@ -258,15 +257,15 @@ def held_out(*runs: str) -> str:
 
 def console(words: str, *passages: tuple[str, str]) -> str:
     """A command of files in reports/ and what it prints: each passage from a line with the first words to one with the last."""
-    printed_lines = iter(_output(words.replace("reports/", f"{RUNS}/")).splitlines())
+    lines = _output(words.replace("reports/", f"{RUNS}/")).splitlines()
     found = [f"$ clmembench {words}"]
     for first, last in passages:
-        passage = list(itertools.dropwhile(lambda line, first=first: first not in line, printed_lines))
-        length = next((number for number, line in enumerate(passage, 1) if last in line), 0)
-        if not length:
+        start = next((number for number, line in enumerate(lines) if first in line), len(lines))
+        end = next((number for number, line in enumerate(lines[start:], start + 1) if last in line), 0)
+        if not end:
             raise MissingNumber(f"{words} prints no lines from {first} to {last}")
-        found += passage[:length]
-        printed_lines = iter(passage[length:])
+        found += lines[start:end]
+        lines = lines[end:]
     return "\n".join(found) + "\n"
 
 
