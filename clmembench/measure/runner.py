@@ -18,7 +18,7 @@ from clmembench.model.record import TIME_SPENT_CAUSES
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.interleave import available_peers, interleave_peers
-from clmembench.plan.selection import Selection, selected_benchmarks
+from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import FAILED_STATUSES, explore
 
 # a point with one of these has ended its worker process
@@ -55,12 +55,9 @@ def _run_until(
 ) -> Iterator[Record]:
     """The records of all benchmarks of the selections, which share the time until the deadline."""
     repeats = Repeats(info, deadline)
-    wanted = [(selection, benchmark) for selection in selections for benchmark in selected_benchmarks(selection)]
-    if math.isfinite(deadline.at_s):  # the headline benchmarks first: what one asks of a device that one has minutes for
-        wanted = sorted(wanted, key=lambda pair: pair[1].quick is None)
     waiting: list[tuple[_Turn, Generator[Record | None]]] = []
     slot = _WorkerSlot(all(selection.isolated for selection in selections))
-    for selection, benchmark in wanted:
+    for selection, benchmark in measuring_order(selections, math.isfinite(deadline.at_s)):
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
         if others:

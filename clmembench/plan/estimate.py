@@ -11,7 +11,7 @@ from clmembench.analysis.plateaus import memory_floor_bytes
 from clmembench.model import Benchmark, DeviceInfo, Placement, Plan, Point, Record
 from clmembench.plan.configurations import missing_features, most_trials
 from clmembench.plan.interleave import available_peers, interleave_peers
-from clmembench.plan.selection import Selection, selected_benchmarks
+from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import explore
 
 MAX_ARRAYS = 3  # arrays of the same size that a benchmark holds
@@ -44,9 +44,12 @@ COSTS = {
 TIME_RATIOS = {
     "cpu": {"l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "reduction": 0.55, "spmv": 1.4, "transfer": 1.5,
             "transfer_latency": 0.5},
-    "gpu": {"banks": 0.7, "copy_grid": 0.75, "datatypes": 0.65, "dgemm": 2.2, "kernel_build": 1.5, "l2_map": 5.7,
-            "launch_call": 1.5, "launch_dispatch": 2.0, "private_array": 3.6, "spmv": 1.8, "subgroup": 0.75, "transfer": 1.4,
-            "transfer_latency": 0.45, "transfer_overlap": 3.2},
+    "gpu": {"arithmetic": 3.0, "atomic": 0.75, "banks": 0.4, "barrier": 0.5, "barrier_exchange": 0.5, "cache_read": 0.7,
+            "copy_grid": 0.55, "core_to_core": 9.5, "datatypes": 0.65, "dgemm": 5.3, "divergence": 0.5, "gemm": 3.6,
+            "kernel_build": 1.5, "l2_map": 33.0, "launch_call": 1.8, "launch_method": 0.5, "loaded_latency": 1.75,
+            "local_read": 1.45, "private_array": 2.4, "spmv": 5.5, "step_latency": 0.55, "stream": 1.5,
+            "subgroup": 0.6, "transfer": 1.9, "transfer_latency": 0.35, "transfer_overlap": 6.2, "usm_bandwidth": 6.5,
+            "usm_first_touch": 2.9},
 }  # fmt: skip
 ENERGY_S = 2.1  # added to a point by an energy counter that is updated every 100 ms; on CPUs the samples suffice
 PEER_S = 1.5  # for a point of a host's library or program; it mostly sets up its problem
@@ -150,19 +153,19 @@ class RunEstimate:
 
 def estimate_run(info: DeviceInfo, selection: Selection) -> RunEstimate:
     """The estimate of a selection on a device, by the features in the device's description."""
+    return estimate_selections(info, (selection,))
+
+
+def estimate_selections(info: DeviceInfo, selections: Sequence[Selection]) -> RunEstimate:
+    """The estimate of several selections that are measured as one run."""
     estimates = []
-    for benchmark in selected_benchmarks(selection):
+    for selection, benchmark in measuring_order(selections, any(one.budget_s is not None for one in selections)):
         others = available_peers(benchmark, info) if selection.reference else ()
         plan = explore(benchmark, info, selection)
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
-        estimates.append(_estimate(benchmark, plan, info, selection))
+        estimates.append(_estimate(benchmark, plan, info, selection, is_first=not estimates))
     return RunEstimate(tuple(estimates))
-
-
-def estimate_selections(info: DeviceInfo, selections: Sequence[Selection]) -> RunEstimate:
-    """The estimate of several selections that run one after the other."""
-    return RunEstimate(tuple(one for selection in selections for one in estimate_run(info, selection).benchmarks))
 
 
 def kind_of(of: Point | Record, process: int, benchmark: str) -> Kind:
@@ -174,7 +177,7 @@ def kind_of(of: Point | Record, process: int, benchmark: str) -> Kind:
     return "further" if process else "first"
 
 
-def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Selection) -> BenchmarkEstimate:
+def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Selection, is_first: bool) -> BenchmarkEstimate:
     points = walk(plan, benchmark)
     measured = [point for point in points if point.role == "measure"]
     started: set[tuple[str, Placement, int]] = set()
@@ -192,7 +195,7 @@ def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Sel
             place = point.place if info.kind == "cpu" else Placement()  # off CPUs no property of a process
             if (key := (point.benchmark, place, process)) not in started:
                 started.add(key)
-                starts[kind] += 1
+                starts[kind] += is_first or _starts_a_process(benchmark, info, point.benchmark, process)
             seconds[kind] += _point_seconds(kind, benchmark, process, info, selection)
     sizes = [value for point in measured if isinstance(value := point.params.get("array_bytes"), int)]
     growing = next((n for n, axis in benchmark.axes.items() if axis.per_octave and n not in selection.axes), "")
@@ -203,13 +206,16 @@ def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Sel
         points=len({(p.benchmark, tuple(sorted(p.params.items())), p.place) for p in measured}),
         amounts={kind: Amount(n, ratio * (seconds[kind] + start_s * starts[kind])) for kind, n in counts.items()},
         most_trials=most_trials(benchmark, info, selection),
-        processes=len(
-            started if info.kind == "cpu" or benchmark.fresh else {key for key in started if key[2] or key[0] != benchmark.name}
-        ),
+        processes=sum(_starts_a_process(benchmark, info, name, process) for name, _, process in started),
         array_bytes=max(sizes, default=0),
         grows=bool(growing),
         least_share=len(sure) / max(1, len(measured)),
     )
+
+
+def _starts_a_process(benchmark: Benchmark, info: DeviceInfo, measured: str, process: int) -> bool:
+    """Whether a benchmark or a peer of it is measured in a process of its own: off CPUs benchmarks share the first one."""
+    return info.kind == "cpu" or benchmark.fresh or process > 0 or measured != benchmark.name
 
 
 def _point_seconds(kind: Kind, benchmark: Benchmark, process: int, info: DeviceInfo, selection: Selection) -> float:

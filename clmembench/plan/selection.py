@@ -205,6 +205,13 @@ def benchmark_named(name: str) -> Benchmark:
     return known[name]
 
 
+def measuring_order(selections: Sequence[Selection], is_hurried: bool) -> list[tuple[Selection, Benchmark]]:
+    """The benchmarks of the selections, each with its own, in a run's order: with a budget those of headlines first, what one
+    asks of a device that one has minutes for. Raises SelectionError as `selected_benchmarks` does."""
+    chosen = [(selection, benchmark) for selection in selections for benchmark in selected_benchmarks(selection)]
+    return sorted(chosen, key=lambda pair: is_hurried and pair[1].quick is None)
+
+
 def selected_benchmarks(selection: Selection) -> list[Benchmark]:
     """The benchmarks of a selection. Raises SelectionError that lists the available names when nothing matches."""
     known, all_suites = discovered(), suites()

@@ -140,7 +140,7 @@ def test_the_end_of_a_run_counts_as_the_plan_before_it():
     assert progress.conclusion(ProgressEstimate(), False) == ""
 
 
-REPLAYED = ("epyc-2-cores-pocl", "h100-sxm-all", "h200-sxm-quick", "h100-sxm-quick", "xeon-16-cores-pocl-quick",
+REPLAYED = ("epyc-2-cores-pocl", "h100-sxm-all", "h200-sxm-all", "h200-sxm-quick", "h100-sxm-quick", "xeon-16-cores-pocl-quick",
             "xeon-16-cores-pocl-sync-compute", "xeon-2-cores-intel-quick", "xeon-2-cores-intel-sync", "xeon-2-cores-pocl-quick",
             "xeon-2-cores-pocl-sync")  # fmt: skip
 
@@ -150,8 +150,9 @@ def replayed(run: Run) -> tuple[list[float], list[bool]]:
     held, there and at 10%."""
     head = run.header
     names = tuple(name for name, card in head.benchmarks.items() if not card.peer_of and name in discovered())
-    selection = Selection(suite=head.suite, globs=names, axes=head.axes, processes=head.processes, tuning=head.tuning)
-    outlook = ProgressEstimate(estimate.estimate_run(head.device, selection).benchmarks)
+    asked = {"axes": head.axes, "processes": head.processes, "tuning": head.tuning, "budget_s": head.budget_s}
+    selection = Selection(suite=head.suite, globs=names, **asked)
+    outlook = ProgressEstimate(estimate.estimate_run(head.device, selection).benchmarks, budget_s=head.budget_s)
     begun = datetime.fromisoformat(head.started)
     starts = [(datetime.fromisoformat(r.started) - begun).total_seconds() if r.started else 0.0 for r in run.records]
     ends = list(accumulate((at + r.seconds for at, r in zip(starts, run.records, strict=True)), max))  # 0: skipped at once

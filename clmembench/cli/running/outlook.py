@@ -170,6 +170,10 @@ class ProgressEstimate:
         here_s, variance = _rest(here, own[0], own[1] + RECORD_SD**2 / number)
         shared, shared_variance = self._shared_ratio(self.parts[: self._at + 1])
         others = [_rest(part, shared, BENCHMARK_SD**2) for part in later]
+        if (
+            self._budget_s is not None
+        ):  # what is left of those whose turn ended; how many points a curve still needs nobody knows
+            others += [(part.left_range_s()[0] * math.exp(shared), 0.0) for part in self.parts[: self._at]]
         later_s = sum(seconds for seconds, _ in others)
         variance += sum(one for _, one in others) + later_s**2 * math.expm1(shared_variance)
         total = here_s + later_s
