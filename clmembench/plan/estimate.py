@@ -158,7 +158,7 @@ def estimate_run(info: DeviceInfo, selection: Selection) -> RunEstimate:
 
 def estimate_selections(info: DeviceInfo, selections: Sequence[Selection]) -> RunEstimate:
     """The estimate of several selections that are measured as one run."""
-    estimates = []
+    estimates: list[BenchmarkEstimate] = []
     for selection, benchmark in measuring_order(selections, any(one.budget_s is not None for one in selections)):
         others = available_peers(benchmark, info) if selection.reference else ()
         plan = explore(benchmark, info, selection)
