@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from clmembench.cli import main
+from clmembench.gates.thresholds import POINT
+from clmembench.model import Record
 from clmembench.plan.budget import Budget
 from clmembench.plan.selection import Selection
 
@@ -111,3 +113,11 @@ def as_on_a_quiet_host(path: Path, target: Path | None = None) -> Path:
     target = target or path
     target.write_text("".join(json.dumps(line) + "\n" for line in (head, *records)), encoding="utf-8")
     return target
+
+
+def is_measured(record: Record) -> bool:
+    """Whether a point was measured, found right, and is `ok`; or suspect by the gate `drift`, exactly where its own readings of
+    the core clock are further apart than that gate allows, or by the gate `stamps` on a busy host: the host's doing."""
+    drifted = record.core_clock is not None and record.core_clock.moved > POINT.max_drift
+    late = (record.status, record.gate) == ("suspect", "stamps") and (record.cpu_others or 0) > 0.5
+    return record.checked and (late or (record.status, record.gate) == (("suspect", "drift") if drifted else ("ok", "")))

@@ -17,13 +17,12 @@ import pytest
 
 from clmembench import sanitize
 from clmembench.cli.running.run_request import _with_array_size
-from clmembench.gates.thresholds import POINT
 from clmembench.report.frame import judged_rows
 from clmembench.results import jsonl, run_files, whole_file
 from clmembench.results.limits import MAX_FILE_BYTES
 from tests.builders import device
 from tests.cases import each
-from tests.commands import ROOT, Ended, as_on_a_quiet_host, brief_points, cli, process
+from tests.commands import ROOT, Ended, as_on_a_quiet_host, brief_points, cli, is_measured, process
 from tests.pages import without_own_script
 
 
@@ -149,15 +148,7 @@ def test_a_run_ends_in_a_summary_and_a_file(stored):
     assert table in cli("show", str(path)).stdout
     assert "launch: 1 point," in done.stderr
     run = jsonl.read(path)
-    assert run.records and all(map(measured, run.records))
-
-
-def measured(record) -> bool:
-    """Whether a point was measured, found right, and is `ok`; or suspect by the gate `drift`, exactly where its own readings of
-    the core clock are further apart than that gate allows, or by the gate `stamps` on a busy host: the host's doing."""
-    drifted = record.core_clock is not None and record.core_clock.moved > POINT.max_drift
-    late = (record.status, record.gate) == ("suspect", "stamps") and (record.cpu_others or 0) > 0.5
-    return record.checked and (late or (record.status, record.gate) == (("suspect", "drift") if drifted else ("ok", "")))
+    assert run.records and all(map(is_measured, run.records))
 
 
 def test_show_json_has_the_promised_fields_and_nothing_else_on_stdout(stored):
@@ -409,7 +400,7 @@ def test_a_run_that_was_killed_leaves_whole_records_no_orphan_and_goes_on(tmp_pa
     first.kill()
     first.communicate()
     before = jsonl.read(path).records
-    assert before and all(map(measured, before))
+    assert before and all(map(is_measured, before))
     while any(Path(f"/proc/{child}").exists() for child in children):
         assert time.monotonic() < deadline, "a child outlived its run"
         time.sleep(0.05)
@@ -571,7 +562,7 @@ def test_a_run_without_isolation_and_one_whose_benchmark_ran_out_of_time(tmp_pat
     command = ("run", "-b", "launch", "-a", "groups=[1,4]")
     done = cli(*command, "--no-isolate", "-o", str(path))
     assert done.returncode == 0, done.stderr
-    assert list(map(measured, jsonl.read(path).records)) == [True, True]
+    assert list(map(is_measured, jsonl.read(path).records)) == [True, True]
     for more in (("--processes", "2"), ("-a", "compute_units=1")):
         done = cli(*command, "--no-isolate", *more, "-o", str(tmp_path / "two.jsonl"))
         assert done.returncode == 2 and "--no-isolate" in done.stderr

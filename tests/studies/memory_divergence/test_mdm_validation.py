@@ -15,6 +15,7 @@ from clmembench.cli import devices, exit_codes
 from clmembench.measure import runner, worker_process
 from clmembench.measure.job import ProbeResult
 from clmembench.model import Point
+from clmembench.plan.selection import selected_benchmarks
 from clmembench.plan.sweep import explore
 from clmembench.report.schemas import schemas
 from clmembench.results import jsonl
@@ -38,9 +39,7 @@ def put_in_place(patch, gpu, order=None):
     def run_selections(runtime, info, found, selections, budget_s):
         for selection in selections:
             for glob in selection.globs:
-                yield from gpu.run_plan(
-                    explore(runner.selected_benchmarks(replace(selection, globs=(glob,)))[0], info, selection)
-                )
+                yield from gpu.run_plan(explore(selected_benchmarks(replace(selection, globs=(glob,)))[0], info, selection))
 
     def run_plan(plan, benchmark, *args, **kwargs):
         if order is not None:
