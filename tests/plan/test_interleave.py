@@ -18,7 +18,7 @@ from clmembench.plan.selection import Selection
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import record, series
-from tests.cli.test_cli import measured
+from tests.commands import is_measured
 from tests.commands import Ended, as_on_a_quiet_host, brief_points, call, cli
 from tests.studies.peers.test_reference_programs import NL, stream, table
 
@@ -232,7 +232,7 @@ def test_a_run_with_references_keeps_both_and_shows_the_ratio(both, tmp_path):
     assert [(r.benchmark, r.process) for r in mine if r.benchmark != "babelstream"] == [
         (name, process) for process in (0, 1) for name in ("stream", "omp_stream")
     ]
-    assert all(measured(r) for r in mine if r.benchmark == "stream")
+    assert all(is_measured(r) for r in mine if r.benchmark == "stream")
     assert {r.status for r in mine if r.benchmark == "omp_stream"} == {"ok"}
     assert {r.status for r in mine if r.benchmark == "babelstream"} == {"failed"}
     assert run.header.benchmarks["omp_stream"].peer_of == "stream"
