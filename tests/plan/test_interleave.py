@@ -18,8 +18,7 @@ from clmembench.plan.selection import Selection
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import record, series
-from tests.commands import is_measured
-from tests.commands import Ended, as_on_a_quiet_host, brief_points, call, cli
+from tests.commands import Ended, as_on_a_quiet_host, brief_points, call, cli, is_measured
 from tests.studies.peers.test_reference_programs import NL, stream, table
 
 MIB = 1 << 20
