@@ -1,4 +1,4 @@
-"""The gallery: each part of its lists of runs ends within ten minutes, and its pages are what templates make of the runs."""
+"""Tests of the gallery: each part of a kind's runs ends within ten minutes, and every page equals what its template makes."""
 
 from __future__ import annotations
 

@@ -63,8 +63,9 @@ def choose(info: DeviceInfo, a: Csr, own_cache_bytes: int) -> tuple[Choice, ...]
 def own_cache_bytes(info: DeviceInfo) -> int:
     """Bytes of the largest cache that a compute unit has for itself.
 
-    A core's second cache by the system; a unit's first by the device's sheet, else by the driver's claim where that is the sum
-    of these. PoCL's claim is about the cache that all cores share, and NVIDIA's is an eighth of a unit's.
+    For a core this is its second cache, whose size the operating system knows. For a unit of a GPU it is the first cache, whose
+    size the device's sheet has; without a sheet the driver's claim counts where it is the sum over all units. PoCL claims the
+    cache that all cores share, and NVIDIA claims an eighth of a unit's.
     """
     of_core = cpu_topology.core_cache_bytes() if info.kind == "cpu" else 0
     if of_core:
