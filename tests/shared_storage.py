@@ -160,9 +160,10 @@ def packed(params: Mapping[str, object], rows: Sequence[Sequence[int]], steps: S
 
 
 def units_record(
-    groups: Sequence[Sequence[int]], cold: float = 290, warm: float = 98, gaps: float = 0.0, seed: int = 3
+    groups: Sequence[Sequence[int]], cold: float = 290, warm: float = 98, gaps: float = 0.0, seed: int = 3, spread: float = 0.0
 ) -> Record:
-    """A record of question units, of compute units in groups that share a cache."""
+    """A record of question units, of compute units in groups that share a cache. Their own laps take `warm` ticks a load, give
+    or take `spread`."""
     rng = np.random.default_rng(seed)
     units = sorted(n for group in groups for n in group)
     group_of = {unit: number for number, group in enumerate(groups) for unit in group}
@@ -177,6 +178,7 @@ def units_record(
         cells[1:][rng.random((count, count)) < gaps] = 0
         rows.append(cells.astype(np.uint32).ravel())
         source_laps = np.tile([cold * lap_steps, warm * lap_steps], (count + 1, 1))
+        source_laps[1:, 1] = lap_steps * np.linspace(warm - spread, warm + spread, count)
         source_laps[0] = 0
         laps.append(source_laps.astype(np.uint32).ravel())
     reads = {

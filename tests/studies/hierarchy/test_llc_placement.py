@@ -9,6 +9,7 @@ from clmembench.model import CacheLevel, Hierarchy
 from clmembench.model.findings import measured_finding, undetermined_finding
 from clmembench.studies.hierarchy.sharing import llc_placement
 from clmembench.studies.hierarchy.sharing.partitions import LatencyMap
+from tests.shared_storage import units_record
 
 UNITS, LINES = 8, 64
 
@@ -60,6 +61,18 @@ def test_what_lies_beyond_the_first_level_holds_for_all_compute_units(monkeypatc
 def test_a_map_of_something_else_changes_no_interval(monkeypatch, levels):
     found = mapped(monkeypatch, 260, 300, levels)
     assert [one.findings["latency_cycles"] for one in found.levels] == [one.findings["latency_cycles"] for one in levels]
+
+
+@pytest.mark.parametrize(("own", "expected"), [(95, (89, 109)), (107.5, (89, 109)), (200, (199, 201)), (None, (None, None))])
+def test_the_second_cache_of_constants_holds_for_all_compute_units(own, expected):
+    given = Hierarchy(
+        (), constant=(level("L1", 28, "constant_array"), level("L2", own, "constant_array"), level("L1", 41, "constant"))
+    )
+    asked = [units_record([range(8), range(8, 16)], warm=99, spread=9)]
+    first, second, pointer = llc_placement.place_last_cache(given, asked).hierarchy.constant
+    assert ends(second) == pytest.approx(expected)  # its own interval about the least and the most
+    assert (first, pointer) == (given.constant[0], given.constant[2])
+    assert (second == given.constant[1]) == (own is None or own == 200)
 
 
 MIB = 1 << 20

@@ -1,16 +1,21 @@
-"""Where the last cache sits: its partitions, seen from each compute unit, joined with the levels that a chase found. Pure."""
+"""Levels that a chase found from one compute unit, joined with what all of them see: partitions and latencies. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from clmembench.analysis import derive
 from clmembench.model import Array, CacheLevel, Hierarchy, Record
 from clmembench.model.findings import undetermined_finding
 from clmembench.studies.hierarchy.sharing import partitions
+from clmembench.studies.hierarchy.sharing.sharing_records import question_records
+from clmembench.studies.hierarchy.sharing.unit_groups import unit_laps
 
 # Thresholds and limits, each with its reason
-MAX_FAR_RELATIVE_DIFFERENCE = 0.2  # relative: a plateau this close to the latency of far lines is the cache's far part
+MAX_FAR_RELATIVE_DIFFERENCE = 0.2  # relative: a plateau this close to the latency of far lines, or of all units, is the same
 MAX_NEAR_SHARE = 0.25  # of the way from near to far: half of the lines are far where a unit has no copies of them
 NO_FAR_PLATEAU = "it has partitions of which only the near one has a plateau in the latency curve"
 MAX_SHOWN_REGIONS = 48  # a figure shows no more lines legibly
@@ -25,8 +30,9 @@ class PlacedHierarchy:
 
 
 def place_last_cache(hierarchy: Hierarchy, records: Sequence[Record]) -> PlacedHierarchy:
-    """The hierarchy with the partitions that records of `l2_map` tell; as it is where there are none."""
-    maps = {}
+    """The hierarchy with the partitions that records of `l2_map` tell, and with intervals of latency that hold for all compute
+    units; as it is where there are no records of several units."""
+    hierarchy, maps = _with_unit_intervals_of_constants(hierarchy, records), {}
     for record in records:
         found = partitions.measured_map(record) if record.benchmark == "l2_map" else None
         if found is not None:
@@ -58,6 +64,22 @@ def _with_unit_intervals(hierarchy: Hierarchy, loads: partitions.LatencyMap | No
         return tuple(_with_wider_interval(level, below, above, least, loads.evidence) for level in levels)
 
     return replace(hierarchy, levels=wider(hierarchy.levels), image=wider(hierarchy.image), constant=wider(hierarchy.constant))
+
+
+def _with_unit_intervals_of_constants(hierarchy: Hierarchy, records: Sequence[Record]) -> Hierarchy:
+    """The hierarchy with the interval of the second cache of constant arrays as wide as the differences between the compute
+    units that `cache_sharing` timed on it."""
+    arrays = [level for level in hierarchy.constant if level.space == "constant_array"]
+    own = arrays[1].findings["latency_cycles"].value if len(arrays) > 1 else None
+    asked = question_records(records, "units")
+    laps = unit_laps(asked[-1]) if asked else None
+    if laps is None or not isinstance(own, int | float) or not np.isfinite(laps).any():
+        return hierarchy
+    if abs(float(np.nanmedian(laps)) - own) > MAX_FAR_RELATIVE_DIFFERENCE * own:  # not what the chase measured
+        return hierarchy
+    below, above = min(0.0, float(np.nanmin(laps)) - own), max(0.0, float(np.nanmax(laps)) - own)
+    second = _with_wider_interval(arrays[1], below, above, own, (derive.id_of(asked[-1]),))
+    return replace(hierarchy, constant=tuple(second if level is arrays[1] else level for level in hierarchy.constant))
 
 
 def _with_wider_interval(level: CacheLevel, below: float, above: float, least: float, evidence: tuple[str, ...]) -> CacheLevel:

@@ -34,12 +34,11 @@ def unit_findings(records: Sequence[Record], void: str, fits: Mapping[tuple[str,
     found = stored_reads(record, ("ticks", "source_ticks", "units", "steps"))
     if found is None:
         return {NAME: undetermined_finding(NAME, record.reason or "the record has no map of them", METHOD, names)}
-    units, steps = found["units"][0].astype(int), found["steps"][0]
-    count, samples = units.size, found["ticks"].shape[0]
-    if found["ticks"].shape[1] != count * (count + 1) or found["source_ticks"].shape[1] != 2 * (count + 1) or steps.size != 2:
+    units, laps, samples = found["units"][0].astype(int), unit_laps(record), found["ticks"].shape[0]
+    count, steps = units.size, found["steps"][0]
+    if laps is None or laps.size != count or found["ticks"].shape[1] != count * (count + 1):
         return {NAME: undetermined_finding(NAME, "the record's map is damaged", METHOD, names)}
-    laps = found["source_ticks"].reshape(samples, count + 1, 2)[:, 1:, 1] / steps[1]
-    warm = float(np.median(laps[laps > 0])) if (laps > 0).any() else np.nan
+    warm = float(np.nanmedian(laps)) if np.isfinite(laps).any() else np.nan
     plain = fits.get(("global", 0))
     void = void or (as_global_loads("constant arrays", warm, plain) if plain is not None else "")
     if void:
@@ -49,6 +48,16 @@ def unit_findings(records: Sequence[Record], void: str, fits: Mapping[tuple[str,
     with np.errstate(all="ignore"):
         middle = _median(known)
     return {NAME: _sharing(middle, warm, units, fits.get(("constant_array", 0)), names)}
+
+
+def unit_laps(record: Record) -> Array | None:
+    """Ticks a load of each compute unit, once it has loaded the whole array: the median over samples, NaN where a unit was not
+    timed; None where the record holds none, or damaged ones."""
+    found = stored_reads(record, ("source_ticks", "steps"))
+    if found is None or found["source_ticks"].shape[1] % 2 or found["steps"].shape[1] != 2 or not found["steps"][0, 1] > 0:
+        return None
+    laps = found["source_ticks"].reshape(len(found["source_ticks"]), -1, 2)[:, 1:, 1] / found["steps"][0, 1]
+    return _median(np.where(laps > 0, laps, np.nan))
 
 
 def _median(known: Array) -> Array:
