@@ -48,6 +48,7 @@ MIN_SETTLED_OCTAVES = 2.0  # of constant latency up to the largest working set, 
 MIN_SETTLED_KNEE_RATIO = 4.0  # times the last size on the level before, which the largest working set must reach
 MAX_DISTURBANCE_RELATIVE_EXCESS = 0.5  # relative: disturbances made no point slower by more
 PLAUSIBLE_LINE_BYTES = (16, 1024)  # bytes: what a device may believably report as its line, a power of two
+NO_LATENCY = "this run has no latency: measure it by run -b pchase"
 MAX_CYCLES_NOISE_RATIO = 1.5  # times the noise of the curve in ns, which the curve in cycles may have to be preferred
 
 
@@ -254,12 +255,12 @@ def _plateau_of_range(samples: Sequence[CurvePoint], values: Sequence[float], of
     )
 
 
-def memory_latency(curve: Sequence[CurvePoint], info: DeviceInfo) -> Finding:
-    """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where there is none, or it has
-    not come to memory."""
+def memory_latency(curve: Sequence[CurvePoint], info: DeviceInfo, why_empty: str = NO_LATENCY) -> Finding:
+    """Load-to-use latency of memory in ns, from a latency curve over working sets; undetermined where it has no point, which
+    `why_empty` explains, or has not come to memory."""
     method = "pointer chase, the settled end of its curve"
     if not curve:
-        return replace(undetermined_finding("latency_ns", "no latency in this run: run pchase too", method), unit="ns")
+        return replace(undetermined_finding("latency_ns", why_empty, method), unit="ns")
     if not has_settled(curve, memory_floor_bytes(info)):
         return replace(undetermined_finding("latency_ns", "the latency curve has not settled at memory", method), unit="ns")
     last = find_plateaus(curve)[-1]

@@ -9,8 +9,9 @@ from dataclasses import replace
 from clmembench.analysis import stats
 from clmembench.analysis.derive import summarise
 from clmembench.analysis.record_values import MOVED
-from clmembench.gates.thresholds import POINT
+from clmembench.gates.thresholds import POINT, RUN
 from clmembench.model import SIZE_AXES, Cause, Metric, Record, Series
+from clmembench.units import format_in
 
 MIN_REPORTED_DRIFT = MOVED  # relative drift of the core clock from which on a run warns
 NO_CYCLE_GATE = "cycle"
@@ -71,8 +72,19 @@ def _samples(record: Record, metrics: Sequence[Metric]) -> str:
     few = f"only {samples} sample{'s' if samples != 1 else ''}"
     if samples >= stats.MIN_SAMPLES:
         return ""
+    return f"{few}: {record.stopped}; {_remedy_of_few_samples(record)}"
+
+
+def _remedy_of_few_samples(record: Record) -> str:
+    """A smaller size where the point has one; a quiet host only where others used this one."""
     size = next((name for name in SIZE_AXES if isinstance(record.params.get(name), int)), "")
-    return f"{few}: {record.stopped}; {f'choose a smaller {size} with -a' if size else 'quieten the host'}"
+    if size:
+        return f"choose a smaller {size} with -a"
+    waited = max(record.cpu_waited or 0.0, record.cpu_stolen or 0.0)
+    if waited > RUN.max_wait_share or (record.cpu_others or 0.0) > RUN.max_others_share:
+        return "quieten the host"
+    longest_ns = max((ns for series in record.series for ns in series.host_ns), default=0)
+    return f"a sample takes {format_in(longest_ns, 'ns')}: choose less work with -a or --size"
 
 
 def _together(record: Record, metrics: Sequence[Metric]) -> str:

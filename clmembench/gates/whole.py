@@ -14,7 +14,7 @@ from clmembench.gates.cpu_share import QUIETEN
 from clmembench.gates.impossible import impossible
 from clmembench.gates.lines import Key, at_size, by_size, interval, inversions, relative_half_width, size_on, with_value
 from clmembench.gates.thresholds import RUN
-from clmembench.model import Cause, DeviceInfo, Record, Run
+from clmembench.model import Cause, DeviceInfo, Finding, Record, Run
 from clmembench.specs import sheets
 from clmembench.specs.sheets import Peak, SpecSheet
 
@@ -210,14 +210,31 @@ def _footprint_axis(value: Derived) -> str:
 
 def latency_curve(run: Run) -> list[plateaus.CurvePoint]:
     """The first latency curve there is."""
-    for name, card in run.header.benchmarks.items():
-        metric = card.metrics[0]
-        if card.growing and metric.form == "slope":
-            records = [r for r in run.records if r.benchmark == name and r.place.compute_units is None]
-            others = [{k: v for k, v in r.params.items() if k != card.growing} for r in records]
-            first = [r for r, other in zip(records, others, strict=True) if other == others[0]]
-            return plateaus.curve_points(first, metric, card.growing)
-    return []
+    name = _chase(run)
+    records = _chase_records(run, name)
+    if not records:
+        return []
+    card = run.header.benchmarks[name]
+    others = [{k: v for k, v in r.params.items() if k != card.growing} for r in records]
+    first = [r for r, other in zip(records, others, strict=True) if other == others[0]]
+    return plateaus.curve_points(first, card.metrics[0], card.growing)
+
+
+def memory_latency(run: Run) -> Finding:
+    """Load-to-use latency of memory in ns, by the first latency curve; where no point of it has a value, the reason of one."""
+    name = _chase(run)
+    lost = next((r for r in _chase_records(run, name) if r.status != "ok"), None)
+    why = f"no point of {name} has a value: {lost.status}: {lost.reason}" if lost is not None else plateaus.NO_LATENCY
+    return plateaus.memory_latency(latency_curve(run), run.header.device, why)
+
+
+def _chase(run: Run) -> str:
+    """The first benchmark whose latency grows with the working set; "" where the run has none."""
+    return next((n for n, card in run.header.benchmarks.items() if card.growing and card.metrics[0].form == "slope"), "")
+
+
+def _chase_records(run: Run, name: str) -> list[Record]:
+    return [r for r in run.records if r.benchmark == name and r.place.compute_units is None]
 
 
 SINGLE_VALUE_GATES: Mapping[str, Callable[[Sequence[Derived], Run, SpecSheet | None], Found]] = {

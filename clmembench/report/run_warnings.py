@@ -48,7 +48,7 @@ def complaints(run: Run, table: Sequence[Row], sheet: SpecSheet | None) -> list[
         *_clock_drift(run),
         *_crowded(run),
         *_throttled(run),
-        *_wide_intervals(table),
+        *_wide_intervals(table, device.kind == "cpu"),
         *(_cores(run, table) if device.kind == "cpu" else []),
         *_small_arrays(run, table),
         *(
@@ -99,7 +99,7 @@ def _clock_drift(run: Run) -> list[Complaint]:
     return [Complaint(what, remedy, f"at most {max(moves):.0%}")]
 
 
-def _wide_intervals(table: Sequence[Row]) -> list[Complaint]:
+def _wide_intervals(table: Sequence[Row], on_cpu: bool) -> list[Complaint]:
     wide = [
         row
         for row in table
@@ -111,7 +111,11 @@ def _wide_intervals(table: Sequence[Row]) -> list[Complaint]:
     widest = max(wide, key=_half_width).value
     where = f"the widest: {widest.benchmark} {format_params(dict(widest.params))}".rstrip()
     what = f"{points} with a 95% interval wider than +-{MAX_RELATIVE_HALF_WIDTH:.0%}"
-    return [Complaint(what, "quieten the host", where)]
+    on_host = on_cpu or any(row.value.clock != "device" for row in wide)
+    remedies = ["quieten the host"] if on_host else []
+    if not on_cpu and any(row.value.clock == "device" for row in wide):
+        remedies.append("times by the GPU's clock vary on the GPU itself, and --processes 6 shows by how much")
+    return [Complaint(what, "; ".join(remedies), where)]
 
 
 def _small_arrays(run: Run, table: Sequence[Row]) -> list[Complaint]:

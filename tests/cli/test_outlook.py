@@ -11,7 +11,7 @@ import pytest
 from clmembench.benchmarks import discovered
 from clmembench.cli.running import progress
 from clmembench.cli.running.outlook import ProgressEstimate, Snapshot
-from clmembench.model import Run
+from clmembench.model import Cause, Run
 from clmembench.plan import estimate
 from clmembench.plan.estimate import Amount, BenchmarkEstimate, RunEstimate
 from clmembench.plan.selection import Selection
@@ -102,6 +102,22 @@ def test_a_resumed_run_begins_where_the_interrupted_one_ended():
     assert (at.done, at.total) == (8, 20) and at.left_s == pytest.approx(32.0)
 
 
+def test_what_a_time_limit_left_out_counts_once_when_a_resumed_run_measures_it():
+    left = [
+        record("stream", {"n": n}, role=role, status="skipped", cause=Cause.BUDGET) for n, role in ((8, "tune"), (9, "measure"))
+    ]
+    cut, known = ProgressEstimate(TWO[:1]), [record("stream", {"n": n}) for n in range(8)]
+    for n, one in enumerate((*known, *left)):
+        at = cut.add(one, float(n))
+    assert (at.done, at.total) == (10, 10)
+    assert progress.conclusion(cut, True) == "measured 8 points: 8 of 10 measurements planned"
+    resumed = ProgressEstimate(TWO[:1], known=(*known, *left))
+    assert resumed.at(0.0).done == 8
+    resumed.add(record("stream", {"n": 8}, role="tune"), 1.0)
+    resumed.add(record("stream", {"n": 9}), 2.0)
+    assert progress.conclusion(resumed, False) == "measured 9 points, 1 tuning trial: 10 of 10 measurements planned"
+
+
 def test_a_budget_bounds_the_time_to_go():
     assert ProgressEstimate(TWO, budget_s=15.0).at(5.0).left_s == pytest.approx(10.0)
     assert ProgressEstimate(TWO, budget_s=15.0).at(50.0).left_s == 0.0
@@ -138,6 +154,9 @@ def test_the_end_of_a_run_counts_as_the_plan_before_it():
         "(pchase 6 of at most 8)"
     )
     assert progress.conclusion(ProgressEstimate(), False) == ""
+    adaptive = ProgressEstimate([part("chase", 1, 1.0, is_open=True)])
+    after(adaptive, "chase", 2, 1.0)
+    assert progress.conclusion(adaptive, False) == "measured 2 points; the estimate was about 1"
 
 
 REPLAYED = ("epyc-2-cores-pocl", "h100-sxm-all", "h200-sxm-all", "h200-sxm-quick", "h100-sxm-quick", "xeon-16-cores-pocl-quick",

@@ -105,11 +105,26 @@ def test_larger_arrays_are_advised_where_this_device_can_measure_them():
 
 @pytest.mark.parametrize(
     ("params", "remedy"),
-    [({"array_bytes": MIB}, "smaller array_bytes with -a"), ({"n": 4096}, "smaller n with -a"), ({"groups": 1}, "quieten")],
+    [
+        ({"array_bytes": MIB}, "smaller array_bytes with -a"),
+        ({"n": 4096}, "smaller n with -a"),
+        ({"groups": 1}, "a sample takes 1.00 s: choose less work with -a or --size"),
+    ],
 )
 def test_few_samples_are_remedied_by_the_points_own_size(params, remedy):
     few = record("stream", params, series([10**9] * 3, nbytes=1), stopped="budget of 1 s spent")
     assert remedy in point.judged(few, ()).reason
+
+
+def test_a_quiet_host_is_advised_where_others_used_it_and_never_for_times_by_a_gpus_clock():
+    few = record("launch", {"groups": 1}, series([10**9] * 3, nbytes=1), stopped="budget of 1 s spent")
+    for used in ({"cpu_waited": 0.3}, {"cpu_others": 0.3}, {"cpu_stolen": 0.3}):
+        assert point.judged(replace(few, **used), ()).reason.endswith("quieten the host")
+    times = [1000, 2000] * 20
+    for kind, clock, advised in (("gpu", "device", False), ("gpu", "host", True), ("cpu", "device", True)):
+        wide = run([record("stream", {"op": "copy"}, series(times, nbytes=1000, clock=clock))], header(device(kind=kind)))
+        (told,) = run_warnings._wide_intervals(frame.judged_rows(wide, None)[1], kind == "cpu")
+        assert ("quieten the host" in told.remedy, "--processes 6" in told.remedy) == (advised, not advised)
 
 
 def test_a_run_in_one_process_is_not_told_to_use_several_alone():

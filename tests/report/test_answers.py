@@ -76,7 +76,7 @@ def test_a_value_by_an_older_version_is_not_compared():
     new = run([triad(160.0, 1 << 29, version=2)], header(device("New", kind="cpu"), newer))
     known = answered(of("gpu", triad(4000.0, 1 << 30)), new)
     assert known["Memory-bound code"].text == f"{MEMORY}New has 160 GB/s; not compared: Fast GPU (by an older version)."
-    assert known["Suspect"].text == "Suspect: nothing; not compared: 1 value by an older version."
+    assert known["Suspect"].text == "Suspect: nothing. Not compared: 1 value by an older version."
     sums = [total(n, 1e4) for n in (1024, 4096)]
     old = run([replace(r, version=1) for r in sums], header(device("Old"), {"reduction": replace(SUMS, version=1)}))
     assert about_sums(old, of("cpu", *sums)) == []
@@ -89,8 +89,15 @@ def test_what_is_suspect_is_named_with_its_reason():
     assert answer.details == ("Fast GPU, memory triad, double (suspect): over the theoretical peak.",)
     smaller = triad(9000.0, 1 << 20, status="suspect", gate="peak", reason="over the theoretical peak")
     known = answered(of("gpu", smaller, triad(400.0, 1 << 30)), of("cpu", triad(160.0, 1 << 29)))
-    assert known["Suspect"].text == "Suspect: no headline, but 1 other value (on Fast GPU)."
+    assert known["Suspect"].text == "Suspect: no key quantity, but 1 other value (on Fast GPU)."
     assert known["Suspect"].details == ("Fast GPU: 1 suspect value, 1 of stream; reasons are in All points.",)
+
+
+def test_many_suspect_values_are_counted_apart_from_those_that_are_not_compared():
+    lost = triad(9000.0, 1 << 30, status="suspect", gate="peak", reason="odd")
+    lost = [replace(lost, params={**lost.params, "op": op}) for op in ("copy", "triad", "read")]
+    text = answered(of("gpu", *lost), of("cpu", *lost))["Suspect"].text
+    assert text.startswith("Suspect: memory copy on Fast GPU and Slow CPU; ") and " and 1 other" not in text, text
 
 
 def test_the_next_device_and_the_best_of_the_other_kind_are_named_and_who_is_undecided():
@@ -252,7 +259,7 @@ def test_a_bandwidth_of_an_array_near_the_size_of_the_claimed_cache_is_not_compa
     answer = answered(*runs)["Memory-bound code"]
     assert answer.text.endswith("times as fast as Third.") and "Not compared: Slow CPU (at most 100 GB/s)." in answer.details
     assert answered(near)["Memory-bound code"].text == f"{MEMORY}only bounds are known, at most 100 GB/s on Slow CPU."
-    assert answered(*runs[:2])["Suspect"].text.endswith("not compared: 1 bound.")
+    assert answered(*runs[:2])["Suspect"].text.endswith("Not compared: 1 bound.")
     # a bound on the worse side decides: 4,000 GB/s, less its interval, over at most 100
     assert answered(*runs[:2])["Memory-bound code"].text == f"{MEMORY}Fast GPU is at least 39 times as fast as Slow CPU."
     slow = of("gpu", triad(50.0, 1 << 30))

@@ -256,6 +256,15 @@ def test_memory_is_what_the_latency_curve_settled_at_and_the_nearest_cache_its_f
     assert "the latency curve has not settled at memory" in far[1].detail
 
 
+def test_latencies_without_a_value_have_the_reason_of_their_points():
+    good = latencies("A", [4096 << k for k in range(20)], lambda size: 2.0)
+    lost = replace(good, records=tuple(replace(r, status="suspect", reason="others ran") for r in good.records), judged=True)
+    found = compared(lost)
+    for quantity in ("nearest cache", "memory"):
+        (cell,) = line(found, quantity).cells
+        assert (cell.text, cell.detail) == ("undetermined", "no point of pchase has a value: suspect: others ran")
+
+
 def test_a_bandwidth_that_a_cache_may_have_given_is_no_bandwidth_of_memory():
     small = of("cpu", triad(900.0, 1 << 20), cache_bytes=32 << 20)
     cell = line(compared(of("gpu", triad(4000.0, 1 << 30)), small), TRIAD).cells[1]

@@ -45,17 +45,23 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Tally:
-    """Measurements of a benchmark with its peers: how many of which kind, and their distinct points."""
+    """Measurements of a benchmark with its peers: how many of which kind, how many of them a time limit left out, and the
+    distinct points of the others."""
 
     name: str
     counts: Counter[Kind] = field(default_factory=Counter)
+    left_out: Counter[Kind] = field(default_factory=Counter)
     points: set[object] = field(default_factory=set)
 
     def add(self, record: Record) -> None:
+        from clmembench.model.record import TIME_SPENT_CAUSES
         from clmembench.plan.estimate import kind_of
 
-        self.counts[kind_of(record, record.process, self.name)] += 1
-        if record.role == "measure":
+        kind = kind_of(record, record.process, self.name)
+        self.counts[kind] += 1
+        if record.cause in TIME_SPENT_CAUSES:
+            self.left_out[kind] += 1
+        elif record.role == "measure":
             self.points.add((record.benchmark, tuple(sorted(record.params.items())), record.place))
 
     @property
@@ -63,13 +69,17 @@ class Tally:
         return self.counts.total()
 
     @property
+    def measured(self) -> int:
+        return self.done - self.left_out.total()
+
+    @property
     def trials(self) -> int:
-        return self.counts["trial"]
+        return self.counts["trial"] - self.left_out["trial"]
 
     @property
     def repeats(self) -> int:
         """Measurements of points in further processes."""
-        return self.done - self.trials - len(self.points)
+        return self.measured - self.trials - len(self.points)
 
 
 @dataclass(slots=True)
@@ -109,6 +119,8 @@ class ProgressEstimate:
         budget_s: float | None = None,
         known: Iterable[Record] = (),
     ) -> None:
+        from clmembench.model.record import TIME_SPENT_CAUSES
+
         self._groups = groups or {}
         self.parts = [EstimatedPart(one, Tally(one.name)) for one in expected]
         self._budget_s = budget_s
@@ -116,7 +128,8 @@ class ProgressEstimate:
         self.others: list[Record] = []  # measurements of benchmarks that nobody expected
         self._last_s = 0.0
         for record in known:
-            self._count(record, 0)
+            if record.cause not in TIME_SPENT_CAUSES:  # what a time limit left out is measured now
+                self._count(record, 0)
         for part in self.parts:
             part.before = part.tally.counts.copy()
 

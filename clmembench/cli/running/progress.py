@@ -81,11 +81,13 @@ def conclusion(outlook: ProgressEstimate, interrupted: bool) -> str:
     tallies = [part.tally for part in outlook.parts]
     found = counts_text(*(sum(n) for n in zip(*((len(t.points), t.repeats, t.trials) for t in tallies), strict=True)))
     planned = RunEstimate(tuple(part.expected for part in outlook.parts))
-    text = f"measured {found}: {sum(t.done for t in tallies)} of {planned.bound}{planned.all_records} measurements planned"
+    if any(part.expected.is_open for part in outlook.parts):
+        return f"measured {found}; the estimate was about {planned.all_records}"
+    text = f"measured {found}: {sum(t.measured for t in tallies)} of {planned.bound}{planned.all_records} measurements planned"
     other = [
-        f"{one.name} {part.tally.done} of {'about' if one.is_open else 'at most'} {one.all_records}"
+        f"{one.name} {part.tally.measured} of at most {one.all_records}"
         for part in outlook.parts
-        if part.tally.done != (one := part.expected).all_records
+        if part.tally.measured != (one := part.expected).all_records
     ]
     return text if interrupted or not other else f"{text} ({', '.join(other)})"
 

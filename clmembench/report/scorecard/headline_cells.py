@@ -10,7 +10,7 @@ from clmembench.analysis import decision, derive, noise, plateaus
 from clmembench.benchmarks import MIN_PROCESSES_FOR_INTERVAL, discovered, headline_bytes
 from clmembench.gates.cpu_share import possible_gain
 from clmembench.gates.point import NO_CYCLE_GATE
-from clmembench.gates.whole import CORES_GATE, latency_curve
+from clmembench.gates.whole import CORES_GATE, latency_curve, memory_latency
 from clmembench.model import Headline, Value
 from clmembench.model.metrics import more_is_better, score
 from clmembench.report.frame import LabelledRun, Row
@@ -142,10 +142,10 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
     """The first plateau of the run's latency curve, or memory where the curve has settled there."""
     curve, info = latency_curve(part.run), part.run.header.device
     found = plateaus.find_plateaus(curve) if curve else []
-    finding = plateaus.memory_latency(curve, info)
+    finding = memory_latency(part.run)
     if extreme == "largest" and finding.status != "ok" and curve:
         return _memory_bound(curve, finding.reason)
-    if extreme == "largest" and finding.status != "ok":
+    if not curve or (extreme == "largest" and finding.status != "ok"):
         return ScorecardCell("undetermined", detail=finding.reason, status="undetermined")
     if not found or (extreme == "smallest" and found[0].first_bytes > MAX_L1_START_BYTES):
         why = f"no plateau begins at or below {format_bytes(MAX_L1_START_BYTES)}"

@@ -37,16 +37,17 @@ def unusable_values(found: Scorecard, parts: Sequence[LabelledRun]) -> tuple[lis
     left = [count(number, *words) for number, words in counts if number]
     if not headlines and not others and not left:
         return [], []
-    rest = f"; not compared: {listed(left)}" if left else ""
-    more = f" and {count(others, 'other value')}" if others else ""
+    rest = f". Not compared: {listed(left)}" if left else ""
+    more = f"; {count(others, 'other value')}" if others else ""
     if headlines:
         named = [f"{quantity} on {shortened(of, 2)}" for quantity, of in suspect.items()]
-        texts = [listed(named), shortened(named, 2), count(headlines, "headline")]
+        first = f"{named[0]}; {count(len(named) - 1, 'more key quantity', 'more key quantities')}"
+        texts = ["; ".join(named), *([first] if len(named) > 1 else []), count(headlines, "key value")]
         forms = [f"Suspect: {text}{more}{rest}." for text in texts]
     elif others:
         most = max(points, key=lambda name: len(points[name]))
         where = f" ({f'{len(points[most])} ' if len(points) > 1 else ''}on {most})" if len(parts) > 1 else ""
-        start = f"Suspect: no headline, but {count(others, 'other value')}"
+        start = f"Suspect: no key quantity, but {count(others, 'other value')}"
         forms = [f"{start}{where}{rest}.", f"{start}{rest}."]
     else:
         forms = [f"Suspect: nothing{rest}."]

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from clmembench.analysis.derive import Derived
-from clmembench.analysis.plateaus import CurvePoint, memory_latency
+from clmembench.analysis.plateaus import CurvePoint
 from clmembench.benchmarks.instruction import OTHER_KIND, operation_of
-from clmembench.gates.whole import latency_curve
+from clmembench.gates.whole import latency_curve, memory_latency
 from clmembench.model import Finding, Run
 from clmembench.model.findings import undetermined_finding
 from clmembench.report.frame import Row
@@ -87,9 +87,8 @@ def _bad(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def concurrent(run: Run, rows: Sequence[Row]) -> dict[str, Finding]:
     """Concurrency that saturates the device by the rows of copy_grid, and by Little's law: Findings by name."""
-    info, curve = run.header.device, latency_curve(run)
-    findings = saturation_findings([row.value for row in rows], info)
-    latency = memory_latency(curve, info)
+    latency = memory_latency(run)
+    findings = saturation_findings([row.value for row in rows], run.header.device)
     nothing = undetermined_finding("best_gb_s", "copy_grid has too few values")
     need = saturation.needed(latency, findings.get("best_gb_s", nothing), READ_SHARE_OF_COPY)
     return findings | {

@@ -183,7 +183,7 @@ def test_littles_law_is_held_against_what_saturates():
 def test_what_is_not_known_stays_so():
     best = finding("best_gb_s", 2000.0, 1990, 2010)
     none = memory_latency([], INFO)
-    assert none.status == "undetermined" and "no latency in this run" in none.reason
+    assert none.status == "undetermined" and "run -b pchase" in none.reason
     need = needed(none, best)
     assert need.status == "undetermined" and need.reason == none.reason
     assert against(need, finding("saturating_bytes", 1.0, 1, 1)).reason == none.reason
