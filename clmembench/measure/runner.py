@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 
 from clmembench.benchmarks import named
@@ -56,7 +56,7 @@ def _run_until(
     """The records of all benchmarks of the selections, which share the time until the deadline."""
     repeats = Repeats(info, deadline)
     waiting: list[tuple[_Turn, Generator[Record | None]]] = []
-    slot = _WorkerSlot(all(selection.isolated for selection in selections))
+    slot = WorkerSlot(all(selection.isolated for selection in selections))
     for selection, benchmark in measuring_order(selections, math.isfinite(deadline.at_s)):
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
@@ -106,12 +106,16 @@ def run_plan(
     deadline: Deadline = NEVER,
     others: Sequence[Benchmark] = (),
     repeats: Repeats | None = None,
+    slot: WorkerSlot | None = None,
 ) -> Iterator[Record]:
     """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
-    contains too; `repeats` decides which are measured again, over all plans of a run."""
-    slot = _WorkerSlot(selection.isolated)
-    steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn(), slot)
-    with slot, closing(steps):
+    contains too; `repeats` decides which are measured again, over all plans of a run, whose worker process is in `slot`."""
+    with (
+        nullcontext(slot) if slot else WorkerSlot(selection.isolated) as used,
+        closing(
+            _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn(), used)
+        ) as steps,
+    ):
         yield from (record for record in steps if record is not None)
 
 
@@ -127,7 +131,7 @@ def _run_in_turns(
     others: Sequence[Benchmark],
     repeats: Repeats | None,
     turn: _Turn,
-    slot: _WorkerSlot,
+    slot: WorkerSlot,
 ) -> Generator[Record | None]:
     """The records of `run_plan`; None when its turn is over, after at least one measured point."""
     job = Job(
@@ -187,7 +191,7 @@ def _attempts(
     deadline: Deadline,
     known: Sequence[Record],
     repeats: Repeats,
-    slot: _WorkerSlot,
+    slot: WorkerSlot,
 ) -> _Attempts:
     mine = [record for record in known if record.benchmark == benchmark.name]
     return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, slot, mine, repeats)
@@ -211,7 +215,7 @@ def _in_measuring_order(points: Sequence[Point], count: int, seed: int) -> Itera
             yield index, point, process
 
 
-class _WorkerSlot:
+class WorkerSlot:
     """The one worker process of a run, so that none idles while another measures. Each further process of a point is a new one,
     on CPUs each benchmark and each Place too, and so is the next after a death. Use it as a context manager."""
 
@@ -220,7 +224,7 @@ class _WorkerSlot:
         self._child: Worker | None = None
         self._is_sound = True  # no point of this process failed
 
-    def __enter__(self) -> _WorkerSlot:
+    def __enter__(self) -> WorkerSlot:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -264,7 +268,7 @@ class _Attempts:
         job: Job,
         selection: Selection,
         deadline: Deadline,
-        slot: _WorkerSlot,
+        slot: WorkerSlot,
         known: Sequence[Record] = (),
         repeats: Repeats | None = None,
     ) -> None:

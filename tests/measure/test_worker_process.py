@@ -467,7 +467,7 @@ def test_one_process_measures_several_benchmarks_off_cpus_until_a_point_fails(mo
     ]
     for kind, wanted in (("gpu", ["launch 0", "stream 1", "stream 0", "atomic 0", "launch_call 0"]), ("cpu", every)):
         started.clear()
-        with runner._WorkerSlot(isolated=True) as slot:
+        with runner.WorkerSlot(isolated=True) as slot:
             for name, process, status in (*firsts, *others, *last):
                 other = replace(job(name), process=process, device=replace(FAKE_DEVICE_INFO, kind=kind))
                 slot.measure(other, Point(name, {"status": status}), 1.0)

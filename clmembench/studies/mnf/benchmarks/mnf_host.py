@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 from clmembench.benchmarks import axis, benchmark
 from clmembench.model import Array, Call, Device, Work
 from clmembench.studies.mnf.benchmarks import numpy_mnf
+from clmembench.studies.mnf.benchmarks.cubes import CubeSize
 from clmembench.studies.mnf.benchmarks.mnf import POINT_LIMIT_S, check_rotation, reference_rotation
 from clmembench.studies.mnf.benchmarks.mnf_kernels import COMPONENTS
 from clmembench.studies.mnf.benchmarks.mnf_steps import (
@@ -190,6 +192,12 @@ class ParallelPipeline(HostPipeline):
         self.share(part, self.chunks)
 
 
+@lru_cache(maxsize=len(LIBRARY_FILTERS))
+def host_pipeline(library: str, size: CubeSize, seed: int) -> HostPipeline:
+    """The program with its arrays, which all of its points in a process use: gigabytes of a large cube."""
+    return (ParallelPipeline if library == "blas" else SerialPipeline)(cube_of(size, seed))
+
+
 def steps_of(library: str) -> tuple[str, ...]:
     """The steps of a program, in order."""
     return tuple(step for step in HOST_STEPS[1:] if (library, step) != ("serial", "convert"))
@@ -220,7 +228,7 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
     shape = require_size(size)
     kind = LIBRARY_FILTERS[library]
     reference_rotation(shape, device.seed, kind)
-    host: Any = (ParallelPipeline if library == "blas" else SerialPipeline)(cube_of(shape, device.seed))
+    host: Any = host_pipeline(library, shape, device.seed)
     steps = [getattr(host, name) for name in steps_of(library)]
 
     def whole() -> None:
