@@ -194,8 +194,12 @@ class ParallelPipeline(HostPipeline):
 
 @lru_cache(maxsize=len(LIBRARY_FILTERS))
 def host_pipeline(library: str, size: CubeSize, seed: int) -> HostPipeline:
-    """The program with its arrays, which all of its points in a process use: gigabytes of a large cube."""
-    return (ParallelPipeline if library == "blas" else SerialPipeline)(cube_of(size, seed))
+    """The program after its first pass, which makes the inputs of every step. All points in a process use its arrays: gigabytes
+    of a large cube."""
+    host = (ParallelPipeline if library == "blas" else SerialPipeline)(cube_of(size, seed))
+    for name in steps_of(library):
+        getattr(host, name)()
+    return host
 
 
 def steps_of(library: str) -> tuple[str, ...]:
@@ -235,11 +239,9 @@ def mnf_host(device: Device, library: str, step: str, size: str) -> Work:
         for each in steps:
             each()
 
-    whole()  # makes the inputs of every step
-
     def check() -> None:
         wanted = noise_of(shape, device.seed, kind)
-        assert np.array_equal(host.noise, wanted), "the noise is not that of the reference"
+        assert all(numpy_mnf.on_all_cpus(np.array_equal, host.noise, wanted)), "the noise is not that of the reference"
         check_rotation(
             host.rotation, shape, device.seed, kind, MAX_SINGLE_DEVIATION if library == "blas" else MAX_DOUBLE_DEVIATION
         )

@@ -87,12 +87,12 @@ def check_noise(device: Device, noise: object, size: CubeSize, seed: int, kind: 
     """Compares all of the device's noise with NumPy's, exactly."""
     wanted = noise_of(size, seed, kind)
 
-    def count_wrong(part: tuple[int, Array]) -> int:
-        return int(np.count_nonzero(part[1] != wanted[part[0]].ravel()))
+    def count_wrong(found: Array, band: Array) -> int:
+        return int(np.count_nonzero(found != band.ravel()))
 
     # one thread compares a band while the next one is downloaded
-    parts = ((n, device.download(noise, np.int16, size.pixels, 2 * size.pixels * n)) for n in range(size.bands))
-    for band, wrong in enumerate(numpy_mnf.on_all_cpus(count_wrong, parts)):
+    parts = (device.download(noise, np.int16, size.pixels, 2 * size.pixels * band) for band in range(size.bands))
+    for band, wrong in enumerate(numpy_mnf.on_all_cpus(count_wrong, parts, wanted)):
         assert wrong == 0, f"{wrong} of {size.pixels} values of band {band} are not those of the {kind} filter in NumPy"
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 FilterName = Literal["median", "mean"]
-Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 CHUNK_PIXELS = 1 << 12  # pixels of all bands that a thread processes in double at a time: megabytes that fit its cache
@@ -104,11 +103,11 @@ def chunks_in_double(flat: Array, pixels: slice) -> Iterator[tuple[Doubles, slic
         yield part, chunk
 
 
-def on_all_cpus(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """The results of `work` for each item, in order, computed by a thread for each CPU: NumPy's operations and its BLAS release
-    the interpreter's lock. The threads end with it, and none spins."""
+def on_all_cpus(work: Callable[..., Result], *items: Iterable[Any]) -> list[Result]:
+    """`work` for each item, as `map`, by a thread for each CPU: NumPy's operations and its BLAS release the interpreter's lock.
+    The threads end with it, and none spins."""
     with ThreadPoolExecutor(available_cpus()) as pool:
-        return list(pool.map(work, items))
+        return list(pool.map(work, *items))
 
 
 def by_pixels(work: Callable[[slice], Result], pixels: int) -> list[Result]:
