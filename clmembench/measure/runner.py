@@ -133,7 +133,8 @@ def _run_in_turns(
     turn: _Turn,
     slot: WorkerSlot,
 ) -> Generator[Record | None]:
-    """The records of `run_plan`; None when its turn is over, after at least one measured point."""
+    """The records of `run_plan`; None when its turn is over, after at least one measured point, and off CPUs before each
+    further process of its points."""
     job = Job(
         runtime,
         info,
@@ -151,7 +152,8 @@ def _run_in_turns(
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     attempts = {b.name: _attempts(b, job, selection, deadline, mine, repeats, slot) for b in (benchmark, *others)}
     answers: list[Record] | None = None
-    count, had_turn = 0, False
+    count, had_turn, last_process = 0, False, 0
+    takes_turns = info.kind != "cpu" and not others  # so that benchmarks share their further processes, too
     while True:
         try:
             points = next(plan) if answers is None else plan.send(answers)
@@ -165,9 +167,10 @@ def _run_in_turns(
             record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
             if record is None:
                 is_over = turn.end.is_over() and not deadline.is_over()
-                if is_over and had_turn:
+                if (is_over and had_turn) or (process > last_process and takes_turns):
                     yield None
                     is_over = had_turn = False
+                last_process = process
                 had_turn = had_turn or point.role == "measure"
                 # a search that outlasts its turn ends there: its best configuration so far is measured next
                 cut, mine_now = is_over and point.role == "tune", attempts[point.benchmark]
@@ -249,14 +252,14 @@ class WorkerSlot:
             child.end()
 
     def _can_take(self, before: Job, job: Job) -> bool:
-        """Whether the process of one job can do another. Off CPUs a number of work-groups is a property of launches, and a
-        benchmark of this package leaves nothing behind that the first process of another one would see."""
+        """Whether the process of one job can do another, as first or as n-th process of both. Off CPUs a number of work-groups
+        is a property of launches, and a benchmark of this package leaves nothing behind that another one would see."""
         changed = replace(before, benchmark=job.benchmark, place=job.place, budget=job.budget)
         if job.device.kind == "cpu" or changed != job or before.place.cpus != job.place.cpus:
             return False
         both = (named(before.benchmark), named(job.benchmark))
         is_own = both[1].fresh or any(one.peer_of or one.origin or "peers" in one.needs for one in both)
-        return before.benchmark == job.benchmark or (job.process == 0 and self._is_sound and not is_own)
+        return before.benchmark == job.benchmark or (self._is_sound and not is_own)
 
 
 class _Attempts:
