@@ -38,8 +38,8 @@ HINTS = {  # the suite and the benchmarks that measure an input
 LAUNCH, LINK, COMPUTE, MEMORY, LATENCY = "launch", "link", "compute", "memory", "latency"  # parts of a time
 NO_CACHE, BEYOND = "no_cache", "beyond"
 REMARKS = {
-    NO_CACHE: "at most so long: no bandwidth of a shared cache was measured (suite access, benchmark cache_read)",
-    BEYOND: "at least so long: the pointer chase had not settled, and its largest set is smaller than this one",
+    NO_CACHE: "an upper bound: no bandwidth of a shared cache was measured (suite access, benchmark cache_read)",
+    BEYOND: "a lower bound: the pointer chase had not settled, and its largest set is smaller than this one",
 }
 
 

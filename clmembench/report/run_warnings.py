@@ -114,7 +114,7 @@ def _wide_intervals(table: Sequence[Row], on_cpu: bool) -> list[Complaint]:
     on_host = on_cpu or any(row.value.clock != "device" for row in wide)
     remedies = ["quieten the host"] if on_host else []
     if not on_cpu and any(row.value.clock == "device" for row in wide):
-        remedies.append("times by the GPU's clock vary on the GPU itself, and --processes 6 shows by how much")
+        remedies.append("times by the GPU's clock vary on the GPU itself, so measure more processes")
     return [Complaint(what, "; ".join(remedies), where)]
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 import typer
 
-from clmembench.cli import devices
-from clmembench.cli.program import app
+from clmembench.cli import app, devices
 from clmembench.cli.running import session
 from clmembench.measure.job import ProbeResult
 from clmembench.results import jsonl

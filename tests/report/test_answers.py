@@ -235,7 +235,7 @@ def test_what_a_paper_states_of_an_accelerator_and_of_its_cpus_is_an_answer_with
     mine = of("gpu", triad(4000.0, 1 << 30))
     answer = answered(mine, others=[haswell, gtx, phi])["Published values"]
     assert answer.text == (
-        "Published values: Xeon Phi has about 1.6 times the memory bandwidth of its paper's CPUs (Xeon E5 v3) and at most 1.1 "
+        "Published values: Xeon Phi has about 1.6 times the memory bandwidth of the paper's CPUs (Xeon E5 v3) and at most 1.1 "
         "times their DGEMM."
     )
     assert answer.details[0].startswith("Razzaq et al. 2016, not measured here")

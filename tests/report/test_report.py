@@ -901,10 +901,10 @@ def test_two_points_are_a_line_and_one_alone_is_said_to_be_none():
     two = render_html([timed({2: 100, 4: 120})])
     assert "barrier (ns)" in plotted(two) and "Not drawn" not in two
     one = render_html([timed({2: 100})])
-    assert "<svg" not in one and "groups=2: one value of groups makes no line" in left_out(one)
+    assert "<svg" not in one and "groups=2: a line needs two values of groups" in left_out(one)
     other = replace(timed({2: 90}), header=header(device("Other GPU"), {"barrier": TIMED}))
     both = left_out(render_html([timed({2: 100}), other]))
-    assert "Synthetic GPU, Other GPU: groups=2: one value of groups makes no line" in both
+    assert "Synthetic GPU, Other GPU: groups=2: a line needs two values of groups" in both
 
 
 def test_records_of_an_older_version_are_said_to_be_left_out_of_a_figure():
@@ -928,7 +928,7 @@ def test_what_is_in_no_plot_is_said_with_the_reason():
     failed = record("stream", {"op": "add"}, status="failed", reason="it crashed")
     said = left_out(render_html([run([bandwidth({"op": "copy"}), mapped, failed], header(cards=cards))]))
     assert "op=map: zero_copy_map in ns has no place on an axis of bandwidth in GB/s" in said
-    assert "1 value not to be shown (1 failed)" in said and "op=copy" not in said
+    assert "1 value without a result (1 failed)" in said and "op=copy" not in said
 
 
 def figures_of(*runs):

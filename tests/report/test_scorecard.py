@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.benchmarks import discovered
-from clmembench.cli.program import app
+from clmembench.cli import app
 from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
 from clmembench.report.device_runs import device_label, merged_runs, short_names
 from clmembench.report.frame import parts
@@ -16,8 +16,8 @@ from clmembench.report.imported.joins import FOUND, LOADS, why_not_joined
 from clmembench.report.page.page import render_html
 from clmembench.report.render import markdown
 from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES, key_lines
-from clmembench.report.scorecard.scorecard import verdict
-from clmembench.report.scorecard_cells import UnknownDevice
+from clmembench.report.scorecard.scorecard import _difference, verdict
+from clmembench.report.scorecard_cells import ScorecardCell, UnknownDevice
 from clmembench.report.table import one_table
 from clmembench.report.views import device_table, scorecard_keys, scorecard_table
 from clmembench.results.imported import published_run
@@ -553,6 +553,11 @@ def test_more_devices_than_columns_have_the_best_the_median_and_the_worst_beside
     best, median, worst = row_of(table, TRIAD)[:3]
     assert (str(best), str(median), str(worst)) == ("190 GB/s, GPU 9", "150 GB/s", "100 GB/s, GPU 0")
     assert [str(cell) for cell in row_of(table, "compute units")[:3]] == ["–", "–", "–"]
+
+
+def test_a_median_over_several_points_has_none_in_the_note():
+    cells = [ScorecardCell("1", status="ok", point=point) for point in ("", "n=512", "n=1024")]
+    assert _difference(["A", "B", "C"], cells) == "B: n=512; C: n=1024"
 
 
 def test_sizes_stand_in_the_cells_where_they_differ():

@@ -147,8 +147,8 @@ def test_the_summary_counts_no_point_that_a_prediction_was_made_from():
         [("A", [one("triad", 10, 10, True), one("sum", 10, 12)]), ("B", [one("sum", 40, 10), one("spmv", 10, 11)])]
     )
     assert (
-        "3 measured kernels" in text
-        and "1.20 in the median" in text
-        and "4.0 in the worst (sum on B, predicted shorter" in text
+        "3 measured kernels" in text and "1.20 in the median and by 4.00 in the worst case (sum on B, predicted shorter" in text
     )
+    many = check_summary([("A", [one(f"sum {n}", 10, 10 + n) for n in range(10)])])
+    assert "1.45 in the median, in nine of ten cases by at most 1.80 and by 1.90 in the worst case" in many
     assert check_summary([("A", [one("triad", 10, 10, True)])]) == ""

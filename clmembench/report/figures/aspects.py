@@ -172,7 +172,7 @@ def _best(figure: BestFigure, devices: Sequence[LabelledRun], published: Sequenc
     for device in eligible:
         drawn, reasons = series.best_values(figure, device)
         values += drawn
-        omitted += reasons or ([] if drawn else [(device.label, f"no points of {figure.benchmark} of these parameters")])
+        omitted += reasons or ([] if drawn else [(device.label, f"no points of {figure.benchmark} with these parameters")])
     left_out = by_reason(omitted)
     if card is None or not values:
         return "; ".join(left_out) or f"no points of {figure.benchmark}"
@@ -209,7 +209,9 @@ def _curve_alt(title: str, figure: CurveFigure, lines: Sequence[DrawnSeries], un
 
 
 def _what_is_missing(figure: CurveFigure) -> str:
-    over = "over compute units" if figure.x == UNITS else "on one compute unit" if figure.units == 1 else "of these parameters"
+    over = (
+        "over compute units" if figure.x == UNITS else "on one compute unit" if figure.units == 1 else "with these parameters"
+    )
     return f"no points of {figure.benchmark} {over}"
 
 

@@ -55,7 +55,7 @@ def without_value(rows: Sequence[Row]) -> list[str]:
     """How many rows have no value to be drawn, by status; nothing where all have one."""
     by_status = Counter(row.status for row in rows if not row.is_good)
     kinds = ", ".join(f"{number} {status}" for status, number in sorted(by_status.items()))
-    return [f"{count(by_status.total(), 'value')} not to be shown ({kinds})"] if kinds else []
+    return [f"{count(by_status.total(), 'value')} without a result ({kinds})"] if kinds else []
 
 
 def without_place(card: BenchmarkInfo, device: LabelledRun) -> list[str]:
@@ -75,7 +75,9 @@ def without_place(card: BenchmarkInfo, device: LabelledRun) -> list[str]:
     if alone:
         x = x_axis(card)
         numbers = all(type(row.value.params.get(x)) in (int, float) for row in alone)
-        why = f"one value of {x} makes no line" if numbers else f"{x} is no number" if x else "there is no axis to draw it over"
+        why = (
+            f"a line needs two values of {x}" if numbers else f"{x} is not numeric" if x else "there is no axis to draw it over"
+        )
         found.append(f"{_points(alone)}: {why}")
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from clmembench.analysis import decision
 from clmembench.analysis.decision import NoisyValue, Side
 from clmembench.benchmarks import discovered
-from clmembench.report.many_runs.fleet import DeviceGroup, spread
+from clmembench.report.many_runs.fleet import MIN_RUNS_FOR_PERCENTILES, DeviceGroup, spread
 from clmembench.report.scorecard.device_pairs import device_pairs
 from clmembench.report.scorecard.scorecard import assembled, headline_lines, note_names
 from clmembench.report.scorecard_cells import Line, Scorecard, ScorecardCell
@@ -50,7 +50,8 @@ def _cell(group: DeviceGroup, benchmark: str, headline: str, version: int, unit:
     low, high = spread(values)
     median = statistics.median(values)
     points = {cell.point for cell in good}
-    detail = f"median of {count(len(values), 'run')}; most of them: {format_interval(low, high, unit)}"
+    ends = "their range" if len(values) < MIN_RUNS_FOR_PERCENTILES else "5th to 95th percentile"
+    detail = f"median of {count(len(values), 'run')}; {ends}: {format_interval(low, high, unit)}"
     point = points.pop() if len(points) == 1 else ""
     sizes = {cell.size for cell in good}
     return ScorecardCell(

@@ -202,7 +202,7 @@ def _of_paper(paper: str, known: Sequence[tuple[ImportedRun, list[JoinedValue]]]
         ratio = _published_ratio(point.ours.value / other.ours.value, low, high)
         if not ratio or subject not in ("", run.device):
             continue
-        whose = f"of its paper's CPUs ({names.get(scorecard_label(cpu), cpu.device)})" if not told else ""
+        whose = f"of the paper's CPUs ({names.get(scorecard_label(cpu), cpu.device)})" if not told else ""
         told.append(f"{ratio} times {'their' if told else 'the'} {title} {whose}".strip())
         subject = run.device
         label = names.get(scorecard_label(run), subject)

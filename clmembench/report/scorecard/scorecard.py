@@ -161,9 +161,11 @@ def _difference(labels: Sequence[str], cells: Sequence[ScorecardCell]) -> str:
             devices.setdefault(cell.point, []).append(label)
     if len(devices) < 2:
         return next((f"at {point}" for point in devices if point), "")
+    devices.pop("", None)  # medians of runs at several points have none
     if sum(map(len, devices.values())) > MAX_NAMED_DEVICES:
         return "; ".join(f"{count(len(of), 'device')}: {point}" for point, of in devices.items())
-    return "; ".join(f"{label}: {cell.point}" for label, cell in zip(labels, cells, strict=True) if cell.status == "ok")
+    named = {label: point for point, of in devices.items() for label in of}
+    return "; ".join(f"{label}: {named[label]}" for label in labels if label in named)
 
 
 def _with_best(line: Line, pairs: DevicePairs, labels: Sequence[str]) -> Line:

@@ -19,6 +19,7 @@ from clmembench.units import count, format_bytes, format_in
 PART_NAMES = {"launch": "launch", "link": "host link", "compute": "compute", "memory": "memory", "latency": "latency"}
 IS_INPUT = "the prediction was made from this point"
 CHECK_HEADER = ("kernel", "measured", "predicted", "predicted / measured", Column("bound by"))
+MIN_DECILE_ERRORS = 10  # errors, from which on nine of ten are not all of them
 MAX_WORK = 1e18  # bytes, FLOP or ns of a pass: more is an error, or a file that means harm
 MIN_COPY_BYTES = 1 << 20  # of many copies in a row: smaller ones are about their starts
 
@@ -148,8 +149,9 @@ def check_summary(checks: Sequence[tuple[str, Sequence[ComparedKernel]]]) -> str
     worst, kernel, name = max(told, key=lambda one: one[0])
     most = errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)]
     side = "longer" if kernel.ratio > 1 else "shorter"
+    nine = f", in nine of ten cases by at most {most:.2f}" if len(errors) >= MIN_DECILE_ERRORS else ""
     return (
-        f"Predictions against {count(len(told), 'measured kernel')} that they were not made from: they differ by a factor of "
-        f"{median(errors):.2f} in the median, of {most:.2f} at most in nine of ten, and of {worst:.1f} in the worst "
+        f"Predictions of {count(len(told), 'measured kernel')} that they were not made from differ by a factor of "
+        f"{median(errors):.2f} in the median{nine} and by {worst:.2f} in the worst case "
         f"({kernel.name} on {name}, predicted {side} than measured)."
     )
