@@ -15,13 +15,15 @@ import json
 import math
 import shlex
 import statistics
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from clmembench import units
-from clmembench.cli.program import app
+from clmembench.cli import app
+from clmembench.cli.commands.run import print_results
 from clmembench.report import frame, render
 from clmembench.results import jsonl
 from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_tables
@@ -269,6 +271,15 @@ def console(words: str, *passages: tuple[str, str]) -> str:
     return "\n".join(found) + "\n"
 
 
+def ending(run: str, name: str) -> str:
+    """What a run printed at its end, had its results file this name."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path(name).write_bytes(gzip.decompress(_path(run).read_bytes()))
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            print_results(Path(name))
+    return out.getvalue()
+
+
 FUNCTIONS = (
     value,
     cycles,
@@ -289,6 +300,7 @@ FUNCTIONS = (
     inferred,
     held_out,
     console,
+    ending,
 )
 
 

@@ -181,14 +181,14 @@ def _run_one(target: Target, settings: Settings) -> Path:
         estimate=planned.estimate,
         waits=settings.waits,
     )
-    suspect = _print_results(written.path, settings)
+    suspect = print_results(written.path, settings.as_json, settings.wide)
     session.end(written, f"{written.path} holds every record up to here; resume with clmembench run --resume {written.path}")
     if settings.strict and suspect:
         exit_codes.stop(f"{suspect} of the values are suspect", exit_codes.INCONCLUSIVE)
     return written.path
 
 
-def _print_results(path: Path, settings: Settings) -> int:
+def print_results(path: Path, as_json: bool = False, wide: bool = False) -> int:
     """Read the results file back like any other and print its summary, or its values as JSON. The number of suspect values."""
     from clmembench.report import frame, render, summary
     from clmembench.report.sections import roofline_tables
@@ -197,7 +197,7 @@ def _print_results(path: Path, settings: Settings) -> int:
     stored = session.read_back(path)
     sheet = frame.sheet_of(stored)
     stored, table = frame.judged_rows(stored, sheet)
-    if settings.as_json:
+    if as_json:
         print(render.json_text(frame.point_values(table, roofline_tables.by_point(stored, table, sheet))))
     else:
         width, name = outputs.width() or DEFAULT_COLUMNS, line(str(path))
@@ -205,7 +205,7 @@ def _print_results(path: Path, settings: Settings) -> int:
         print(render.text(shown.key, outputs.is_coloured(sys.stdout), width))
         is_whole = bool(shown.tables.sections)
         if is_whole:
-            outputs.print_document(shown.tables, settings.wide)
+            outputs.print_document(shown.tables, wide)
             measure_or_read.show_with_run(stored)
         print("\n".join(render.wrapped(shown.lines, width)))
         print(f"Results: {name}" if is_whole else f"Results: {name}\nTables: clmembench show {name}")
