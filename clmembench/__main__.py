@@ -10,10 +10,10 @@ def main() -> None:
     a host that has no more memory, files or processes, whenever that is."""
     try:
         _leave_current_folder()
-        from clmembench import cli
+        from clmembench.cli import program
         from clmembench.host import failures
 
-        cli.main()
+        program.main()
     except KeyboardInterrupt:
         print("clmembench: interrupted", file=sys.stderr)
         sys.exit(130)

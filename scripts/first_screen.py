@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from clmembench.cli import app
+from clmembench.cli.program import app
 from scripts.check_page import started
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -39,7 +39,7 @@ def contexts() -> Iterator[tuple[str, Any]]:
     """Every command that does something, by its words, as a context that nothing was given to."""
     from typer.main import get_command
 
-    from clmembench.cli import app
+    from clmembench.cli.program import app
 
     yield from _contexts(get_command(app), (), None)
 

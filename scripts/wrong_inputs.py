@@ -26,7 +26,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 from clmembench import sanitize  # noqa: E402
 from clmembench.benchmarks.spmv import matrix_market  # noqa: E402
-from clmembench.cli import app  # noqa: E402
+from clmembench.cli.program import app  # noqa: E402
 
 
 class Case(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from clmembench.cli import main
+from clmembench.cli.program import main
 from clmembench.gates.thresholds import POINT
 from clmembench.model import Record
 from clmembench.plan.budget import Budget

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 
 from clmembench.benchmarks import named
@@ -56,7 +56,7 @@ def _run_until(
     """The records of all benchmarks of the selections, which share the time until the deadline."""
     repeats = Repeats(info, deadline)
     waiting: list[tuple[_Turn, Generator[Record | None]]] = []
-    slot = _WorkerSlot(all(selection.isolated for selection in selections))
+    slot = WorkerSlot(all(selection.isolated for selection in selections))
     for selection, benchmark in measuring_order(selections, math.isfinite(deadline.at_s)):
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
@@ -106,12 +106,16 @@ def run_plan(
     deadline: Deadline = NEVER,
     others: Sequence[Benchmark] = (),
     repeats: Repeats | None = None,
+    slot: WorkerSlot | None = None,
 ) -> Iterator[Record]:
     """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
-    contains too; `repeats` decides which are measured again, over all plans of a run."""
-    slot = _WorkerSlot(selection.isolated)
-    steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn(), slot)
-    with slot, closing(steps):
+    contains too; `repeats` decides which are measured again, over all plans of a run, whose worker process is in `slot`."""
+    with (
+        nullcontext(slot) if slot else WorkerSlot(selection.isolated) as used,
+        closing(
+            _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn(), used)
+        ) as steps,
+    ):
         yield from (record for record in steps if record is not None)
 
 
@@ -127,9 +131,10 @@ def _run_in_turns(
     others: Sequence[Benchmark],
     repeats: Repeats | None,
     turn: _Turn,
-    slot: _WorkerSlot,
+    slot: WorkerSlot,
 ) -> Generator[Record | None]:
-    """The records of `run_plan`; None when its turn is over, after at least one measured point."""
+    """The records of `run_plan`; None when its turn is over, after at least one measured point, and off CPUs before each
+    further process of its points."""
     job = Job(
         runtime,
         info,
@@ -147,7 +152,8 @@ def _run_in_turns(
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     attempts = {b.name: _attempts(b, job, selection, deadline, mine, repeats, slot) for b in (benchmark, *others)}
     answers: list[Record] | None = None
-    count, had_turn = 0, False
+    count, had_turn, last_process = 0, False, 0
+    takes_turns = info.kind != "cpu" and not others  # so that benchmarks share their further processes, too
     while True:
         try:
             points = next(plan) if answers is None else plan.send(answers)
@@ -161,9 +167,10 @@ def _run_in_turns(
             record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
             if record is None:
                 is_over = turn.end.is_over() and not deadline.is_over()
-                if is_over and had_turn:
+                if (is_over and had_turn) or (process > last_process and takes_turns):
                     yield None
                     is_over = had_turn = False
+                last_process = process
                 had_turn = had_turn or point.role == "measure"
                 # a search that outlasts its turn ends there: its best configuration so far is measured next
                 cut, mine_now = is_over and point.role == "tune", attempts[point.benchmark]
@@ -187,7 +194,7 @@ def _attempts(
     deadline: Deadline,
     known: Sequence[Record],
     repeats: Repeats,
-    slot: _WorkerSlot,
+    slot: WorkerSlot,
 ) -> _Attempts:
     mine = [record for record in known if record.benchmark == benchmark.name]
     return _Attempts(benchmark, replace(job, benchmark=benchmark.name), selection, deadline, slot, mine, repeats)
@@ -211,7 +218,7 @@ def _in_measuring_order(points: Sequence[Point], count: int, seed: int) -> Itera
             yield index, point, process
 
 
-class _WorkerSlot:
+class WorkerSlot:
     """The one worker process of a run, so that none idles while another measures. Each further process of a point is a new one,
     on CPUs each benchmark and each Place too, and so is the next after a death. Use it as a context manager."""
 
@@ -220,7 +227,7 @@ class _WorkerSlot:
         self._child: Worker | None = None
         self._is_sound = True  # no point of this process failed
 
-    def __enter__(self) -> _WorkerSlot:
+    def __enter__(self) -> WorkerSlot:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -245,14 +252,14 @@ class _WorkerSlot:
             child.end()
 
     def _can_take(self, before: Job, job: Job) -> bool:
-        """Whether the process of one job can do another. Off CPUs a number of work-groups is a property of launches, and a
-        benchmark of this package leaves nothing behind that the first process of another one would see."""
+        """Whether the process of one job can do another, as first or as n-th process of both. Off CPUs a number of work-groups
+        is a property of launches, and a benchmark of this package leaves nothing behind that another one would see."""
         changed = replace(before, benchmark=job.benchmark, place=job.place, budget=job.budget)
         if job.device.kind == "cpu" or changed != job or before.place.cpus != job.place.cpus:
             return False
         both = (named(before.benchmark), named(job.benchmark))
         is_own = both[1].fresh or any(one.peer_of or one.origin or "peers" in one.needs for one in both)
-        return before.benchmark == job.benchmark or (job.process == 0 and self._is_sound and not is_own)
+        return before.benchmark == job.benchmark or (self._is_sound and not is_own)
 
 
 class _Attempts:
@@ -264,7 +271,7 @@ class _Attempts:
         job: Job,
         selection: Selection,
         deadline: Deadline,
-        slot: _WorkerSlot,
+        slot: WorkerSlot,
         known: Sequence[Record] = (),
         repeats: Repeats | None = None,
     ) -> None:

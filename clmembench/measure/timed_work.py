@@ -17,6 +17,7 @@ MIN_BLOCK_SAMPLES = 2  # of a block whose median says anything
 MIN_BATCH_NS = 5e6  # of passes back to back, many times the resolution of events
 MAX_BATCH_PASSES = 100  # of ours, as of a Batch
 UNDISTURBED_PASS_RATIO = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
+UNDISTURBED_NS = 1e8  # nor does any make it last this long, whichever sample time is wanted
 MAX_SLOPE_DISTANCE_RATIO = 4.0  # times the wanted distance of a slope's ends
 SLOPE_END_RATIO = 5  # of the amounts of a slope's ends, at most: a shorter near end would be mostly launch
 MIN_OVERLAP_DURATION_RATIO = 1.1  # times the duration of an overlap's one Work, which the other should outlast
@@ -125,7 +126,7 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
     single = max(1, end.ns(end.sample(device)))  # without a check, the first pass compiles and touches pages
     end.warmups_ns.append(single)
     if work.clock == "device" and not work.reads:
-        if work.check is None or single < UNDISTURBED_PASS_RATIO * wanted:
+        if work.check is None or single < min(UNDISTURBED_NS, UNDISTURBED_PASS_RATIO * wanted):
             single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
         end.passes = int(min(most, max(1, -(-wanted // single)), max(1, budget.max_time_s * 1e9 / 32 // single)))
     return end

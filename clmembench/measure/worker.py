@@ -90,6 +90,9 @@ class Session:
         if benchmark != self._job.benchmark:
             named(benchmark)  # its modules are imported before the clock settles
             self.device.release()
+            if self._own_process:
+                gc.collect()
+                gc.freeze()  # what was imported since would cost each later point's collection 10 ms and more
             self.settle()
             self._points = self._again = 0
         self._job = dataclasses.replace(self._job, benchmark=benchmark, place=place, budget=budget)

@@ -112,11 +112,11 @@ def _grid(context: BenchmarkContext, place: Placement, winners: Winners) -> Plan
     is_hurried = context.selection.budget_s is not None  # the time may end between any two points
     first: list[Point] = []  # those of headlines
     batch: list[Point] = []
-    further: list[Point] = []
+    further: list[Point] = []  # those that are repeated in further processes
     from_store: list[tuple[Point, Params, list[Params]]] = []  # points in a stored configuration, with the other candidates
     for base in sorted(context.bases(), key=lambda base: is_hurried and not context.is_headline(base)):
         if growing is not None:
-            yield from _grow(context, base, *growing, place)
+            further += yield from _grow(context, base, *growing, place)
             continue
         choices = context.configurations(base)
         if context.tuning_values() and not choices.possible:
@@ -202,9 +202,11 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> tuple[float, floa
     return 0.0, 0.0
 
 
-def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Placement) -> Plan:
-    """Measure one octave at a time until the metric has settled or the axis ends; then repeat all points in further
-    processes."""
+def _grow(
+    context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Placement
+) -> Generator[Sequence[Point], list[Record], list[Point]]:
+    """Measure one octave at a time until the metric has settled or the axis ends. Returns the points that are to be repeated in
+    further processes."""
     first, last = (int(v) for v in axis.values(context.info))
     floor_bytes = plateaus.memory_floor_bytes(context.info)
     seen: list[Record] = []
@@ -217,9 +219,7 @@ def _grow(context: BenchmarkContext, base: Params, name: str, axis: Axis, place:
         measured += points
         if plateaus.has_settled(plateaus.curve_points(seen, context.benchmark.metrics[0], name), floor_bytes):
             break
-    further = [replace(point, first=1) for point in measured if point.processes > 1]
-    if further:
-        yield further
+    return [replace(point, first=1) for point in measured if point.processes > 1]
 
 
 def octaves(first: int, last: int, per_octave: int) -> list[int]:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from clmembench.cli import app
+from clmembench.cli.program import app
 from scripts.gallery import inside
 from scripts.gallery.run_numbers import ROOT, RUNS
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from clmembench import units
-from clmembench.cli import app
 from clmembench.cli.commands.run import print_results
+from clmembench.cli.program import app
 from clmembench.report import frame, render
 from clmembench.results import jsonl
 from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_tables

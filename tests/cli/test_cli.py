@@ -94,7 +94,8 @@ def test_letters_that_a_terminal_lacks_are_written_by_ones_that_look_alike():
 
 
 HANDLED = """
-import clmembench.__main__ as entry, clmembench.cli as cli
+import clmembench.__main__ as entry
+from clmembench.cli import program
 
 def interrupted():
     try:
@@ -102,7 +103,7 @@ def interrupted():
     except KeyboardInterrupt:
         raise SystemExit(130)
 
-cli.main = interrupted
+program.main = interrupted
 entry.main()
 """
 
@@ -577,7 +578,7 @@ def test_strict_tells_of_what_is_suspect(stored, tmp_path, monkeypatch):
     # a sample may take no time, so there are too few of them
     path = tmp_path / "few.jsonl"
     few = "from clmembench.analysis import stats\nstats.MIN_SAMPLES = 10**6\n"
-    few += "from clmembench.cli import main\nimport sys\nsys.argv = ['clmembench', *sys.argv[1:]]\nmain()\n"
+    few += "from clmembench.cli.program import main\nimport sys\nsys.argv = ['clmembench', *sys.argv[1:]]\nmain()\n"
     command = [sys.executable, "-c", few, "run", "-b", "launch", "-a", "groups=1", "--strict", "-o", str(path), "--no-isolate"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=240)

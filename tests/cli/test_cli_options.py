@@ -12,8 +12,8 @@ import typer
 from typer.testing import CliRunner
 
 import clmembench
-from clmembench.cli import app
 from clmembench.cli.command import Command
+from clmembench.cli.program import app
 from clmembench.studies.ab import command as live
 from tests.cases import each
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.model import Finding
 from clmembench.results import jsonl
 

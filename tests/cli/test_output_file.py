@@ -10,7 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from clmembench.cli import app, devices, outputs
+from clmembench.cli import devices, outputs
+from clmembench.cli.program import app
 from clmembench.results.jsonl import ResultsError, Writer
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import STREAM, device, header, record, series

@@ -10,8 +10,8 @@ import pytest
 from typer.main import get_command
 
 from clmembench.benchmarks import discovered
-from clmembench.cli import app
 from clmembench.cli.commands.run import _next_step
+from clmembench.cli.program import app
 from clmembench.cli.running.run_request import MIN_ARRAY_BYTES, _with_array_size, parse_array_bytes
 from clmembench.gates import point
 from clmembench.model import Cause

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clmembench import __main__ as entry
-from clmembench import cli as command_line
+from clmembench.cli import program
 from clmembench.host import failures
 from clmembench.host.failures import not_started
 from clmembench.report.many_runs import digests
@@ -35,7 +35,7 @@ def test_what_is_scarce_is_one_line_with_the_remedy(error, says, monkeypatch, ca
     def fails():
         raise error
 
-    monkeypatch.setattr(command_line, "main", fails)
+    monkeypatch.setattr(program, "main", fails)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(SystemExit) as ended:
         entry.main()
@@ -51,7 +51,7 @@ def test_an_error_of_the_program_stays_one(error, monkeypatch):
     def fails():
         raise error
 
-    monkeypatch.setattr(command_line, "main", fails)
+    monkeypatch.setattr(program, "main", fails)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(type(error)):
         entry.main()
@@ -63,7 +63,7 @@ def test_a_current_folder_that_is_gone_costs_nothing_until_it_is_needed(tmp_path
     monkeypatch.chdir(gone)
     gone.rmdir()
     try:
-        monkeypatch.setattr(command_line, "main", lambda: None)
+        monkeypatch.setattr(program, "main", lambda: None)
         monkeypatch.setattr(sys, "path", list(sys.path))
         entry.main()
         assert "current folder" in str(failures.scarcity_text(FileNotFoundError(errno.ENOENT, "No such file or directory")))
@@ -95,7 +95,7 @@ def test_runs_are_read_by_one_process_where_no_pool_can_be_had(tmp_path, monkeyp
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_output_beyond_what_is_buffered_on_a_full_disk_is_told_too():
-    code = "from clmembench import cli; cli.app = lambda: print('x' * 100_000); cli.main()"
+    code = "from clmembench.cli import program; program.app = lambda: print('x' * 100_000); program.main()"
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, "clmembench: cannot write to standard output: No space left on device\n")

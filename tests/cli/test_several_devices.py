@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 import typer
 
-from clmembench.cli import app, devices
+from clmembench.cli import devices
+from clmembench.cli.program import app
 from clmembench.cli.running import session
 from clmembench.measure.job import ProbeResult
 from clmembench.results import jsonl

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.host import environment
 from clmembench.host.checks import complaints
 from clmembench.report.frame import rows

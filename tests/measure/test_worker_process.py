@@ -467,7 +467,7 @@ def test_one_process_measures_several_benchmarks_off_cpus_until_a_point_fails(mo
     ]
     for kind, wanted in (("gpu", ["launch 0", "stream 1", "stream 0", "atomic 0", "launch_call 0"]), ("cpu", every)):
         started.clear()
-        with runner._WorkerSlot(isolated=True) as slot:
+        with runner.WorkerSlot(isolated=True) as slot:
             for name, process, status in (*firsts, *others, *last):
                 other = replace(job(name), process=process, device=replace(FAKE_DEVICE_INFO, kind=kind))
                 slot.measure(other, Point(name, {"status": status}), 1.0)
@@ -480,3 +480,31 @@ def test_a_worker_process_goes_on_with_another_benchmark():
         child.move(job("launch_wait"))
         second = child.measure(replace(POINT, benchmark="launch_wait"), 60)
     assert (first.benchmark, second.benchmark, second.cause) == ("launch", "launch_wait", first.cause)
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind):
+    started: list[tuple[str, int]] = []
+
+    class Stub:
+        def __init__(self, job):
+            self.job = job
+            started.append((job.benchmark, job.process))
+
+        def move(self, job):
+            self.job = job
+
+        def measure(self, point, limit_s):
+            return Record(point.benchmark, 1, point.params, point.place, self.job.process, "ok")
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(runner, "WorkerProcess", Stub)
+    info, names = replace(FAKE_DEVICE_INFO, kind=kind), ("launch", "launch_wait")
+    selection = Selection(globs=names, axes={"groups": (1, 2)}, processes=3)
+    order = [(record.benchmark, record.process) for record in run_selection("fake", info, FOUND, selection)]
+    each = [(name, process) for name in names for process in range(3)]
+    shared = sorted(each, key=lambda pair: pair[1])
+    assert order == [pair for pair in (each if kind == "cpu" else shared) for _ in range(2)]
+    assert started == (each if kind == "cpu" else [("launch", process) for process in range(3)])

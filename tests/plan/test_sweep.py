@@ -10,7 +10,7 @@ import pytest
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
 from clmembench.host.cpu_topology import HardwareThread
 from clmembench.measure.job import Job
-from clmembench.measure.runner import _Attempts, _in_measuring_order, _WorkerSlot
+from clmembench.measure.runner import WorkerSlot, _Attempts, _in_measuring_order
 from clmembench.model import Headline, Placement, Point, Record, Series, Skip, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.budget import NEVER
@@ -431,6 +431,6 @@ def test_a_point_that_no_shape_suits_is_skipped_and_says_so():
     assert [(p.params["op"], p.reason) for p in asked if p.reason] == [
         ("sum", "no width/order among the candidates suits this device")
     ]
-    attempts = _Attempts(unfit, Job("fake", FAKE_DEVICE_INFO, "test"), Selection(), NEVER, _WorkerSlot(isolated=True))
+    attempts = _Attempts(unfit, Job("fake", FAKE_DEVICE_INFO, "test"), Selection(), NEVER, WorkerSlot(isolated=True))
     found = attempts.record(asked[-1], 0)
     assert (found.status, found.reason) == ("skipped", asked[-1].reason)

@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 from typer.main import get_command
 
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.results import run_files
 from clmembench.results.limits import MAX_FILE_BYTES
 from tests.commands import ROOT, cli, process

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench import sanitize
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.report import frame
 from clmembench.report.scorecard import scorecard
 from clmembench.results import jsonl, tuned

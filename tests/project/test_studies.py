@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import typer
 
-from clmembench import cli, studies
+from clmembench import studies
 from clmembench.benchmarks import discovered
-from clmembench.cli import devices
+from clmembench.cli import devices, program
 from clmembench.cli.measure_or_read import Measurement, StudyCommand, measure_or_read
 from clmembench.cli.running import run_request
 from clmembench.plan.selection import EVERYTHING, Selection, selected_benchmarks
@@ -75,6 +75,12 @@ def test_discovery_imports_no_figure_table_or_command():
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.removeprefix("clmembench.") for name in eval(found.stdout)}
     assert loaded == {"studies"} | {f"studies.{s.name}" for s in OWN} | {f"studies.{s.name}.study" for s in OWN}
+
+
+def test_every_module_of_commands_can_be_imported_first():
+    for study in OWN:
+        for module in {reference.partition(":")[0] for reference in (*study.commands.values(), *study.replaces.values())}:
+            subprocess.run([sys.executable, "-c", f"import {study.package}.{module}"], check=True)
 
 
 def package(folder, text: str, entry: str = "own_study:STUDY"):
@@ -147,7 +153,7 @@ def test_a_package_whose_study_is_none_is_left_out_with_the_reason(installed, te
 def test_a_command_that_selects_what_does_not_exist_names_package_and_study_and_the_remedy(selection, says, origin, package):
     own = Study("own", "Own", "own_study", origin=origin)
     with pytest.raises(studies.StudyError) as found:
-        cli._guarded(own, "own", lambda: selected_benchmarks(selection))()
+        program._guarded(own, "own", lambda: selected_benchmarks(selection))()
     assert str(found.value).startswith(f"{package}: study own: command own: {says}")
 
 
@@ -158,7 +164,7 @@ def test_a_command_of_another_package_that_fails_names_it_and_ends_as_it_wants()
         def command():
             raise by
 
-        return cli._guarded(own, "own", command)
+        return program._guarded(own, "own", command)
 
     with pytest.raises(studies.StudyError, match=r"^own 1.0: study own: command own: KeyError: 'x'$"):
         ended(KeyError("x"))()
@@ -166,7 +172,7 @@ def test_a_command_of_another_package_that_fails_names_it_and_ends_as_it_wants()
         with pytest.raises(type(end)):
             ended(end)()
     with pytest.raises(KeyError):  # an error of this program
-        cli._guarded(OWN[0], "own", lambda: {}["x"])()
+        program._guarded(OWN[0], "own", lambda: {}["x"])()
 
 
 def test_what_a_measurement_selects_is_no_option_of_the_users(monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.analysis import decision, matching
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.model import device_identity as identity
 from clmembench.report.device_runs import merged_runs
 from clmembench.report.many_runs import fleet

@@ -12,7 +12,7 @@ from multiprocessing import active_children
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.report.many_runs import digests, fleet
 from clmembench.report.page.page import render_html
 from clmembench.report.page.text_pages import render_fleet_markdown

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import clmembench as cm
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.report import frame
 from tests.builders import device, header, write_run
 from tests.report.test_scorecard import CARDS, TRIAD, triad

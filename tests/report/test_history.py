@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.analysis.noise import MIN_RUNS, change_points
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.report.many_runs.history import histories
 from tests.builders import STREAM, device, header, run, write_run
 from tests.report.test_schemas import made, problems  # noqa: F401 - a fixture

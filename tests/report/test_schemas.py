@@ -11,7 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from clmembench.analysis.stats import Ratio
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.model import Finding, Hierarchy
 from clmembench.report.render import json_text
 from clmembench.report.schemas import outputs, schemas

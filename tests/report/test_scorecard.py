@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.benchmarks import discovered
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.model import HEADLINE_GROUPS, BenchmarkInfo, Metric
 from clmembench.report.device_runs import device_label, merged_runs, short_names
 from clmembench.report.frame import parts

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from clmembench.benchmarks import discovered
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.report.frame import parts
 from clmembench.report.imported.imported_values import imported_cells
 from clmembench.report.imported.joins import FOUND, JOINS, join_of

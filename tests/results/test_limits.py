@@ -403,7 +403,7 @@ def test_strict_on_the_command_line_is_a_usage_error_of_one_harmless_line(tmp_pa
     import typer
     from typer.testing import CliRunner
 
-    from clmembench.cli import app
+    from clmembench.cli.program import app
 
     (tmp_path / "\x1b[2J\u202e").mkdir()
     path = stored(tmp_path / "\x1b[2J\u202e", encode(GOOD), '{"\\u001b[31m": 1, "\\u001b[31m": 2}')

@@ -61,7 +61,7 @@ class Tally:
         self.counts[kind] += 1
         if record.cause in TIME_SPENT_CAUSES:
             self.left_out[kind] += 1
-        elif record.role == "measure":
+        elif record.role == "measure" and record.process == 0:
             self.points.add((record.benchmark, tuple(sorted(record.params.items())), record.place))
 
     @property

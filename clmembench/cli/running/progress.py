@@ -66,7 +66,7 @@ def snapshot_text(at: Snapshot) -> str:
 
 def counts_text(points: int, repeats: int, trials: int, most: str = "", most_trials: str = "") -> str:
     """Points, their repeats in further processes and tuning trials, with words before what is a bound."""
-    parts = [f"{most}{units.count(points, 'point')}"]
+    parts = [f"{most}{units.count(points, 'point')}"] if points or not repeats else []
     parts += [f"{most}{units.count(repeats, 'repeat')} in further processes"] if repeats else []
     parts += [f"{most_trials}{units.count(trials, 'tuning trial')}"] if trials else []
     return ", ".join(parts)

@@ -178,7 +178,7 @@ def _arguments(context: typer.Context, names: Collection[str]) -> tuple[str, ...
 
 def _request(arguments: Collection[str]) -> run_request.Request:
     """What these arguments of `run` ask for. Ends the command where they contradict each other."""
-    from clmembench.cli import app
+    from clmembench.cli.program import app
 
     command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]  # a group
     given = command.make_context("run", list(arguments)).params

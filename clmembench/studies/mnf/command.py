@@ -85,17 +85,23 @@ def _records(
     from clmembench.benchmarks import discovered
     from clmembench.measure import runner
     from clmembench.plan.budget import Deadline
+    from clmembench.plan.interleave import available_peers, interleave_peers
     from clmembench.studies.mnf import plan
 
     deadline = Deadline.after(selection.budget_s)
     known: list[Record] = []
-    for n, name in enumerate(plan.BENCHMARKS):
-        part = deadline.share(1 / (len(plan.BENCHMARKS) - n))  # each step has its part of a budget, and what others left
-        points = plan.plan(name, info, size, processes, tuple(known))
-        mine = replace(selection, reference=name == plan.COVARIANCE)  # cuBLAS on the same sums, where there is one
-        for record in runner.run_plan(points, discovered()[name], info.runtime, info, found, mine, deadline=part):
-            known.append(record)
-            yield record
+    with runner.WorkerSlot(selection.isolated) as slot:
+        for n, name in enumerate(plan.BENCHMARKS):
+            part = deadline.share(1 / (len(plan.BENCHMARKS) - n))  # each step has its part of a budget, and what others left
+            points, benchmark = plan.plan(name, info, size, processes, tuple(known)), discovered()[name]
+            others = available_peers(benchmark, info)  # cuBLAS on the same sums
+            if others:
+                points = interleave_peers(points, benchmark, others, info, replace(selection, processes=processes))
+            for record in runner.run_plan(
+                points, benchmark, info.runtime, info, found, selection, deadline=part, others=others, slot=slot
+            ):
+                known.append(record)
+                yield record
 
 
 def _has_evidence(run: Run) -> bool:

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from clmembench import __version__
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.cli.running.outlook import ProgressEstimate
 from clmembench.results import jsonl
 from clmembench.studies.fleet import coordinator, journal, query, run_command, store, worker

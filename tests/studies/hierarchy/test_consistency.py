@@ -6,7 +6,7 @@ import pytest
 
 from clmembench.analysis import plateaus
 from clmembench.analysis.derive import derive
-from clmembench.cli import app
+from clmembench.cli.program import app
 from clmembench.gates.whole import judged_run
 from clmembench.model import BenchmarkInfo, CacheLevel, Hierarchy, Metric, TlbLevel
 from clmembench.model.findings import measured_finding

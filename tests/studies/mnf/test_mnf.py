@@ -122,7 +122,9 @@ def test_filters_are_those_of_scipy(shape):
         assert np.array_equal(band - found, np.floor(sums / 9 + 0.5))
 
 
-def test_covariances_are_exact():
+def test_covariances_are_exact(monkeypatch):
+    monkeypatch.setattr(numpy_mnf, "CHUNK_PIXELS", 64)  # more threads, ranges and chunks than one, which divide nothing
+    monkeypatch.setattr(numpy_mnf, "available_cpus", lambda: 3)
     values = np.random.default_rng(6).integers(-255, 256, (4, 3, 301)).astype(np.int16)
     totals, products = numpy_mnf.exact_sums(values)
     flat = values.reshape(4, -1).astype(object)  # Python's whole numbers
@@ -520,7 +522,7 @@ def test_the_cube_is_made_once():
 def test_each_step_has_its_part_of_a_budget(monkeypatch):
     parts = []
 
-    def measured(*_args, deadline):
+    def measured(*_args, deadline, **_more):
         parts.append(deadline.left_s())
         return iter(())
 
@@ -535,3 +537,24 @@ def test_each_step_has_its_part_of_a_budget(monkeypatch):
     # of the steps, each leaves what it did not need to those after it
     assert given == [pytest.approx(60 / n, abs=1) for n in range(len(casestudy.BENCHMARKS), 0, -1)]
     assert unlimited == [math.inf] * len(casestudy.BENCHMARKS)
+
+
+@pytest.mark.parametrize("budget_s", [60.0, None])
+def test_cublas_is_interleaved_with_the_sums_in_as_many_processes(monkeypatch, budget_s):
+    monkeypatch.setattr("clmembench.studies.peers.benchmarks.cuda_timing.find_spec", lambda _: True)
+    asked, slots = {}, set()
+
+    def measured(points, benchmark, *_args, others, slot, **_more):
+        answer = lambda point: record(point.benchmark, point.params, series([1] * 6, ops=1))  # noqa: E731
+        asked[benchmark.name] = ({other.name for other in others}, walked(points, answer))
+        slots.add(slot)
+        return iter(())
+
+    monkeypatch.setattr("clmembench.measure.runner.run_plan", measured)
+    found = ProbeResult(frozenset(), None, "", 1.0)
+    list(_records(FAKE_DEVICE_INFO, found, selection=Selection(budget_s=budget_s), size=None, processes=2))
+    assert [name for name, (others, _) in asked.items() if others] == ["mnf_covariance"] and len(slots) == 1
+    others, points = asked["mnf_covariance"]
+    assert others == {"cublas_syrk", "cublas_gram"}
+    measurements = [(p.benchmark, str(p.params), n) for p in points for n in range(p.first, p.processes)]
+    assert len(measurements) == len(set(measurements)) == 2 * (2 * len(COVARIANCES) + 2 * len(others))

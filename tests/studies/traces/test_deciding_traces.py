@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app, exit_codes
+from clmembench.cli import exit_codes
+from clmembench.cli.program import app
 from clmembench.model import Accesses
 from clmembench.studies.traces.deciding import advice_text, deciding_traces
 from clmembench.studies.traces.traces import infer_from_traces

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app, exit_codes
+from clmembench.cli import exit_codes
+from clmembench.cli.program import app
 from clmembench.studies.hierarchy.views import hierarchy_json
 from clmembench.studies.traces.trace_csv import COLUMNS, TraceError, read
 from tests.cases import each

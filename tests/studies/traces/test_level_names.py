@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app, exit_codes
+from clmembench.cli import exit_codes
+from clmembench.cli.program import app
 from clmembench.model import Accesses
 from clmembench.studies.traces.traces import infer_from_traces
 from tests.simulated import KIB, MIB, Cache, Machine, Noise, Path, plain, trace_rows, write_csv

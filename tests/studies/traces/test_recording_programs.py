@@ -7,7 +7,8 @@ import subprocess
 import pytest
 from typer.testing import CliRunner
 
-from clmembench.cli import app, exit_codes
+from clmembench.cli import exit_codes
+from clmembench.cli.program import app
 from clmembench.studies.traces.command import RecordingLanguage, recording_program
 from clmembench.studies.traces.trace_csv import COLUMNS, read
 

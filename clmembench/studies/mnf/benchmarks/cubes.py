@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from clmembench.studies.mnf.benchmarks.numpy_mnf import on_all_cpus
+
 Floats = npt.NDArray[np.float32]
 AVIRIS_BANDS = 224
 MATERIALS = 8
@@ -63,11 +65,17 @@ def make_cube(size: CubeSize, seed: int) -> npt.NDArray[np.uint8]:
     amounts = _abundances(size, rng)
     made = np.empty((size.bands, size.height, size.width), np.uint8)
     strengths = rng.uniform(*NOISE_RANGE, size.bands).astype(np.float32)
-    for band in range(size.bands):
+
+    def make_band(band: int) -> None:
         own = np.random.default_rng([seed, size.bands, band])
+        noise = own.standard_normal((size.height, size.width), np.float32)
+        noise *= strengths[band]
         values = np.tensordot(spectra[:, band], amounts, 1)
-        values += strengths[band] * own.standard_normal((size.height, size.width), np.float32)
-        made[band] = np.clip(np.rint(values), 0, 255)
+        values += noise
+        np.clip(np.rint(values, out=values), 0, 255, out=values)
+        made[band] = values
+
+    on_all_cpus(make_band, range(size.bands))
     return made
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +18,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 FilterName = Literal["median", "mean"]
+Result = TypeVar("Result")
 
-CHUNK_PIXELS = 1 << 16  # pixels of all bands that are processed in double at a time
+CHUNK_PIXELS = 1 << 12  # pixels of all bands that a thread processes in double at a time: megabytes that fit its cache
+TASKS_PER_THREAD = 4  # so that threads end together where CPUs differ in speed
 MIN_RELATIVE_EIGENVALUE = 1e-9  # of the noise, over the largest: smaller ones count as zero
 FLOAT_ROUNDING_UNIT = 2.0**-24  # half the distance between neighbouring floats at 1
 
@@ -41,15 +45,20 @@ def filter_noise(cube: Array, kind: FilterName, out: npt.NDArray[np.int16] | Non
     `out` if given, has the same shape and is exact: differences of 8-bit values need 9 bits.
     """
     found = np.empty(cube.shape, np.int16) if out is None else out
-    for band, values in enumerate(cube):
-        found[band] = values.astype(np.int16) - (_median(values) if kind == "median" else _mean(values))
+    for band in range(len(cube)):
+        filter_band(cube[band], kind, found[band])
     return found
+
+
+def filter_band(values: Array, kind: FilterName, out: npt.NDArray[np.int16]) -> None:
+    """`filter_noise` of one band, shape (height, width)."""
+    out[...] = values.astype(np.int16) - (_median(values) if kind == "median" else _mean(values))
 
 
 def _mean(values: Array) -> Array:
     padded = np.pad(values.astype(np.uint16), 1, mode="edge")
     rows = padded[:-2] + padded[1:-1] + padded[2:]
-    return np.asarray((rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4) // 9)
+    return np.asarray((rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4) // 9).view(np.int16)  # at most 255
 
 
 # exchanges that move the median of nine to element 4 (Smith 1996; Devillard 1998)
@@ -72,11 +81,39 @@ def exact_sums(bands: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
     """Sums of each band, shape (bands,), and of the products of each two, shape (bands, bands), of 8- or 16-bit integers of
     shape (bands, pixels). They are exact: all partial sums are whole numbers below 2**53, in any order of addition."""
     flat = bands.reshape(len(bands), -1)
-    products = np.zeros((len(flat), len(flat)))
-    for first in range(0, flat.shape[1], CHUNK_PIXELS):
-        part = flat[:, first : first + CHUNK_PIXELS].astype(np.float64)
-        products += part @ part.T
-    return flat.sum(axis=1, dtype=np.int64), np.rint(products).astype(np.int64)
+
+    def part(pixels: slice) -> tuple[Doubles, Doubles]:
+        totals, products = np.zeros(len(flat)), np.zeros((len(flat), len(flat)))
+        for doubles, _ in chunks_in_double(flat, pixels):
+            totals += doubles.sum(axis=1)
+            products += doubles @ doubles.T
+        return totals, products
+
+    totals, products = (np.rint(sum(each)).astype(np.int64) for each in zip(*by_pixels(part, flat.shape[1]), strict=True))
+    return totals, products
+
+
+def chunks_in_double(flat: Array, pixels: slice) -> Iterator[tuple[Doubles, slice]]:
+    """Chunks of these pixels of all bands in double, shape (bands, pixels), and which they are; all chunks use one array."""
+    doubles = np.empty((len(flat), min(CHUNK_PIXELS, pixels.stop - pixels.start)))
+    for first in range(pixels.start, pixels.stop, CHUNK_PIXELS):
+        chunk = slice(first, min(first + CHUNK_PIXELS, pixels.stop))
+        part = doubles[:, : chunk.stop - first]
+        np.copyto(part, flat[:, chunk])
+        yield part, chunk
+
+
+def on_all_cpus(work: Callable[..., Result], *items: Iterable[Any]) -> list[Result]:
+    """`work` for each item, as `map`, by a thread for each CPU: NumPy's operations and its BLAS release the interpreter's lock.
+    The threads end with it, and none spins."""
+    with ThreadPoolExecutor(available_cpus()) as pool:
+        return list(pool.map(work, *items))
+
+
+def by_pixels(work: Callable[[slice], Result], pixels: int) -> list[Result]:
+    """The results of `work` for consecutive ranges of pixels, on all CPUs."""
+    each = max(CHUNK_PIXELS, -(-pixels // (TASKS_PER_THREAD * available_cpus())))
+    return on_all_cpus(work, [slice(first, min(first + each, pixels)) for first in range(0, pixels, each)])
 
 
 def covariance(totals: Array, products: Array, pixels: int) -> Doubles:
@@ -153,16 +190,6 @@ def deviation(found: Rotation, wanted: Rotation, noise_covariance: Doubles) -> t
     # the rest of each vector, which lies in other eigenspaces: found is orthonormal too
     kept = float(np.max(np.abs(np.sum(cosines**2, axis=0) - 1)))
     return values, max(leaked, kept)
-
-
-def transform(rotation: Array, bands: Array) -> Doubles:
-    """Step S8, equation (8), in double: T^T X for T of shape (bands, components) and X of shape (bands, pixels)."""
-    flat = bands.reshape(len(bands), -1)
-    parts = [
-        rotation.astype(np.float64).T @ flat[:, first : first + CHUNK_PIXELS].astype(np.float64)
-        for first in range(0, flat.shape[1], CHUNK_PIXELS)
-    ]
-    return np.concatenate(parts, axis=1)
 
 
 def float_bound(bands: int, unit: float = FLOAT_ROUNDING_UNIT) -> float:
