@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clmembench.benchmarks.plugins import external
-from clmembench.model import DeviceInfo, Placement
+from clmembench.model import DeviceInfo, Placement, Value
 from clmembench.plan.budget import Budget
 
 
@@ -31,6 +31,17 @@ class Job:
     quantum_ns: float = 1.0
     folders: tuple[str, ...] = field(default_factory=external.folders)  # of benchmarks of the user's own
     left_out: tuple[str, ...] = field(default_factory=external.left_out)  # packages' entry points that cannot be imported
+    facts: Mapping[str, Mapping[str, Value]] = field(default_factory=dict)  # of kernels that builders have built
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program in OpenCL C with its macros, or in PTX, and the names of its kernels whose facts are asked for."""
+
+    source: str
+    defines: tuple[tuple[str, Value], ...] = ()
+    is_ptx: bool = False
+    kernels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +59,11 @@ def job_line(job: Job) -> str:
     """A job as the line of JSON that a worker process reads.
 
     Claims at their defaults are left out: a worker of an older version (`compare --live`) does not know those that were added
-    since, and it listed the device without them. So are folders where there are none, and energy that
+    since, and it listed the device without them. So are folders and facts where there are none, and energy that
     nobody asked for.
     """
     raw = dataclasses.asdict(job)
-    for name in ("folders", "left_out"):
+    for name in ("folders", "left_out", "facts"):
         if not raw[name]:
             del raw[name]
     for budget in (raw["budget"], raw["trial"]):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from clmembench.benchmarks import named
 from clmembench.benchmarks.plugins.foreign_code import ExternalError
+from clmembench.measure.build_ahead import Facts, build_programs
 from clmembench.measure.job import Job, ProbeResult
 from clmembench.measure.quiet import Repeats
 from clmembench.measure.worker_process import InProcessWorker, Worker, WorkerError, WorkerProcess
@@ -56,14 +57,19 @@ def _run_until(
     """The records of all benchmarks of the selections, which share the time until the deadline."""
     repeats = Repeats(info, deadline)
     waiting: list[tuple[_Turn, Generator[Record | None]]] = []
-    slot = WorkerSlot(all(selection.isolated for selection in selections))
-    for selection, benchmark in measuring_order(selections, math.isfinite(deadline.at_s)):
+    is_isolated = all(selection.isolated for selection in selections)
+    slot, chosen = WorkerSlot(is_isolated), measuring_order(selections, math.isfinite(deadline.at_s))
+    facts: Facts = {}
+    if is_isolated and chosen and not known:
+        facts = build_programs(_first_job(runtime, info, found, *chosen[0]), chosen, deadline.left_s())
+    for selection, benchmark in chosen:
         plan = explore(benchmark, info, selection)
         others = available_peers(benchmark, info) if selection.reference else ()
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
         turn = _Turn(weight=HEADLINE_WEIGHT if benchmark.quick is not None else 1)
-        steps = _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, turn, slot)
+        job = replace(_first_job(runtime, info, found, selection, benchmark), facts=facts)
+        steps = _run_in_turns(plan, benchmark, job, selection, known, deadline, others, repeats, turn, slot)
         waiting.append((turn, steps))
     with ExitStack() as stack, slot:  # a run that is left early leaves no worker process behind
         for _, steps in waiting:
@@ -110,21 +116,32 @@ def run_plan(
 ) -> Iterator[Record]:
     """Every record of one benchmark's plan. Points after `deadline` are skipped; `others` are the peers whose points the plan
     contains too; `repeats` decides which are measured again, over all plans of a run, whose worker process is in `slot`."""
+    job = _first_job(runtime, info, found, selection, benchmark)
     with (
         nullcontext(slot) if slot else WorkerSlot(selection.isolated) as used,
-        closing(
-            _run_in_turns(plan, benchmark, runtime, info, found, selection, known, deadline, others, repeats, _Turn(), used)
-        ) as steps,
+        closing(_run_in_turns(plan, benchmark, job, selection, known, deadline, others, repeats, _Turn(), used)) as steps,
     ):
         yield from (record for record in steps if record is not None)
+
+
+def _first_job(runtime: str, info: DeviceInfo, found: ProbeResult, selection: Selection, benchmark: Benchmark) -> Job:
+    """The job of a benchmark's first process on the whole device."""
+    return Job(
+        runtime,
+        info,
+        benchmark.name,
+        seed=selection.seed,
+        features=found.features,
+        cycles_per_op=found.cycles_per_op,
+        origin=found.origin,
+        quantum_ns=found.quantum_ns,
+    )
 
 
 def _run_in_turns(
     plan: Plan,
     benchmark: Benchmark,
-    runtime: str,
-    info: DeviceInfo,
-    found: ProbeResult,
+    job: Job,
     selection: Selection,
     known: Sequence[Record],
     deadline: Deadline,
@@ -135,25 +152,15 @@ def _run_in_turns(
 ) -> Generator[Record | None]:
     """The records of `run_plan`; None when its turn is over, after at least one measured point, and off CPUs before each
     further process of its points."""
-    job = Job(
-        runtime,
-        info,
-        benchmark.name,
-        seed=selection.seed,
-        features=found.features,
-        cycles_per_op=found.cycles_per_op,
-        origin=found.origin,
-        quantum_ns=found.quantum_ns,
-    )
     names = {b.name for b in (benchmark, *others)}
     mine = [r for r in known if r.benchmark in names]
     done = [r for r in mine if r.cause not in TIME_SPENT_CAUSES]
-    repeats = repeats or Repeats(info, deadline)
+    repeats = repeats or Repeats(job.device, deadline)
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     attempts = {b.name: _attempts(b, job, selection, deadline, mine, repeats, slot) for b in (benchmark, *others)}
     answers: list[Record] | None = None
     count, had_turn, last_process = 0, False, 0
-    takes_turns = info.kind != "cpu" and not others  # so that benchmarks share their further processes, too
+    takes_turns = job.device.kind != "cpu" and not others  # so that benchmarks share their further processes, too
     while True:
         try:
             points = next(plan) if answers is None else plan.send(answers)

@@ -6,6 +6,7 @@ driver prints goes to standard error, which the parent (worker_process.py) keeps
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import json
@@ -27,7 +28,7 @@ from clmembench.host.point_sensors import PointSensors, open_sensors
 from clmembench.host.processes import detach, end_if_forked, end_with_parent, open_pipes, pin_threads, thread_ids
 from clmembench.measure import probe, sampling
 from clmembench.measure.core_clock import ChainTimes, CoreClock, clock_step_ns
-from clmembench.measure.job import Job, parse_job, placement_of
+from clmembench.measure.job import Job, Program, parse_job, placement_of
 from clmembench.model import (
     Benchmark,
     BuildError,
@@ -44,6 +45,7 @@ from clmembench.model import (
     Reported,
     Skip,
     Slope,
+    Value,
     Work,
     declared,
 )
@@ -77,6 +79,7 @@ class Session:
         self._job, self._pid = job, os.getpid()
         self.device = runtime(job.runtime).open(info)
         self.device.seed = job.seed + job.process
+        self.device.known_facts.update(job.facts)
         launches, _ = probe.build_alu_chain(self.device)
         usable = tuple(sorted(cpu_topology.usable_cpus())) if info.kind == "cpu" else ()
         pin_threads(job.place.cpus or usable, thread_ids() - before)
@@ -97,6 +100,15 @@ class Session:
             self._points = self._again = 0
         self._job = dataclasses.replace(self._job, benchmark=benchmark, place=place, budget=budget)
         self.device.info = place.seen(self._claimed)
+
+    def build(self, program: Program) -> Mapping[str, Mapping[str, Value]]:
+        """Build a program for other processes; the facts of all kernels so far that are asked for."""
+        with contextlib.suppress(BuildError, DeviceError, Skip, KeyError):
+            build = self.device.assemble if program.is_ptx else self.device.build
+            kernels = build(program.source, **dict(program.defines))
+            for name in program.kernels:
+                self.device.compiled(kernels[name])
+        return self.device.known_facts
 
     def settle(self) -> None:
         """Keep the device busy until its clock has left the idle state."""
@@ -306,6 +318,9 @@ def serve() -> None:
     gc.freeze()  # objects that exist now stay, and need not be scanned after each point
     for line in questions:
         point = json.loads(line)
+        if "build" in point:
+            answer(json.dumps(session.build(Program(**point["build"]))))
+            continue
         if "place" in point:
             session.move(point["benchmark"], placement_of(point["place"]), Budget(**point["budget"]))
         number = f"{point['number']} " if "number" in point else ""  # a parent of an older version has none

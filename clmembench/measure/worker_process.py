@@ -18,9 +18,9 @@ from typing import Any, Literal, Protocol
 
 from clmembench.host import failures, processes
 from clmembench.host.failures import describe_end, last_words, not_started
-from clmembench.measure.job import Job, ProbeResult, job_line
+from clmembench.measure.job import Job, ProbeResult, Program, job_line
 from clmembench.measure.worker import Session, probe_device
-from clmembench.model import BuildError, Cause, DeviceError, Placement, Point, Record
+from clmembench.model import BuildError, Cause, DeviceError, Placement, Point, Record, Value
 from clmembench.results.line_limits import MAX_LINE_BYTES, check_line
 from clmembench.results.record_lines import decode_record
 from clmembench.runtimes import runtime
@@ -131,13 +131,7 @@ class WorkerProcess:
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point, whose time begins when the process is ready; a process that is stopped while it starts has
         the same limit. Raises WorkerError when there will be no record; the process has then ended."""
-        start_s = 0.0
-        if not self._ready:
-            answer = self._reply(self._answer(START_S, timeout_s))
-            if "error" in answer:
-                reason = f"the device cannot be opened: {answer['error']}"
-                raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
-            self._ready, start_s = True, round(time.monotonic() - self._started_s, 3)
+        start_s = self._await_ready(timeout_s)
         self._asked += 1
         more: dict[str, object] = {"give_up_ns": point.give_up_ns} if point.give_up_ns else {}  # an older worker knows none
         if self._moved:
@@ -155,6 +149,24 @@ class WorkerProcess:
         except ValueError as error:
             raise self._no_answer(repr(line[:2000]), "record") from error
         return dataclasses.replace(record, parts_s={**record.parts_s, "start": start_s}) if start_s else record
+
+    def build(self, program: Program, timeout_s: float) -> Mapping[str, Mapping[str, Value]]:
+        """Build a program, so that the driver's cache has it; the facts of all kernels so far that are asked for. Raises
+        WorkerError where the process has ended."""
+        self._await_ready(timeout_s)
+        self._send(json.dumps({"build": dataclasses.asdict(program)}))
+        return self._reply(self._answer(timeout_s))
+
+    def _await_ready(self, timeout_s: float) -> float:
+        """Seconds that the process took to open its device; 0 where it was ready before."""
+        if self._ready:
+            return 0.0
+        answer = self._reply(self._answer(START_S, timeout_s))
+        if "error" in answer:
+            reason = f"the device cannot be opened: {answer['error']}"
+            raise WorkerError(reason, Cause.DEVICE_UNAVAILABLE, str(answer.get("log", "")))
+        self._ready = True
+        return round(time.monotonic() - self._started_s, 3)
 
     def _matched(self, line: bytes) -> bytes:
         """An answer without the number of the question, which it must repeat: what another process wrote into the pipe, or an

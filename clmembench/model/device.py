@@ -132,6 +132,7 @@ class Device(Protocol):
     """
 
     seed: int  # of the random inputs; each process has another one
+    known_facts: dict[str, Mapping[str, Value]]  # that `compiled` has returned here or in another process, by a runtime's keys
     info: DeviceInfo  # as benchmarks see it at the placement of the next point
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> Buffer: ...

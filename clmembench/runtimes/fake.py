@@ -105,6 +105,7 @@ class FakeDevice:
     buffers: dict[str, FakeBuffer] = field(default_factory=dict)
     facts: Mapping[str, Value] = field(default_factory=dict)  # its compiler's facts about any kernel
     build_s: float = 0.0
+    known_facts: dict[str, Mapping[str, Value]] = field(default_factory=dict)
 
     def alloc(self, nbytes: int, kind: MemoryKind = "device") -> FakeBuffer:
         """Raises DeviceError over the largest allocation, like a real device."""

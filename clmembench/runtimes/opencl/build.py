@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -70,6 +71,11 @@ class OpenCLKernel:
     is_ptx: bool = False
     log: str = ""
     program: Any = None
+
+    @property
+    def key(self) -> str:
+        """A hash of its source, options and name."""
+        return hashlib.sha256("\0".join((self.source, *self.options, self.name)).encode()).hexdigest()[:16]
 
 
 def build_program(context: Any, source: str, options: Sequence[str], is_ptx: bool = False) -> Mapping[str, Kernel]:

@@ -49,6 +49,7 @@ class OpenCLDevice:
     def __init__(self, info: DeviceInfo, handle: Any, peers: Sequence[Any] = ()) -> None:
         self.info = info
         self.seed = 0
+        self.known_facts: dict[str, Mapping[str, Value]] = {}
         self._handle = handle
         with explained_errors():
             self._context = cl.Context([handle, *peers])
@@ -158,8 +159,10 @@ class OpenCLDevice:
     def compiled(self, kernel: Kernel) -> Mapping[str, Value]:
         """Facts about a kernel from its compiler: see `opencl.build`."""
         assert isinstance(kernel, OpenCLKernel)
-        with self._built.timed():
-            return compile_program(self._context, self._handle, kernel)
+        if kernel.key not in self.known_facts:
+            with self._built.timed():
+                self.known_facts[kernel.key] = compile_program(self._context, self._handle, kernel)
+        return self.known_facts[kernel.key]
 
     @property
     def build_s(self) -> float:

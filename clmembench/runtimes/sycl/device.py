@@ -59,6 +59,7 @@ class SyclDevice:
     def __init__(self, info: DeviceInfo, handle: Any) -> None:
         self.info = info
         self.seed = 0
+        self.known_facts: dict[str, Mapping[str, Value]] = {}
         self._stamped = [self.queue("in_order", "enable_profiling", handle=handle) for _ in range(2)]
         self._plain = [self.queue("in_order", handle=handle) for _ in range(2)]
         self._out_of_order: dict[bool, list[Any]] = {}  # by whether they stamp events; created on first use
