@@ -39,7 +39,7 @@ TITLES = {
         "peers",
     ),
     "h200-spmv-structures": (
-        "SpMV by structure on an H200, 128 MiB of values: rule, best format found, best of cuSPARSE's formats",
+        "SpMV by structure on an H200: rule, best format found, best of cuSPARSE's (near_band, rmat: seed 3, CSR 1 alone)",
         "scripts/spmv_structures.py name~NVIDIA --seconds 98",
         "peers",
     ),

@@ -1,7 +1,8 @@
 """Matrices that spmv's rule for formats was not written after, for spmv_structures.py; the package does not have them.
 
 `random_N` has 16 random columns per row, of which there are so many that x takes N KiB: where gathering leaves the caches.
-`uneven_N` has near columns in rows whose lengths no core predicts, of N entries on average.
+`uneven_N` has near columns in rows whose lengths no core predicts, of N entries on average. `reach_N` has such rows of 16, with
+columns within N of the diagonal: how many lines neighbours gather from while a unit's own cache keeps them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from clmembench.benchmarks.spmv.matrices import Csr, stencil_27
 
 MEAN_ROWS = (4, 8, 16, 32, 64, 128)
+REACHES = tuple(2**k for k in range(6, 16))
 X_KIB = tuple(2**k for k in range(6, 18))  # 64 KiB to 128 MiB
 
 
@@ -34,12 +36,12 @@ def gaussian_band(rng: np.random.Generator, most: int) -> Csr:
     return _of_rows(rng, rows, lengths, (row + np.rint(rng.normal(0, 30_000, len(row))).astype(np.int64)) % rows)
 
 
-def uneven_rows(rng: np.random.Generator, most: int, mean: int = 8) -> Csr:
-    """Rows of 1 to 2 * mean - 1 entries, at random, within 2,000 columns of the diagonal: up to 10,000,000 entries."""
+def uneven_rows(rng: np.random.Generator, most: int, mean: int = 16, reach: int = 2000) -> Csr:
+    """Rows of 1 to 2 * mean - 1 entries, at random, within `reach` columns of the diagonal: up to 10,000,000 entries."""
     rows = min(10_000_000, most) // mean
     lengths = rng.integers(1, 2 * mean, rows)
     row = np.repeat(np.arange(rows), lengths)
-    return _of_rows(rng, rows, lengths, (row + rng.integers(-2000, 2001, len(row))) % rows)
+    return _of_rows(rng, rows, lengths, (row + rng.integers(-reach, reach + 1, len(row))) % rows)
 
 
 def small_world(rng: np.random.Generator, most: int) -> Csr:
@@ -150,4 +152,5 @@ HELD_OUT: Mapping[str, Callable[[np.random.Generator, int], Csr]] = {
     **{of.__name__: of for of in (*STRUCTURES, *LATER)},
     **{f"random_{kib}": partial(random_columns, x_kib=kib) for kib in X_KIB},
     **{f"uneven_{mean}": partial(uneven_rows, mean=mean) for mean in MEAN_ROWS},
+    **{f"reach_{reach}": partial(uneven_rows, reach=reach) for reach in REACHES},
 }

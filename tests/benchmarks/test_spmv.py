@@ -264,7 +264,7 @@ def test_facts_say_what_a_format_stores(device, monkeypatch):
             "csr_adaptive": 202,
             "ell": 65 * 32,
             "sell": 65 * 32,
-            "slab": spmv_formats.RUN_ENTRIES * 3,
+            "slab": spmv_formats.RUN_ENTRIES * 4,
         }
     )
     assert all(facts["conversion_s"] >= 0 for facts in stored.values())
@@ -313,6 +313,33 @@ def test_a_slab_goes_forwards_through_x_and_a_long_row_has_several_sums():
     assert np.bincount(words >> np.uint32(stored.defines["COLUMN_BITS"])).max() < 5000
 
 
+def slabs_of_at_most(entries: float, most_sums: int, lengths: list[int]) -> int:
+    """The fewest slabs of consecutive rows within both limits."""
+    slabs, stored, sums = 1, 0, 0
+    for length in lengths:
+        own = max(1, -(-length // spmv_formats.SUM_ENTRIES))
+        if stored + length > entries or sums + own > most_sums:
+            slabs, stored, sums = slabs + 1, 0, 0
+        stored, sums = stored + length, sums + own
+    return slabs
+
+
+@each(("least", "most_sums", "slabs"), [(20, 6000, 20), (20, 60, 40), (7, 6000, 7), (300, 6000, 300)])
+def test_the_largest_slab_has_few_entries_even_beside_long_rows(least, most_sums, slabs):
+    lengths = np.random.default_rng(1).permutation([3000] * 5 + [40] * 1500).tolist()
+    a = whole(lengths, 5000)
+    begins = spmv_formats.slabs(a, least, most_sums, True).arrays[4]
+    assert begins[0] == 0 and begins[-1] == a.rows and (np.diff(begins) > 0).all() and len(begins) == slabs + 1
+    largest, mean = np.diff(a.indptr[begins]).max(), a.nonzeros / slabs
+    assert largest == 3000 or slabs_of_at_most(largest - 1 - spmv_formats.SLAB_TOLERANCE * mean, most_sums, lengths) > slabs
+
+
+def test_empty_rows_are_in_slabs_too():
+    a = whole([0] * 9 + [5] + [0] * 9, 5)
+    assert spmv_formats.slabs(a, 4, 6000, True).arrays[4][[0, -1]].tolist() == [0, 19]
+    assert spmv_formats.slabs(a, 4, 5, True).arrays[4].tolist() == [0, 5, 10, 15, 19]
+
+
 def test_blocks_take_whole_rows_of_a_tile_and_part_what_is_far_longer():
     lengths = [3] * 20 + [0] * 100 + [40] + [2000] + [5]
     a = whole(lengths, 2000)
@@ -335,7 +362,7 @@ def test_the_rule_chooses_by_statistics_of_rows_and_columns():
     names = ("reservoir", "banded", "uniform", "arrow", "wide", "near_band", "few_dense")
     made = {name: matrices.generate(name, 1, 1_000_000) for name in names}
     cpu = ("sell", "csr_shares", "sell", "csr_shares", "slab", "sell", "slab")
-    gpu = ("ell", "ell", "ell", "csr_adaptive", "csr_adaptive", "csr_adaptive", "csr_adaptive")
+    gpu = ("ell", "ell", "ell", "csr_adaptive", "csr_adaptive", "slab", "csr_adaptive")
     assert [*chosen_formats(CPU, 1 << 20, **made).values()] == [*cpu]
     assert [*chosen_formats(replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=16), 1 << 20, **made).values()] == [*gpu]
 
@@ -349,6 +376,30 @@ def test_short_rows_of_unequal_lengths_are_sorted_unless_their_columns_are_conse
         "one longer": "csr_shares"
     }
     assert spmv_rule.choose(CPU, made["random"], 1 << 20)[0].sigma == spmv_rule.SORTED_ROWS
+
+
+def test_on_a_gpu_neighbours_that_share_few_lines_of_x_ask_for_slabs_where_rows_are_uneven():
+    gpu = replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=4, line_bytes=128)
+    lengths = [1 + 7 * n % 31 for n in range(2000)]
+    made = {"far": whole(lengths, 2000), "even": whole([16] * 2000, 2000), "near": whole(lengths, 200)}
+    made |= {"runs": runs(lengths, 2000), "short": whole([n % 2 for n in range(4000)], 40_000)}
+    assert chosen_formats(gpu, 1 << 20, **made) == {
+        "far": "slab", "even": "csr_adaptive", "near": "csr_adaptive", "runs": "csr_adaptive", "short": "csr_adaptive"
+    }  # fmt: skip
+    assert chosen_formats(CPU, 1 << 20, **made)["far"] == "sell"
+    assert chosen_formats(gpu, 1 << 12, short=made["short"]) == {"short": "csr_adaptive"}
+    assert [(c.format, c.per) for c in spmv_rule.choose(gpu, made["far"], 1 << 20)] == [("slab", 2), ("csr_adaptive", 4)]
+
+
+def test_gathered_lines_are_those_of_groups_of_neighbours():
+    line = 128
+    assert spmv_rule.gathered_lines(runs([1024] * 40, 1024), line) == 2 / 32
+    alone = whole([20_000], 20_000)
+    assert spmv_rule.gathered_lines(replace(alone, indices=alone.indices * 16, columns=320_000), line) == 1
+    drawn = np.random.default_rng(1).integers(0, 100 * 16, 320_000, dtype=np.int32)  # of 100 lines
+    random = Csr(10_000, 1600, np.arange(0, 320_001, 32, dtype=np.int32), drawn, np.ones(320_000))
+    assert spmv_rule.gathered_lines(random, line) == pytest.approx(100 * (1 - 0.99**32) / 32, abs=0.01)
+    assert spmv_rule.gathered_lines(whole([5], 5), line) == 0
 
 
 @each("own_cache_bytes", [1 << 18, 1 << 19, 1 << 20])

@@ -24,6 +24,7 @@ MIN_PARTED_TILES = 8  # longer rows are divided among work-groups
 MIN_PARTED_SHARES = 2  # longer rows are divided among work-items
 MIN_RUN_ENTRIES = 8  # of a mean row of consecutive columns: a vector
 RUN_FLAG = 1 << 31  # as in spmv_shares.cl
+SLAB_TOLERANCE = 0.01  # of the entries of the largest slab, over the mean
 SUM_ENTRIES = 64  # entries of a row per sum, in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
@@ -233,23 +234,42 @@ def refuse_padded(format: str, stored: int, a: Csr) -> None:
 
 
 def _slab_begins(indptr: npt.NDArray[np.int32], before: Ints, least: int, most_sums: int) -> Ints:
-    """The first row of each slab, and one past the last: a multiple of `least` slabs of about equally many entries.
+    """The first row of each slab, and one past the last: a multiple of `least` slabs, or less where rows are few.
 
-    The number is large enough that no slab has more than `most_sums` sums. Raises UnsuitedFormat if no number suffices.
+    The multiple is the smallest with which no slab has more than `most_sums` sums. Of the largest slab, for which the others
+    wait, the entries are nearly as few as whole rows allow. Raises UnsuitedFormat if a row has too many sums.
     """
     if most_sums < 1:
         raise UnsuitedFormat("there is no local memory for a slab's sums")
-    rows, rounds = len(indptr) - 1, max(1, -(-int(before[-1]) // (least * most_sums)))
-    while True:
-        slabs = min(least * rounds, rows)
-        begins = np.searchsorted(indptr, int(indptr[-1]) * np.arange(slabs + 1, dtype=np.int64) // slabs).astype(np.int64)
-        begins[0], begins[-1] = 0, rows
-        begins = np.unique(begins)
-        if np.diff(before[begins]).max() <= most_sums:
-            return begins
-        if slabs == rows or rounds > 64:
-            raise UnsuitedFormat(f"a slab would have over {most_sums} sums, the most that local memory holds")
-        rounds += 1
+    if np.diff(before).max() > most_sums:
+        raise UnsuitedFormat(f"a slab would have over {most_sums} sums, the most that local memory holds")
+    ends, longest = indptr.astype(np.int64), int(np.diff(indptr).max(initial=1))
+    for slabs in itertools.count(least * max(1, -(-int(before[-1]) // (least * most_sums))), least):
+        mean = -(-int(ends[-1]) // slabs)
+        low, high = max(mean, longest), mean + longest
+        if _filled_slabs(ends, before, 1, high, most_sums).size - 1 <= slabs:
+            break
+    while high - low > max(1, mean * SLAB_TOLERANCE):
+        middle = (low + high) // 2
+        if _filled_slabs(ends, before, 1, middle, most_sums).size - 1 <= slabs:
+            high = middle
+        else:
+            low = middle
+    even = _filled_slabs(ends, before, slabs, high, most_sums)
+    return even if even.size - 1 <= slabs else _filled_slabs(ends, before, 1, high, most_sums)
+
+
+def _filled_slabs(ends: Ints, before: Ints, shares: int, most_entries: int, most_sums: int) -> Ints:
+    """The first row of each slab, and one past the last. Each slab takes its share of the entries that are left, and those
+    after the last share all, in whole rows within the two limits."""
+    begins, rows = [0], len(ends) - 1
+    while begins[-1] < rows:
+        first, left = begins[-1], shares - len(begins) + 1
+        share = np.searchsorted(ends, ends[first] + -(-(ends[-1] - ends[first]) // left)) if left > 1 else rows
+        fits = np.searchsorted(ends, ends[first] + most_entries, side="right") - 1
+        close = np.searchsorted(before, before[first] + most_sums, side="right") - 1
+        begins.append(int(min(max(share, first + 1), fits, close)))
+    return np.array(begins)
 
 
 def _sort_by_column(a: Csr, begins: Ints) -> tuple[Array, Array]:

@@ -17,6 +17,12 @@ SAMPLED_WINDOWS = 16  # of entries
 # entries that fetch a line of x over all: consecutive columns make it 1/8 where lines have 8 elements, and a core that adds up
 # rows side by side fetches several at once
 MIN_FETCHED_FRACTION = {"core": 0.15, "core with vectors of rows": 0.3, "gpu": 0.5}
+# lines of x that neighbouring entries lie in, over these entries: a GPU's blocks of CSR keep products in the memory that would
+# cache x, so nearly every line is fetched anew
+MIN_GATHERED_LINES = 0.85
+NEIGHBOURS = 32  # entries that a GPU loads at once
+SAMPLED_NEIGHBOURS = 4096  # groups of them
+MIN_SLAB_ROW = 2  # mean entries on GPUs: a row costs a slab as much as an entry, since its sum is set to 0 and stored
 MIN_SLAB_ROWS = 64  # of fewer, sorting by column brings few entries together
 MIN_UNIT_ROWS = 512  # rows of a GPU's compute unit that give each of its work-items one
 MAX_PADDING_RATIO = 1.3  # of ELL, and of chunks of sorted rows
@@ -39,7 +45,8 @@ class Choice:
 def choose(info: DeviceInfo, a: Csr, own_cache_bytes: int) -> tuple[Choice, ...]:
     """The likely best format of a matrix, and those after it in case that it does not suit, which a later one always does.
 
-    Entries that find x in no cache of their unit ask for slabs; rows of about one length for ELL on GPUs and, if they are
+    Entries that find x in no cache of their unit ask for slabs, and so do neighbours on GPUs that share few lines of x, unless
+    rows are even, which ELL adds up without local memory; rows of about one length for ELL on GPUs and, if they are
     short, for SELL on CPUs, where short rows of unequal lengths are sorted unless their
     columns are consecutive. Others are shared out by entries.
     """
@@ -49,8 +56,12 @@ def choose(info: DeviceInfo, a: Csr, own_cache_bytes: int) -> tuple[Choice, ...]
     vectors = cpu and even and longest <= MAX_VECTOR_ROW
     least = MIN_FETCHED_FRACTION["core with vectors of rows" if vectors else "core" if cpu else "gpu"]
     slabs = units * (1 if cpu else SLAB_GROUPS_PER_UNIT)
-    if a.rows >= MIN_SLAB_ROWS * slabs and fetched_fraction(a, own_cache_bytes, info.line_bytes or 64) >= least:
-        found.append(Choice("slab", 64 if cpu else 1024, 1))
+    if a.rows >= MIN_SLAB_ROWS * slabs and (cpu or a.nonzeros >= MIN_SLAB_ROW * a.rows):
+        line_bytes = info.line_bytes or 64
+        if fetched_fraction(a, own_cache_bytes, line_bytes) >= least:
+            found.append(Choice("slab", 64 if cpu else 1024, 1))
+        elif not (cpu or even) and gathered_lines(a, line_bytes) >= MIN_GATHERED_LINES:
+            found.append(Choice("slab", 1024, 2))
     if vectors:
         found.append(Choice("sell", 64, 1))
     elif cpu and not even and a.nonzeros <= MAX_SORTED_ROW * a.rows and not _consecutive(a):
@@ -92,6 +103,13 @@ def fetched_fraction(a: Csr, own_cache_bytes: int, line_bytes: int) -> float:
         fetched += len(np.unique(lines[window:][~seen[lines[window:]]]))
         seen[lines[:window]] = False
     return fetched / max(1, SAMPLED_WINDOWS * window)
+
+
+def gathered_lines(a: Csr, line_bytes: int) -> float:
+    """Lines of x that groups of neighbouring entries lie in, over these entries, in a sample of the groups."""
+    groups = a.indices[: a.nonzeros // NEIGHBOURS * NEIGHBOURS].reshape(-1, NEIGHBOURS)
+    lines = np.sort(groups[:: max(1, len(groups) // SAMPLED_NEIGHBOURS)] // (line_bytes // 8), axis=1)
+    return float((np.count_nonzero(np.diff(lines)) + len(lines)) / max(1, lines.size))
 
 
 def _consecutive(a: Csr) -> bool:
