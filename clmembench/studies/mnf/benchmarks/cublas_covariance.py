@@ -51,7 +51,7 @@ def cublas_syrk(device: Device, of: str, size: str) -> Work:
             one.ctypes.data, doubles.data.ptr, pixels, zero.ctypes.data, products.data.ptr, bands,
         )  # fmt: skip
 
-    return _sums(device, of, size, syrk)
+    return _sums(device, of, size, "cuBLAS syrk", syrk)
 
 
 @benchmark(
@@ -70,10 +70,10 @@ def cublas_gram(device: Device, of: str, size: str) -> Work:
 
     Conversion, the sums of bands, verification and Skip are those of cublas_syrk.
     """
-    return _sums(device, of, size, lambda cupy, doubles, products: cupy.matmul(doubles, doubles.T, out=products))
+    return _sums(device, of, size, "cuBLAS gemm", lambda cupy, doubles, products: cupy.matmul(doubles, doubles.T, out=products))
 
 
-def _sums(device: Device, of: str, size: str, multiply: Callable[[Any, Any, Any], object]) -> Work:
+def _sums(device: Device, of: str, size: str, name: str, multiply: Callable[[Any, Any, Any], object]) -> Work:
     """Conversion, `multiply` and the sums of bands as one pass."""
     shape = require_size(size)
     require_memory(device.info, "device", VALUE_BYTES * shape.bands * shape.pixels, "the cube's values in double", "size")
@@ -98,5 +98,5 @@ def _sums(device: Device, of: str, size: str, multiply: Callable[[Any, Any, Any]
         wanted_totals, wanted_products = sums_of(shape, device.seed, "data" if of == "data" else "mean")
         check_rows((found_products != np.triu(wanted_products)).any(axis=1) | (found_totals != wanted_totals))
 
-    facts = cuda_timing.library_facts(cupy, "cuBLAS", lambda: cublas.getVersion(handle), 10_000)
+    facts = cuda_timing.library_facts(cupy, name, lambda: cublas.getVersion(handle), 10_000)
     return Work((Batch(cuda_timing.timed_batch(cupy, once)),), ops=1, check=check, facts=facts)
