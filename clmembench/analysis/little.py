@@ -89,9 +89,9 @@ def allowed_sub_groups(
     if local_bytes:
         bounds["local memory"] = unit_local_bytes // local_bytes
     if unit_work_items is not None:
-        bounds["work-items a compute unit"] = unit_work_items // work_group
+        bounds["work-items per compute unit"] = unit_work_items // work_group
     if unit_work_groups is not None:
-        bounds["work-groups a compute unit"] = unit_work_groups
+        bounds["work-groups per compute unit"] = unit_work_groups
     if not bounds:
         raise ValueError("without a known limit nothing says how many work-groups are active at once")
     limit = min(bounds, key=lambda name: bounds[name])

@@ -23,10 +23,10 @@ LARGE_PASS_BYTES = 64 << 20  # beside a pass that moves so much a launch's idle 
 MIN_PROCESSES = 6  # fewer have no 95% interval of their median
 TOO_LARGE_CAUSES = (Cause.OUT_OF_MEMORY, Cause.DEVICE_ERROR, Cause.PROCESS_DIED, Cause.TIMEOUT)
 STATUS_ADVICE = {
-    "failed": "see show --json for each reason",
+    "failed": "show --status failed has their reasons",
     "timeout": "raise --timeout, or look for what hangs",
     "wrong": "the device computed a wrong result: suspect its driver; no number is shown for these",
-    "suspect": "not counted as results; show --json has each one's gate and reason",
+    "suspect": "not counted as results; show --status suspect has their gates and reasons",
     "undetermined": "the effect, if there is one, is smaller than the noise",
 }
 

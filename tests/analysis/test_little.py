@@ -54,12 +54,12 @@ def test_intervals_of_a_product_hold_those_of_its_factors():
 
 
 def test_the_limit_that_binds_is_named():
-    # 228 KiB, 2048 work-items and 32 work-groups a compute unit
+    # 228 KiB, 2048 work-items and 32 work-groups per compute unit
     def allowed(items: int, local_bytes: int):
         return allowed_sub_groups(items, 32, local_bytes, 228 << 10, 2048, 32)
 
-    assert (allowed(1024, 1 << 10).sub_groups, allowed(1024, 1 << 10).limit) == (64, "work-items a compute unit")
-    assert (allowed(32, 1 << 10).sub_groups, allowed(32, 1 << 10).limit) == (32, "work-groups a compute unit")
+    assert (allowed(1024, 1 << 10).sub_groups, allowed(1024, 1 << 10).limit) == (64, "work-items per compute unit")
+    assert (allowed(32, 1 << 10).sub_groups, allowed(32, 1 << 10).limit) == (32, "work-groups per compute unit")
     assert (allowed(256, 48 << 10).sub_groups, allowed(256, 48 << 10).limit) == (32, "local memory")
     assert allowed(256, 300 << 10).sub_groups == 0  # it does not fit at all
     assert allowed_sub_groups(33, 32, 0, 1, 66).sub_groups == 4  # a part of a sub-group is one

@@ -593,7 +593,7 @@ def test_published_results_are_shown_as_such_and_escaped(ordinary_page):
     source = render_html([ordinary()], others)
     assert_harmless(source)
     words = " ".join(Page(source).words)
-    assert "Not measured here" in words and words.count("224 GB/s a device") == len(names)
+    assert "Not measured here" in words and words.count("224 GB/s per device") == len(names)
     assert {len(set(t)) for t in Page(source).tables} == {1}
     # beside the benchmark that it is of, with the data sheets among the devices, and once more in the whole list
     inside = source[source.index('id="pchase">') : source.index('<section id="devices"')]

@@ -113,7 +113,7 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
             {**_ADDS, "dtype": ("long",)}, scale="atomics", y_label=_EACH,
         ),
         CurveFigure(
-            "Atomic add of int, one work-item a compute unit", "atomic", "time", UNITS, UNITS, "8",
+            "Atomic add of int, one work-item per compute unit", "atomic", "time", UNITS, UNITS, "8",
             {**_ADDS, "dtype": ("int",)}, placements="9 and 10", only="cpu", y_label=_EACH,
         ),
     ),
@@ -127,7 +127,7 @@ CATALOGUE: Mapping[str, tuple[PaperFigure, ...]] = {
             scale="synchronisation", y_label="time of a round trip",
         ),
         CurveFigure(
-            "Barrier, one work-group a compute unit", "device_barrier", "barrier", UNITS, UNITS, "11",
+            "Barrier, one work-group per compute unit", "device_barrier", "barrier", UNITS, UNITS, "11",
             placements="12 and 13", only="cpu", y_label="time of a barrier",
         ),
     ),

@@ -162,7 +162,7 @@ def scorecard_label(run: ImportedRun) -> str:
 def peak_text(sheet: SpecSheet | None, name: str) -> str:
     """A theoretical figure of a sheet with its unit and what it is of."""
     figure = sheet.figures.get(name) if sheet else None
-    return f"{figure.value:g} {figure.unit} a {figure.scope}" if figure else "not known"
+    return f"{figure.value:,g} {figure.unit} per {figure.scope}" if figure else "not known"
 
 
 def _names(run: ImportedRun, value: ImportedValue) -> tuple[str, str]:
@@ -237,6 +237,6 @@ def _figure(sheet: SpecSheet | None, name: str) -> ScorecardCell:
     if known is None:
         return ScorecardCell("–")
     core = "core" if sheet and sheet.kind == "cpu" else "compute unit"
-    scope = f" a {core if known.scope == 'core' else known.scope}" if known.scope != "device" else ""
+    scope = f" per {core if known.scope == 'core' else known.scope}" if known.scope != "device" else ""
     text = printable(f"{format_in(known.value, known.unit)}{scope}")
     return ScorecardCell(text, detail=printable(known.source), status="theoretical")

@@ -102,5 +102,5 @@ def _over_groups(axis: Axes, good: Sequence[Row]) -> None:
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_ylim(0, 1.08 * top)
     axis.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
-    axis.set_xlabel("active sub-groups of 32 a compute unit")
+    axis.set_xlabel("active sub-groups of 32 per compute unit")
     axis.set_ylabel("throughput, read and written (GB/s)")

@@ -138,7 +138,7 @@ def _over_ilp(good: Sequence[Row], units: int) -> Table:
             cells.append(format_value(max(values) / units, 4) if values else "–")
         rows.append(tuple(cells))
     header = ("local_copy: work-items a unit", *(f"ILP {ilp}" for ilp in ilps))
-    return Table("Throughput in GB/s a compute unit, by ILP (Mei & Chu 2015, figure 16).", columns(header), tuple(rows))
+    return Table("Throughput in GB/s per compute unit, by ILP (Mei & Chu 2015, figure 16).", columns(header), tuple(rows))
 
 
 def _little(run: Run, good: Sequence[Row], unit: Unit) -> Table:
