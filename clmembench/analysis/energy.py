@@ -19,7 +19,7 @@ MIN_BUSY = 0.9  # the share of a stretch in which passes were at work: the rest 
 MAX_OTHERS = 0.05  # of the CPUs' time in other processes, whose energy a CPU's counter has too
 MAX_WATTS = 20_000.0  # of one device: more is a counter's fault
 UNITS = {"nbytes": "J/GB", "flops": "GFLOP/s/W", "ops": "nJ/op"}
-NO_CONTEXT = "the run has no readings of sensors beside its points"
+NO_CONTEXT = "no energy counter was read beside the points"
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def _check_folder(path: Path, option: str) -> None:
         folder.rmdir()
     except OSError as error:
         exit_codes.stop(f"cannot write {path}: {error.strerror}: choose another place with {option}", exit_codes.INTERNAL)
-    exit_codes.say(f"{folder} is not there: a new folder of that name will be made")
+    exit_codes.say(f"{folder} does not exist: creating the folder")
 
 
 def check_writable(path: Path, option: str = "-o") -> None:

@@ -102,7 +102,7 @@ def few_units(value: Derived) -> str:
     waking = RUN.wake_ns * busy / value.pass_ns if value.pass_ns > 0 else 0.0
     if used is None or not busy or used >= RUN.min_units_used * busy * (1 - min(1.0, waking)):
         return ""
-    return f"{busy} compute unit{'s were' if busy != 1 else ' was'} to work and {used:.2f} were used"
+    return f"{used:.2f} of {busy} compute unit{'s' if busy != 1 else ''} were used"
 
 
 def _is_by_others(waited: float, others_cpus: float) -> bool:

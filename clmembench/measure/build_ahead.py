@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 from clmembench.host.cpu_topology import usable_cpus
 from clmembench.measure.job import Job, Program
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
-from clmembench.model import Benchmark, DeviceInfo, Kernel, Placement, Point, Record, Value
+from clmembench.model import Benchmark, DeviceInfo, Kernel, Placement, Point, Value
+from clmembench.plan.estimate import walk
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
 
 MIN_POINTS = 100  # of a run whose programs take longer to build than builders to start
 MIN_CPUS, MAX_BUILDERS = 4, 8
 CONTEXT_BYTES = 1 << 30  # of the device's memory for each builder, several times what its context takes
-MAX_POINTS = 1000  # of a benchmark
 MAX_COLLECTING_S = 0.2  # for one benchmark: some make their data before their programs
 MAX_BUILD_S = 20.0  # of one program
 MAX_BUILDS_S = 20.0  # then no further build begins
@@ -38,8 +38,9 @@ def build_programs(job: Job, chosen: Sequence[tuple[Selection, Benchmark]], left
     """Build the programs of these benchmarks where the run has many points and `left_s` seconds, and the driver's cache keeps
     them. Returns the facts of kernels that benchmarks ask for. A program that cannot be built is left to its point."""
     builders = _builders(job.device) if left_s >= MIN_LEFT_RATIO * MAX_BUILDS_S else 0
-    points = [(b, planned_points(b, job.device, s)) for s, b in chosen if not b.origin and not b.peer_of] if builders else []
-    if sum(len(mine) for _, mine in points) < MIN_POINTS:
+    mine = [(selection, b) for selection, b in chosen if builders and not b.origin and not b.peer_of]
+    points = [(b, walk(explore(b, job.device, selection), b)) for selection, b in mine]
+    if sum(len(one) for _, one in points) < MIN_POINTS:
         return {}
     programs, ended, end_s = SimpleQueue[Program | None](), Event(), time.monotonic() + MAX_BUILDS_S
     with ThreadPoolExecutor(builders) as pool:
@@ -70,19 +71,6 @@ def _build(job: Job, programs: SimpleQueue[Program | None], ended: Event, end_s:
         while (program := programs.get()) is not None and not ended.is_set() and time.monotonic() < end_s:
             facts |= builder.build(program, MAX_BUILD_S)
     return facts
-
-
-def planned_points(benchmark: Benchmark, info: DeviceInfo, selection: Selection) -> list[Point]:
-    """The points of a benchmark's plan if none gave a value."""
-    points: list[Point] = []
-    plan = explore(benchmark, info, selection)
-    with contextlib.suppress(StopIteration):
-        new = next(plan)
-        while len(points) < MAX_POINTS:
-            points += new
-            new = plan.send([Record(p.benchmark, 0, p.params, p.place, 0, "skipped", role=p.role) for p in new])
-    plan.close()
-    return points
 
 
 def collect_programs(points: Sequence[tuple[Benchmark, Sequence[Point]]], info: DeviceInfo, seed: int) -> Iterator[Program]:

@@ -137,9 +137,11 @@ def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
     least amount and three times that on, to such as are five times apart, whose sum is smaller for the same distance."""
     amount, more, wanted = slope.start, 2 * slope.start, max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, budget.slope_ns)
     near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(amount + more))
-    near.sample(device), far.sample(device)  # warm: compiled, pages touched
+    took = [(near.ns(near.sample(device)), far.ns(far.sample(device)))]  # warm: compiled, pages touched
+    if device.info.kind == "cpu" or min(took[0]) < UNDISTURBED_NS:
+        took = []
     while True:
-        took = [(near.ns(near.sample(device)), far.ns(far.sample(device))) for _ in range(2)]
+        took = took or [(near.ns(near.sample(device)), far.ns(far.sample(device))) for _ in range(2)]
         near.warmups_ns, far.warmups_ns = ([pair[i] for pair in took] for i in range(2))
         apart = min(b - a for a, b in took)
         # ends that take so long are far enough apart, whatever disturbed these samples
@@ -150,7 +152,7 @@ def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float)
         if larger <= more:
             return [near, far]
         amount, more = max(slope.start, larger // (SLOPE_END_RATIO - 1)), larger
-        near, far = TimedWork(slope.at(amount)), TimedWork(slope.at(amount + more))
+        near, far, took = TimedWork(slope.at(amount)), TimedWork(slope.at(amount + more)), []
 
 
 def overlap_works(device: Device, overlap: Overlap) -> list[TimedWork]:

@@ -10,6 +10,7 @@ from clmembench.analysis import derive, plateaus
 from clmembench.analysis.record_values import give_up_ns, headline_metric
 from clmembench.model import SIZE_AXES, Axis, Benchmark, BenchmarkInfo, DeviceInfo, Placement, Plan, Point, Record, Value
 from clmembench.model.metrics import score
+from clmembench.model.record import TIME_SPENT_CAUSES
 from clmembench.plan.configurations import BenchmarkContext, Params
 from clmembench.plan.selection import PLACE_AXES, Selection, is_placeable
 from clmembench.results import tuned as tuning
@@ -125,15 +126,16 @@ def _grid(context: BenchmarkContext, place: Placement, winners: Winners) -> Plan
         if not choices.worthwhile:
             continue
         known, _ = context.stored(base)
+        note = ""
         if known is not None:
             best: Params = dict(known.tuning)
+            note = tuning.provenance_note(known, context.info)
         elif len(choices.usable) < 2:
             best = (choices.usable or choices.worthwhile)[0]
         else:
-            best = yield from _tune(context, base, context.search_order(base, choices.usable), place)
-        point = context.point({**base, **best}, place)
+            best, note = yield from _tune(context, base, context.search_order(base, choices.usable), place)
+        point = replace(context.point({**base, **best}, place), note=note)
         if known is not None:
-            point = replace(point, note=tuning.provenance_note(known, context.info))
             from_store.append((point, base, [c for c in choices.usable if c != best]))
         winners[frozenset(base.items())] = best
         if is_hurried and known is None and len(choices.usable) > 1:  # a search is lost unless its winner is measured
@@ -151,8 +153,9 @@ def _grid(context: BenchmarkContext, place: Placement, winners: Winners) -> Plan
         if (
             others and mine and all(status in FAILED_STATUSES for status in mine)
         ):  # as after a driver update; the failed record is kept
-            best = winners[frozenset(base.items())] = yield from _tune(context, base, others, place)
-            yield [context.point({**base, **best}, place)]
+            best, note = yield from _tune(context, base, others, place)
+            winners[frozenset(base.items())] = best
+            yield [replace(context.point({**base, **best}, place), note=note)]
 
 
 def _impossible_point(context: BenchmarkContext, base: Params, place: Placement) -> Point:
@@ -165,30 +168,34 @@ def _impossible_point(context: BenchmarkContext, base: Params, place: Placement)
 
 def _tune(
     context: BenchmarkContext, base: Params, usable: list[Params], place: Placement
-) -> Generator[Sequence[Point], list[Record], Params]:
-    """Search one axis after the other from the first candidate.
+) -> Generator[Sequence[Point], list[Record], tuple[Params, str]]:
+    """Search one axis after the other from the first candidate. Returns the best, and a note where the time of the run ended
+    the search: others may be better.
 
     The caller measures the winner again, since the best of several trials is biased upwards.
     """
     benchmark = context.benchmark
-
-    limit_ns = 0.0
+    limit_ns, left_out = 0.0, 0
 
     def trial(choice: Params) -> Point:
         return Point(benchmark.name, {**base, **choice}, place, role="tune", give_up_ns=limit_ns)
 
     best = usable[0]
-    best_score, limit_ns = _score(benchmark, (yield [trial(best)]))
+    records = yield [trial(best)]
+    best_score, limit_ns = _score(benchmark, records)
+    left_out += any(record.cause in TIME_SPENT_CAUSES for record in records)
     tried = [best]
     for name, values in context.tuning_values().items():
         others = [{**best, name: value} for value in values]
         others = [c for c in others if c in usable and c not in tried]
         for choice in others:
             tried.append(choice)
-            trial_score, own_limit_ns = _score(benchmark, (yield [trial(choice)]))
+            records = yield [trial(choice)]
+            trial_score, own_limit_ns = _score(benchmark, records)
+            left_out += any(record.cause in TIME_SPENT_CAUSES for record in records)
             if trial_score > best_score * (1 + MIN_TUNING_RELATIVE_GAIN):
                 best, best_score, limit_ns = choice, trial_score, own_limit_ns
-    return best
+    return best, tuning.unfinished_note(left_out, len(tried))
 
 
 def _score(benchmark: Benchmark, records: Sequence[Record]) -> tuple[float, float]:

@@ -33,6 +33,8 @@ FILE_HEADING = """# Shapes that `clmembench tune` found to be the best, by famil
 # docs/running.md says what each field means. Written anew whenever tune stores something: comments added here are lost.
 """
 
+UNFINISHED = "the run's time ended its search"  # begins the note of such a point
+
 ConfigurationTest = Callable[[Mapping[str, Value]], bool]
 
 
@@ -192,6 +194,11 @@ def _is_size(value: object) -> bool:
 def provenance_note(tuned: Tuned, info: DeviceInfo) -> str:
     """The note of a record that was measured in a stored configuration: where that came from."""
     return f"tuned: {provenance(tuned, info)}"
+
+
+def unfinished_note(left_out: int, configurations: int) -> str:
+    """A note for the record of a point whose search the run's time ended; "" where it left none out."""
+    return f"{UNFINISHED}: {left_out} of {configurations} configurations were not tried" if left_out else ""
 
 
 def provenance(tuned: Tuned, info: DeviceInfo) -> str:

@@ -224,6 +224,11 @@ def test_few_shapes_are_tried_unasked(info, n):
     assert max(sum(p.params == q.params | {"n": m} for p in tried for q in largest[:1]) for m in (512, n)) <= 2
 
 
+@pytest.mark.parametrize(("kind", "units", "n"), [("gpu", 132, 2048), ("gpu", 108, 4096), ("cpu", 16, 4096), ("cpu", 2, 2048)])
+def test_the_scaling_study_has_a_product_whose_tiles_keep_all_units_busy(kind, units, n):
+    assert DGEMM._scaling_point(replace(FAKE_DEVICE_INFO, kind=kind, compute_units=units))["n"] == n
+
+
 @pytest.mark.parametrize("suite", ["quick", "all"])
 def test_both_variants_are_measured_where_there_is_ptx(suite):
     for features, wanted in (

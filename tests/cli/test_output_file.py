@@ -117,7 +117,7 @@ def test_a_new_folder_is_named_before_anything_is_measured_and_made_for_it(run, 
     for args, option in COMMANDS:
         folder = tmp_path / "-".join((*args, option)).replace("/", "")
         done = CliRunner().invoke(app, [run if arg == "RUN" else arg for arg in (*args, option, str(folder / "x"))])
-        assert done.stderr.startswith(f"clmembench: {folder} is not there: a new folder of that name will be made\n")
+        assert done.stderr.startswith(f"clmembench: {folder} does not exist: creating the folder\n")
         if args in READING or option == "--junit":
             assert done.exit_code == 0 and (folder / "x").is_file()
 

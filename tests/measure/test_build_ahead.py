@@ -12,7 +12,8 @@ from clmembench.benchmarks import discovered
 from clmembench.measure import build_ahead, runner
 from clmembench.measure.job import Job, ProbeResult, Program, job_line, parse_job
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
-from clmembench.model import Cause, Record
+from clmembench.model import Cause, Point, Record
+from clmembench.plan.estimate import walk
 from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import explore
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as FAKE
@@ -26,7 +27,7 @@ ALL = Selection()
 
 def programs(name, info=NVIDIA):
     benchmark = discovered()[name]
-    points = build_ahead.planned_points(benchmark, info, ALL)
+    points = walk(explore(benchmark, info, ALL), benchmark)
     return points, list(build_ahead.collect_programs([(benchmark, points)], info, 0))
 
 
@@ -42,11 +43,6 @@ def test_each_program_is_collected_once_with_the_kernels_whose_facts_are_asked_f
     assert any(program.is_ptx and program.kernels for program in programs("dgemm")[1])
 
 
-def test_a_plan_that_goes_on_by_its_records_is_followed_without_any():
-    benchmark = discovered()["pchase"]
-    assert len(build_ahead.planned_points(benchmark, NVIDIA, ALL)) > len(next(explore(benchmark, NVIDIA, ALL)))
-
-
 def test_a_preparation_that_needs_a_result_or_fails_ends_there():
     def prepare(device, n):
         device.build("first", N=n)
@@ -58,7 +54,7 @@ def test_a_preparation_that_needs_a_result_or_fails_ends_there():
         raise ZeroDivisionError
 
     launch = discovered()["launch"]
-    points = [replace(point, params={"n": n}) for n, point in enumerate(build_ahead.planned_points(launch, NVIDIA, ALL)[:2])]
+    points = [replace(point, params={"n": n}) for n, point in enumerate(walk(explore(launch, NVIDIA, ALL), launch)[:2])]
     both = [(replace(launch, prepare=one), points) for one in (broken, prepare, prepare)]
     assert list(build_ahead.collect_programs(both, NVIDIA, 0)) == [Program("first", (("N", n),)) for n in range(2)]
 
@@ -164,5 +160,4 @@ def test_a_job_carries_facts_and_one_without_names_none():
 def test_a_worker_process_that_has_built_still_measures():
     with WorkerProcess(Job("fake", FAKE, "launch", features=FAKE.features, cycles_per_op=1.0, origin="test")) as worker:
         assert worker.build(Program("kernel void a() {}"), 60.0) == {}
-        (point,) = build_ahead.planned_points(discovered()["launch"], FAKE, Selection(axes={"groups": (1,)}))
-        assert worker.measure(point, 60.0).benchmark == "launch"
+        assert worker.measure(Point("launch", {"groups": 1}), 60.0).benchmark == "launch"

@@ -288,7 +288,7 @@ def test_processes_widen_the_interval():
     alone, both = energy_of([one], BANDWIDTH), energy_of([one, other, with_energy(None, process=2)], BANDWIDTH)
     assert both.low == alone.low and both.high > alone.high and both.status == "ok"
     assert energy_of([with_energy(None)], BANDWIDTH).reason == "none"
-    assert "no readings" in energy_of([record("stream", None, series([1] * 16, nbytes=1))], BANDWIDTH).reason
+    assert "no energy counter" in energy_of([record("stream", None, series([1] * 16, nbytes=1))], BANDWIDTH).reason
 
 
 def test_the_interval_covers_the_truth_of_simulated_counters():
@@ -377,7 +377,7 @@ def test_a_run_of_an_older_version_has_no_energy(tmp_path):
     path = tmp_path / "r.jsonl"
     write_run(path, [record("stream", None, series([1000] * 16, nbytes=1))], header(device(), cards={"stream": STREAM}))
     done = cli("show", str(path), "--energy")
-    assert done.stdout == "Energy is undetermined: the run has no readings of sensors beside its points.\n"
+    assert done.stdout == "Energy is undetermined: no energy counter was read beside the points.\n"
     (row,) = json.loads(cli("show", str(path), "--json").stdout)
     assert row["energy_status"] is None and row["energy"] is None
     assert _throttled(jsonl.read(path)) == []

@@ -17,7 +17,7 @@ from clmembench.measure.core_clock import MAX_READING_AGE_S, ChainTimes, CoreClo
 from clmembench.model import Fill, Launch, Overlap, Read, Slope, Work
 from clmembench.plan.budget import Budget
 from clmembench.results.jsonl import decode_record, encode
-from clmembench.runtimes.fake import FakeBuffer, FakeDevice, FakeKernel, script_by_arguments
+from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeBuffer, FakeDevice, FakeKernel, script_by_arguments
 from tests.builders import record
 from tests.cases import each
 
@@ -60,6 +60,14 @@ def test_slope_grows_until_its_ends_are_far_enough_apart():
     assert far.ops == 5 * near.ops  # their sum is smaller than with 3, for the same distance
     assert far.device_ns[0] - near.device_ns[0] >= 1e4
     assert near.passes == far.passes == 1
+
+
+@pytest.mark.parametrize(("kind", "looks"), [("gpu", 1), ("cpu", 3)])
+def test_ends_of_a_slope_that_last_a_tenth_of_a_second_on_a_gpu_are_not_looked_at_again(kind, looks):
+    device = FakeDevice(replace(FAKE_DEVICE_INFO, kind=kind), script=lambda c, passes: int(c[0].args[0]) * 100_000_000 * passes)
+    near, far = timed_work.slope_works(device, Slope(lambda n: Work((launch(n),), ops=n), start=1), QUICK, quantum_ns=1)
+    assert len(device.timed) == 2 * looks and far.work.ops == 3 * near.work.ops
+    assert (near.warmups_ns, far.warmups_ns) == ([100_000_000] * min(looks, 2), [300_000_000] * min(looks, 2))
 
 
 def test_slope_stops_growing_at_its_own_limit():

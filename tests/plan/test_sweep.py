@@ -11,11 +11,12 @@ from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, 
 from clmembench.host.cpu_topology import HardwareThread
 from clmembench.measure.job import Job
 from clmembench.measure.runner import WorkerSlot, _Attempts, _in_measuring_order
-from clmembench.model import Headline, Placement, Point, Record, Series, Skip, Work
+from clmembench.model import Cause, Headline, Placement, Point, Record, Series, Skip, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.budget import NEVER
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import FULL_BUDGET, OWN_SUITES, QUICK_BUDGET, Selection, check_axes, selected_benchmarks, suites
+from clmembench.results.tuned import UNFINISHED
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import walked
 
@@ -110,6 +111,24 @@ def test_under_a_budget_each_winner_is_measured_before_the_next_search():
     roles = [(p.params["op"], p.role) for p in asked]
     assert roles.index(("copy", "measure")) < roles.index(("sum", "tune"))
     assert [r for r in roles if r[1] == "measure"] == [("copy", "measure"), ("sum", "measure")]
+
+
+@pytest.mark.parametrize(("left_out", "note"), [({4}, "1 of 3"), ({2, 4}, "2 of 3"), ({1, 2, 4}, "3 of 3"), (set(), "")])
+@pytest.mark.parametrize("cause", [Cause.BUDGET, Cause.BENCHMARK_BUDGET])
+def test_a_point_says_that_the_time_ended_its_search(left_out, note, cause):
+    def answer(point):
+        is_cut = point.role == "tune" and point.params["width"] in left_out
+        return replace(record(point, status="skipped"), cause=cause) if is_cut else rate(point, 10)
+
+    asked = drive(tuned, Selection(axes={"op": ("sum",)}, budget_s=60.0), answer)
+    assert [p.note for p in asked if p.role == "tune"] == [""] * 3
+    (winner,) = (p for p in asked if p.role == "measure")
+    assert winner.note == (f"{UNFINISHED}: {note} configurations were not tried" if note else "")
+
+
+def test_a_failed_trial_ends_no_search():
+    asked = drive(tuned, Selection(), lambda p: record(p, status="failed") if p.role == "tune" else rate(p, 10))
+    assert all(p.note == "" for p in asked)
 
 
 def test_under_a_budget_the_points_of_headlines_come_first():

@@ -10,7 +10,10 @@ from typer.testing import CliRunner
 
 from clmembench.analysis.noise import MIN_RUNS, change_points
 from clmembench.cli.program import app
+from clmembench.report.many_runs import history_tables
 from clmembench.report.many_runs.history import histories
+from clmembench.report.render import aligned
+from clmembench.report.table import Table
 from tests.builders import STREAM, device, header, run, write_run
 from tests.report.test_schemas import made, problems  # noqa: F401 - a fixture
 from tests.report.test_scorecard import triad
@@ -146,3 +149,9 @@ def test_the_figure_and_what_is_refused(folder, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     assert CliRunner().invoke(app, ["history", str(empty)]).exit_code == 2
+
+
+def test_long_names_of_quantities_leave_columns_aligned():
+    rows = tuple((name, "", "2", "1 ns", "2 ns", "1 to 2 ns", "1 to 2 ns", "none") for name in ("a", 60 * "b"))
+    header, *lines = aligned(Table("", history_tables.COLUMNS, rows))
+    assert {one.index("1 ns") for one in lines} == {header.index("first") + 1}

@@ -64,7 +64,8 @@ PTX_DEFAULTS: dict[str, tuple[tuple[int, str, int], ...]] = {
 }
 MAX_DEPTH = 1 << 16
 LIMIT = "a product of matrices also moves its operands"
-MAX_SCALING_SIZE = 4096  # n of the product that is measured over compute units
+SCALING_SIZES = (2048, 4096)  # n of the product that is measured over compute units
+SCALING_TILE, MIN_BUSY_SHARE = 128, 0.95  # rows of a GPU's tile; of the units, on average over rounds of equal tiles
 SEEDS = (0x51ED270B, 0xC2B2AE35)
 MAX_ELEMENT = 4  # elements are -4 to 4: sums are exact in float up to n = 2**20, and always in double
 FREIVALDS_VECTORS = 4
@@ -161,14 +162,20 @@ def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
 
 
 def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
-    """The point of a scaling study: the largest n up to 4096, enough work for many units and not too much for one."""
-    return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": max(n for n in _sizes(info) if n <= MAX_SCALING_SIZE)}
+    """The point of a scaling study: the largest n up to 4096, enough work for many units and not too much for one; on a GPU
+    2048 where its tiles keep all units busy."""
+    n = max(n for n in _sizes(info) if n <= SCALING_SIZES[-1])
+    tiles = (SCALING_SIZES[0] // SCALING_TILE) ** 2
+    rounds = -(-tiles // info.compute_units)
+    if not info.has_cpu_cores and tiles >= MIN_BUSY_SHARE * rounds * info.compute_units:
+        n = SCALING_SIZES[0]
+    return {"dtype": _type_of_point(info), "variant": PORTABLE, "n": n}
 
 
 def _single_unit_points(info: DeviceInfo) -> list[Mapping[str, Value]]:
     """Smaller products, which are also measured on one compute unit."""
     largest = _scaling_point(info)
-    return [{**largest, "n": n} for n in _sizes(info) if n < MAX_SCALING_SIZE and n != largest["n"]]
+    return [{**largest, "n": n} for n in _sizes(info) if n < SCALING_SIZES[-1] and n != largest["n"]]
 
 
 @benchmark(

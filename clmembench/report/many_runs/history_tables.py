@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from clmembench.report.many_runs.history import DeviceHistory, HistoryQuantity
 from clmembench.report.table import Column, Document, Entry, Table, columns
-from clmembench.sanitize import printable
+from clmembench.sanitize import MAX_LINE_CHARACTERS, printable
 from clmembench.units import format_in, format_interval
 
 RUN_COLUMNS = (Column("run", is_number=True), *map(Column, ("started", "driver", "clmembench", "file", "changed")))
 COLUMNS = (
-    Column("quantity"), Column("point"), Column("runs", is_number=True), Column("first", is_number=True),
-    Column("latest", is_number=True), Column("95% interval"), Column("least to most"), Column("change points"),
+    Column("quantity", max_cell=MAX_LINE_CHARACTERS), Column("point", max_cell=MAX_LINE_CHARACTERS),
+    Column("runs", is_number=True), Column("first", is_number=True), Column("latest", is_number=True),
+    Column("95% interval"), Column("least to most"), Column("change points"),
 )  # fmt: skip
 FIELDS = (
     "device", "run", "run_id", "started", "driver", "tool_version", "file", "group", "quantity", "point", "version", "unit",

@@ -82,7 +82,7 @@ def _at_one_size(names: Sequence[str], gpu: LabelledRun, n: int, fast: NoisyValu
     link = _link_gb_s(gpu)
     moved = f" ({format_in(sum_of(fast, _copy_of(n, link)).value, 'ns')} with the copy of its operands)" if link else ""
     both = f"{format_in(fast.value, 'ns')} on {names[0]}{moved} and {format_in(slow.value, 'ns')} on {names[1]}"
-    return f"A sum of {n:,} doubles, with a launch and its completion, takes {both}; both have no other size."
+    return f"A sum of {n:,} doubles, with a launch and its completion, takes {both}; no other size is common to both."
 
 
 def _from_size(start: str, sizes: Sequence[int], verdicts: Sequence[str]) -> str:

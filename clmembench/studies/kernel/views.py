@@ -183,7 +183,7 @@ def _memory(facts: KernelFacts) -> Table | None:
         Column("32 B", is_number=True), Column("128 B", is_number=True), Column("bank ways", is_number=True),
         Column("misaligned", is_number=True),
     )  # fmt: skip
-    notes = ("items at work, lines of 32 and 128 B, bank ways: of a request (one execution by a sub-group of 32), in the mean",)
+    notes = ("items at work, lines of 32 and 128 B, bank ways: mean of a request (one execution by a sub-group of 32)",)
     return Table("Loads, stores and atomics.", columns(header), tuple(rows), notes) if rows else None
 
 
@@ -208,7 +208,7 @@ def _reuse(facts: KernelFacts) -> Table | None:
     rows = tuple(
         (format_bytes(curve.line_bytes), *_misses(curve.sizes_bytes, curve.miss_ratio, sizes)) for curve in facts.reuse
     )
-    notes = ("a cache of LRU, of requests by sub-groups of 32; first touches miss, too",)
+    notes = ("an LRU cache; requests of sub-groups of 32; first touches count as misses",)
     return Table(REUSE_TITLE, columns(header), rows, notes)
 
 

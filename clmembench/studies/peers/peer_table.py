@@ -16,6 +16,7 @@ from clmembench.report.json_outputs import Number
 from clmembench.report.sections.peer_values import clock_note, is_peer, label, methods, peer_cells, peer_ratios_of_run
 from clmembench.report.table import Table, columns
 from clmembench.report.views import interval, percent
+from clmembench.results.tuned import UNFINISHED
 from clmembench.specs.sheets import Peak
 from clmembench.units import format_in, format_params
 
@@ -223,6 +224,7 @@ def peer_section(run: Run, lines: Sequence[PeerLine]) -> Table:
     )
     reasons = dict.fromkeys(f"{line.ours.value.benchmark}: {line.ours.reason}" for line in lines if line.choice == "none")
     unmeasured = [f"{_what(line)}: best of those measured, without {'; '.join(line.without)}" for line in lines if line.without]
+    unmeasured += [f"{_what(line)}: {note}" for line in lines for note in line.ours.value.notes if note.startswith(UNFINISHED)]
     further = [method for method in methods(pairs) if method not in clocks]
     notes = (made, *unmeasured, *clocks, *further, *limits, *reasons)
     return Table(

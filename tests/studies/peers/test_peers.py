@@ -18,6 +18,7 @@ from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.report import frame, render, run_warnings, summary
 from clmembench.report.sections import peer_values
 from clmembench.results import jsonl
+from clmembench.results.tuned import unfinished_note
 from clmembench.specs.sheets import Figure, Match, SpecSheet
 from clmembench.studies.peers import peer_table
 from clmembench.studies.peers import plan as peers
@@ -220,6 +221,16 @@ def test_a_variant_that_time_left_out_is_named_beside_the_best(cause):
         notes = "\n".join(peer_table.peer_section(mine, [line]).notes)
         assert line.choice == "best" and line.ours.value.params["variant"] == "portable"
         assert ("dgemm double n=64: best of those measured, without variant=ptx skipped: no time" in notes) == named
+
+
+def test_a_search_that_time_ended_is_named():
+    note = unfinished_note(1, 3)
+    for notes in ((note, "tuned: shipped"), ("tuned: shipped",)):
+        mine = held([replace(product("dgemm", 25.0, 0, "portable"), notes=notes)])
+        (line,) = peer_table.peer_lines(mine, frame.rows(mine, SHEET))
+        shown = peer_table.peer_section(mine, [line]).notes
+        assert (f"dgemm double n=64: {note}" in shown) == (note in notes), shown
+        assert not any("shipped" in text for text in shown)
 
 
 def test_the_table_says_with_what_and_how_it_was_measured():

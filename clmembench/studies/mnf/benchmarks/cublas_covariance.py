@@ -73,8 +73,8 @@ def cublas_gram(device: Device, of: str, size: str) -> Work:
     return _sums(device, of, size, "cuBLAS gemm", lambda cupy, doubles, products: cupy.matmul(doubles, doubles.T, out=products))
 
 
-def _sums(device: Device, of: str, size: str, name: str, multiply: Callable[[Any, Any, Any], object]) -> Work:
-    """Conversion, `multiply` and the sums of bands as one pass."""
+def _sums(device: Device, of: str, size: str, library: str, multiply: Callable[[Any, Any, Any], object]) -> Work:
+    """Conversion, `multiply`, of the library and function named, and the sums of bands as one pass."""
     shape = require_size(size)
     require_memory(device.info, "device", VALUE_BYTES * shape.bands * shape.pixels, "the cube's values in double", "size")
     cupy = cuda_timing.cupy_on(device.info)
@@ -98,5 +98,5 @@ def _sums(device: Device, of: str, size: str, name: str, multiply: Callable[[Any
         wanted_totals, wanted_products = sums_of(shape, device.seed, "data" if of == "data" else "mean")
         check_rows((found_products != np.triu(wanted_products)).any(axis=1) | (found_totals != wanted_totals))
 
-    facts = cuda_timing.library_facts(cupy, name, lambda: cublas.getVersion(handle), 10_000)
+    facts = cuda_timing.library_facts(cupy, library, lambda: cublas.getVersion(handle), 10_000)
     return Work((Batch(cuda_timing.timed_batch(cupy, once)),), ops=1, check=check, facts=facts)
