@@ -117,7 +117,8 @@ def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
 def _refuse(found: Sequence[DeviceInfo], text: str, several: bool) -> NoReturn:
     sycl = text.startswith(SYCL)
     known = "; ".join(f"{SYCL if sycl else ''}{i} {d.name}" for i, d in enumerate(found))
-    forms = "sycl:INDEX, sycl:BACKEND:TYPE, sycl:name~TEXT" if sycl else "an index, P:D, name~TEXT, uuid:HEX or pci:ADDRESS"
+    forms = "an index, PLATFORM:DEVICE, name~TEXT, uuid:HEX or pci:ADDRESS"
+    forms = "sycl:INDEX, sycl:BACKEND:TYPE, sycl:name~TEXT" if sycl else forms
     meant = "" if sycl else completion.device_remedy(found, text)
     problem = "matches several devices" if several else "matches no device"
     exit_codes.stop(

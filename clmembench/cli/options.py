@@ -15,7 +15,7 @@ from clmembench.cli import completion, exit_codes
 if TYPE_CHECKING:
     from clmembench.model import Value
 
-DEVICE_FORMS = "INDEX, P:D, name~TEXT, uuid:HEX, pci:ADDRESS or sycl:INDEX"
+DEVICE_FORMS = "INDEX, PLATFORM:DEVICE, name~TEXT, uuid:HEX, pci:ADDRESS or sycl:INDEX"
 MAX_SEED = 2**31 - 1
 
 

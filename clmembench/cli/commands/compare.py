@@ -39,9 +39,9 @@ def compare(
 ) -> None:
     """Compare runs: faster, slower, same or undecided.
 
-    Every value that two runs have in common gets the ratio of its medians with a 95% interval. The key quantities come first,
-    then the values that differ most. Filters list the selected values alone, and change no verdict. JSON is a list with one
-    object for each run after the first."""
+    Every value that two runs have in common gets the ratio of its medians with a 95% interval. Answers come first, then key
+    quantities, then the values that differ most. Filters list the selected values alone, and change no verdict. JSON is a list
+    with one object for each run after the first."""
     from clmembench.report import comparison, render
     from clmembench.report.scorecard.key_tables import pair_opening
     from clmembench.report.table import DEFAULT_COLUMNS

@@ -56,7 +56,7 @@ def kernel(
     as_json: options.Json = False,
     as_md: options.Markdown = False,
 ) -> None:
-    """Tell what a kernel does to memory.
+    """Trace what a kernel does to memory, and predict its time.
 
     One launch is simulated and traced, on any machine: accesses and patterns of each line, requests of sub-groups, conflicts
     of banks, divergent branches, reuse, races and accesses outside buffers. Where the launch is large, some work-groups stand
