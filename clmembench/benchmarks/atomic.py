@@ -116,7 +116,7 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
             "add by one work-item",
             "time",
             {**DEFAULT_POINT, "items": 1},
-            note="of one line: where the last cache is in partitions, it may lie near the compute unit or far from it",
+            note="one line, which a partitioned last cache may hold near the compute unit or far from it",
         ),
         # long, since GPUs' compilers merge a sub-group's additions of int; nothing merges those of several cores
         Headline(

@@ -41,7 +41,7 @@ def _item_counts(info: DeviceInfo) -> tuple[int, ...]:
             "work-group barrier, 256 work-items",
             "barrier",
             {"work_items": 256},
-            on_cpu="the end of a loop over work-items on one core",
+            on_cpu="on CPUs a loop over work-items ends on one core",
         ),
     ),
     quick={"work_items": axis_of(lambda info: work_group_sizes(info, 64, 256))},

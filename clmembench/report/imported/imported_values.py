@@ -25,7 +25,7 @@ QUALIFIERS = {"": "", "about": "about ", "above": "over ", "below": "below "}
 CLAIMS: dict[str, tuple[Callable[[DeviceInfo], int], Callable[[int], str]]] = {
     "compute units": (lambda info: info.compute_units, "{:,}".format),
     "device memory": (lambda info: info.global_mem_bytes, format_bytes),
-    "cache, of a level that OpenCL does not name": (lambda info: info.cache_bytes, format_bytes),
+    "cache of global memory": (lambda info: info.cache_bytes, format_bytes),
     "cache line": (lambda info: info.line_bytes, format_bytes),
     "local memory of a work-group": (lambda info: info.local_mem_bytes, format_bytes),
     "work-items of a sub-group": (lambda info: info.sub_group_items, "{:,}".format),
