@@ -69,9 +69,9 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     """Rate of C = A B in low precision, dense n x n, with sums of 32 bits; A by rows and B by columns.
 
     A product has 2 n^3 operations. A program in PTX for sm_90a, with a work-group for each compute unit: one work-item has the
-    bulk copy engine load slabs of 128 bytes a row into a ring in local memory and store C; eight sub-groups multiply slabs by
-    wgmma, of 64 rows by `columns`. Half, bfloat16 and TF32 have sums and C in float, char in int. Tiles are whole: their part
-    outside the matrices is multiplied as zeros, and not counted.
+    bulk copy engine load slabs of 128 bytes a row into a ring in local memory, and store C of tiles of 256 columns; eight
+    sub-groups multiply slabs by wgmma, of 64 rows by `columns`, and store C of narrower tiles. Half, bfloat16 and TF32 have
+    sums and C in float, char in int. Tiles are whole: their part outside the matrices is multiplied as zeros, and not counted.
 
     Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
     n = 512. Raises Skip where the driver does not assemble the program, and for matrices that do not fit.
@@ -98,7 +98,7 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     device.upload(maps, np.zeros(MAPS * MAP_BYTES, np.uint8))
     device.run([Launch(describe, (a, b, c, maps, *(np.uint32(x) for x in (n, row_bytes, c_row_bytes))), (1,), (1,))])
     groups = min(device.info.work_groups or device.info.compute_units, down * along)
-    args = (a, b, c, maps, *(np.uint32(x) for x in (down, along, row_bytes)))
+    args = (a, b, c, maps, *(np.uint32(x) for x in (down, along, n, row_bytes, c_row_bytes)))
     facts: Mapping[str, Value] = {**device.compiled(kernel), "local_bytes": tiles.local_bytes}
     return Work(
         (Launch(kernel, args, (groups * tiles.work_group,), (tiles.work_group,)),),

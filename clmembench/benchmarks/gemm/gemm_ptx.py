@@ -3,7 +3,8 @@
 The tile of a work-group is 128 rows of A by `columns` columns of B, both contiguous along k. Slabs of 128 bytes a row pass
 through a ring in local memory; the bulk copy engine, which a tensor map in global memory tells what a matrix is, permutes their
 pieces of 16 bytes by the row's number, so that matrix instructions meet in no bank. Barriers in local memory say which slabs
-are full and which are free. The engine also stores C, in boxes that pass through local memory, while the next tile begins.
+are full and which are free. The engine also stores C, in boxes that pass through local memory, while the next tile begins;
+sums of narrow tiles, of which a work-group has few, are stored from registers, which ends sooner.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ BAND = 16  # rows of tiles that are taken together: about as many rows of A as o
 BOX_COLUMNS = 32  # of C, 128 bytes a row
 BOX_BYTES = GROUP_ROWS * SLAB_ROW_BYTES
 BOXES = 2  # of C in local memory, for each warp group
+WIDE = 256  # columns of a tile that passes through boxes
 MAPS, MAP_BYTES = 3, 128  # the engine's descriptions of A, B and C
 LOAD_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 STORE_BOX = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
@@ -49,9 +51,13 @@ class GemmTiles:
         return (TILE_ROWS + self.columns) * SLAB_ROW_BYTES
 
     @property
+    def is_narrow(self) -> bool:
+        return self.columns < WIDE
+
+    @property
     def barriers(self) -> int:
         """The place of the first slab's barriers."""
-        return self.boxes + MULTIPLIERS * BOXES * BOX_BYTES
+        return self.boxes + (0 if self.is_narrow else MULTIPLIERS * BOXES * BOX_BYTES)
 
     @property
     def boxes(self) -> int:
@@ -64,12 +70,13 @@ class GemmTiles:
 
 
 def program(tiles: GemmTiles) -> str:
-    """The program of `multiply`, with the maps that `describe` makes; rows of A and B have `row_bytes`.
+    """The program of `multiply`, with the maps that `describe` makes, for matrices of `rows` rows.
 
-    A, B and C are arguments so that the driver keeps them.
+    A and B, and C of wide tiles, are arguments so that the driver keeps them.
     """
     p = Program()
-    kinds = {"a": "b64", "b": "b64", "c": "b64", "maps": "b64", "tile_rows": "b32", "tile_columns": "b32", "row_bytes": "b32"}
+    kinds = dict.fromkeys(("a", "b", "c", "maps"), "b64")
+    kinds |= dict.fromkeys(("tile_rows", "tile_columns", "rows", "row_bytes", "c_row_bytes"), "b32")
     values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
     _Multiply(p, tiles, values).emit()
     return p.text("multiply", list(kinds.items()), tiles.work_group, tiles.local_bytes, 1, "sm_90a", "8.3", EIGHT_ROWS)
@@ -201,7 +208,7 @@ class _Multiply:
         is_first_lane, accumulate = p.let("setp.eq.u32", lane, 0), p.new("pred")
         mine = p.let("mul.lo.u32", self.warp_group, GROUP_ROWS * SLAB_ROW_BYTES)
         leads = p.let("setp.eq.u32", self.own, 0)
-        map_c = self._map(2, leads)
+        map_c = "" if t.is_narrow else self._map(2, leads)
         tile, loop = self._for_each_tile("STORED")
         p.op("setp.ne.u32", accumulate, lane, lane)
         along, slab = p.let("mov.u32", 0), p.label("SLAB")
@@ -225,7 +232,10 @@ class _Multiply:
         p.op("wgmma.wait_group.sync.aligned", 0)
         self._release(before, is_first_lane)
         p.op("mov.u32", before, NONE)
-        self._store(sums, lane, leads, map_c)
+        if t.is_narrow:
+            self._store_registers(sums, lane)
+        else:
+            self._store_boxes(sums, lane, leads, map_c)
         p.op("add.u32", tile, tile, self.groups)
         p.op("bra.uni", loop)
         p.place("STORED")
@@ -233,7 +243,26 @@ class _Multiply:
         p.place("DONE")
         p.op("ret")
 
-    def _store(self, sums: list[str], lane: str, leads: str, map_c: str) -> None:
+    def _store_registers(self, sums: list[str], lane: str) -> None:
+        """Stores this work-item's sums: pairs in 2 rows that lie 8 apart, of every eighth column.
+
+        Rows of C are padded to 16 bytes, so that a pair lies inside or outside.
+        """
+        p, values = self.p, self.values
+        row = p.let("mad.lo.u32", p.let("shr.u32", self.item, 5), 16, p.let("add.u32", self.top, p.let("shr.u32", lane, 2)))
+        column = p.let("mad.lo.u32", p.let("and.b32", lane, 3), 2, self.left)
+        along, pitch = p.let("shl.b32", column, 2), values["c_row_bytes"]
+        upper = p.let("add.s64", p.let("add.s64", values["c"], p.wide(row, pitch)), p.let("cvt.u64.u32", along))
+        places = upper, p.let("add.s64", upper, p.wide(pitch, 8))
+        are_rows = [p.let("setp.lt.u32", number, values["rows"]) for number in (row, p.let("add.u32", row, 8))]
+        for i in range(0, len(sums), 4):
+            is_column = p.let("setp.lt.u32", p.let("add.u32", along, 8 * i), pitch)
+            for half, at in enumerate(places):
+                is_inside, pair = p.new("pred"), ", ".join(sums[i + 2 * half : i + 2 * half + 2])
+                p.op("and.pred", is_inside, is_column, are_rows[half])
+                p.op(f"st.global.v2.{self.kind}", f"[{at}+{8 * i}]", f"{{{pair}}}", when=is_inside)
+
+    def _store_boxes(self, sums: list[str], lane: str, leads: str, map_c: str) -> None:
         """Stores this warp group's part of the tile box by box; the first work-item waits for a box to be read before."""
         p, t = self.p, self.t
         line, half_piece = p.let("shr.u32", lane, 2), p.let("and.b32", lane, 1)
