@@ -229,7 +229,7 @@ def test_table_vi_figure_12_and_what_saturates():
 
 def test_without_a_latency_it_is_said():
     said = text(shown("copy_grid", copies(), sheet=None))
-    assert "no latency in this run" in said and "no spec sheet" in said
+    assert "this run has no latency: measure it by run -b pchase" in said and "no spec sheet" in said
 
 
 def test_no_value_is_no_table_of_numbers():
