@@ -19,7 +19,7 @@ from clmembench.host.cpu_topology import usable_cpus
 from clmembench.measure.job import Job, Program
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Benchmark, DeviceInfo, Kernel, Placement, Point, Value
-from clmembench.plan.estimate import walk
+from clmembench.plan.measurements import walked_points
 from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
 
@@ -39,7 +39,7 @@ def build_programs(job: Job, chosen: Sequence[tuple[Selection, Benchmark]], left
     them. Returns the facts of kernels that benchmarks ask for. A program that cannot be built is left to its point."""
     builders = _builders(job.device) if left_s >= MIN_LEFT_RATIO * MAX_BUILDS_S else 0
     mine = [(selection, b) for selection, b in chosen if builders and not b.origin and not b.peer_of]
-    points = [(b, walk(explore(b, job.device, selection), b)) for selection, b in mine]
+    points = [(b, walked_points(explore(b, job.device, selection), b, job.device)) for selection, b in mine]
     if sum(len(one) for _, one in points) < MIN_POINTS:
         return {}
     programs, ended, end_s = SimpleQueue[Program | None](), Event(), time.monotonic() + MAX_BUILDS_S

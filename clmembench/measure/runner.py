@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from clmembench.model.record import TIME_SPENT_CAUSES
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.interleave import available_peers, interleave_peers
+from clmembench.plan.measurements import can_share_process, measuring_steps
 from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import FAILED_STATUSES, explore
 
@@ -150,43 +150,44 @@ def _run_in_turns(
     turn: _Turn,
     slot: WorkerSlot,
 ) -> Generator[Record | None]:
-    """The records of `run_plan`; None when its turn is over, after at least one measured point, and off CPUs before each
-    further process of its points."""
+    """The records of `run_plan`; None when its turn is over, after at least one measured point, and off CPUs where the
+    process of its points changes."""
     names = {b.name for b in (benchmark, *others)}
     mine = [r for r in known if r.benchmark in names]
     done = [r for r in mine if r.cause not in TIME_SPENT_CAUSES]
     repeats = repeats or Repeats(job.device, deadline)
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     attempts = {b.name: _attempts(b, job, selection, deadline, mine, repeats, slot) for b in (benchmark, *others)}
-    answers: list[Record] | None = None
-    count, had_turn, last_process = 0, False, 0
-    takes_turns = job.device.kind != "cpu" and not others  # so that benchmarks share their further processes, too
+    steps = measuring_steps(plan, job.device, others, selection.seed)
+    record: Record | None = None
+    count, had_turn = 0, False
     while True:
         try:
-            points = next(plan) if answers is None else plan.send(answers)
+            step = steps.send(record)
         except StopIteration:
             break
         except ExternalError as error:  # of code that is none of ours; what it has measured is kept
             yield replace(_unplanned_record(benchmark), index=count, reason=str(error))
             break
-        answers = []
-        for index, point, process in _in_measuring_order(points, count, selection.seed):
-            record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
-            if record is None:
-                is_over = turn.end.is_over() and not deadline.is_over()
-                if (is_over and had_turn) or (process > last_process and takes_turns):
-                    yield None
-                    is_over = had_turn = False
-                last_process = process
-                had_turn = had_turn or point.role == "measure"
-                # a search that outlasts its turn ends there: its best configuration so far is measured next
-                cut, mine_now = is_over and point.role == "tune", attempts[point.benchmark]
-                record = mine_now.spent(point, process) if cut else mine_now.record(point, process)
-                record = replace(record, index=index)
-                record = replace(record, notes=(*record.notes, point.note)) if point.note else record
-                yield record
-            answers.append(record)
-        count += len(points)
+        if step is None:
+            yield None
+            record, had_turn = None, False
+            continue
+        index, point, process = step
+        count = max(count, index + 1)
+        record = answered.get(_identity(point.benchmark, point.params, point.place, point.role, process))
+        if record is None:
+            is_over = turn.end.is_over() and not deadline.is_over()
+            if is_over and had_turn:
+                yield None
+                is_over = had_turn = False
+            had_turn = had_turn or point.role == "measure"
+            # a search that outlasts its turn ends there: its best configuration so far is measured next
+            cut, mine_now = is_over and point.role == "tune", attempts[point.benchmark]
+            record = mine_now.spent(point, process) if cut else mine_now.record(point, process)
+            record = replace(record, index=index)
+            record = replace(record, notes=(*record.notes, point.note)) if point.note else record
+            yield record
 
 
 def _unplanned_record(benchmark: Benchmark) -> Record:
@@ -209,20 +210,6 @@ def _attempts(
 
 def _identity(benchmark: str, params: Mapping[str, Value], place: Placement, role: str, process: int) -> tuple[object, ...]:
     return (benchmark, tuple(sorted(params.items())), place, role, process)
-
-
-def _in_measuring_order(points: Sequence[Point], count: int, seed: int) -> Iterator[tuple[int, Point, int]]:
-    """Each point in each of its processes, with its index in the plan. The order is process by process and benchmark by
-    benchmark, so that a worker process measures all its points; at one Place it is random and differs between processes, so
-    that drift over time does not follow an axis."""
-    places = list(dict.fromkeys((point.benchmark, point.place) for point in points))
-    for process in range(max((p.processes for p in points), default=0)):
-        mine = [(count + i, point) for i, point in enumerate(points) if point.first <= process < point.processes]
-        # an order, not a secret
-        random.Random(f"{seed} {process} {count}").shuffle(mine)  # noqa: S311
-        mine.sort(key=lambda pair: places.index((pair[1].benchmark, pair[1].place)))
-        for index, point in mine:
-            yield index, point, process
 
 
 class WorkerSlot:
@@ -259,14 +246,13 @@ class WorkerSlot:
             child.end()
 
     def _can_take(self, before: Job, job: Job) -> bool:
-        """Whether the process of one job can do another, as first or as n-th process of both. Off CPUs a number of work-groups
-        is a property of launches, and a benchmark of this package leaves nothing behind that another one would see."""
-        changed = replace(before, benchmark=job.benchmark, place=job.place, budget=job.budget)
-        if job.device.kind == "cpu" or changed != job or before.place.cpus != job.place.cpus:
+        """Whether the process of one job can do another."""
+        if replace(before, benchmark=job.benchmark, place=job.place, process=job.process, budget=job.budget) != job:
             return False
-        both = (named(before.benchmark), named(job.benchmark))
-        is_own = both[1].fresh or any(one.peer_of or one.origin or "peers" in one.needs for one in both)
-        return before.benchmark == job.benchmark or (self._is_sound and not is_own)
+        if before.benchmark != job.benchmark and not self._is_sound:
+            return False
+        uses = [(named(one.benchmark), one.place, one.process) for one in (before, job)]
+        return can_share_process(job.device, *uses)
 
 
 class _Attempts:

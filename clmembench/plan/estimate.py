@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from clmembench.analysis.plateaus import memory_floor_bytes
-from clmembench.model import Benchmark, DeviceInfo, Placement, Plan, Point, Record
+from clmembench.model import Benchmark, DeviceInfo, Point, Record
 from clmembench.plan.configurations import missing_features, most_trials
 from clmembench.plan.interleave import available_peers, interleave_peers
+from clmembench.plan.measurements import Measurement, Use, can_share_process, walk
 from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import explore
 
@@ -68,7 +69,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkEstimate:
-    """A benchmark with its peers: points, measurements by kind, worker processes of its own, and bytes of its largest array.
+    """A benchmark with its peers: points, measurements by kind, starts of worker processes, and bytes of its largest array.
 
     A measurement is one point in one process, or one tuning trial; there may be up to `most_trials` of these. `grows`: the
     counts are upper bounds, since an axis grows until its metric settles; `least_share` of them is measured in any case.
@@ -158,14 +159,48 @@ def estimate_run(info: DeviceInfo, selection: Selection) -> RunEstimate:
 
 def estimate_selections(info: DeviceInfo, selections: Sequence[Selection]) -> RunEstimate:
     """The estimate of several selections that are measured as one run."""
-    estimates: list[BenchmarkEstimate] = []
-    for selection, benchmark in measuring_order(selections, any(one.budget_s is not None for one in selections)):
+    chosen = measuring_order(selections, any(one.budget_s is not None for one in selections))
+    parts = []
+    for selection, benchmark in chosen:
         others = available_peers(benchmark, info) if selection.reference else ()
         plan = explore(benchmark, info, selection)
         if others:
             plan = interleave_peers(plan, benchmark, others, info, selection)
-        estimates.append(_estimate(benchmark, plan, info, selection, is_first=not estimates))
-    return RunEstimate(tuple(estimates))
+        parts.append(_Part(benchmark, others, selection, walk(plan, benchmark, info, others, selection.seed)))
+    _count_starts(parts, info)
+    return RunEstimate(tuple(_estimate(part, info) for part in parts))
+
+
+@dataclass(slots=True)
+class _Part:
+    """A benchmark of a run with its peers: its measurements, turn by turn, and the worker processes that start for it."""
+
+    benchmark: Benchmark
+    others: Sequence[Benchmark]
+    selection: Selection
+    turns: Sequence[Sequence[Measurement]]
+    starts: Counter[Kind] = field(default_factory=Counter)
+
+    def kind(self, info: DeviceInfo, point: Point, process: int) -> Kind:
+        """The kind of one measurement."""
+        lacks = point.benchmark == self.benchmark.name and missing_features(self.benchmark, point.params, info.features)
+        return "skipped" if point.reason or lacks else kind_of(point, process, self.benchmark.name)
+
+
+def _count_starts(parts: Sequence[_Part], info: DeviceInfo) -> None:
+    """Count the starts of worker processes where the benchmarks of a run take their turns, as long as they need, one after the
+    other."""
+    before: Use | None = None
+    for n in range(max((len(part.turns) for part in parts), default=0)):
+        for part in parts:
+            known = {one.name: one for one in (part.benchmark, *part.others)}
+            for point, process in part.turns[n] if n < len(part.turns) else ():
+                kind = part.kind(info, point, process)
+                if kind == "skipped":
+                    continue
+                use = known[point.benchmark], point.place, process
+                part.starts[kind] += before is None or (before != use and not can_share_process(info, before, use))
+                before = use
 
 
 def kind_of(of: Point | Record, process: int, benchmark: str) -> Kind:
@@ -177,26 +212,18 @@ def kind_of(of: Point | Record, process: int, benchmark: str) -> Kind:
     return "further" if process else "first"
 
 
-def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Selection, is_first: bool) -> BenchmarkEstimate:
-    points = walk(plan, benchmark)
-    measured = [point for point in points if point.role == "measure"]
-    started: set[tuple[str, Placement, int]] = set()
+def _estimate(part: _Part, info: DeviceInfo) -> BenchmarkEstimate:
+    benchmark, selection = part.benchmark, part.selection
+    measured = [point for turn in part.turns for point, _ in turn if point.role == "measure"]
     counts: Counter[Kind] = Counter()
-    starts: Counter[Kind] = Counter()
     seconds: defaultdict[Kind, float] = defaultdict(float)
     hardware = "cpu" if info.has_cpu_cores else "gpu"
-    for point in points:
-        lacks = point.benchmark == benchmark.name and missing_features(benchmark, point.params, info.features)
-        for process in range(point.first, point.processes):
-            kind: Kind = "skipped" if point.reason or lacks else kind_of(point, process, benchmark.name)
+    for turn in part.turns:
+        for point, process in turn:
+            kind = part.kind(info, point, process)
             counts[kind] += 1
-            if kind == "skipped":
-                continue  # takes no time
-            place = point.place if info.kind == "cpu" else Placement()  # off CPUs no property of a process
-            if (key := (point.benchmark, place, process)) not in started:
-                started.add(key)
-                starts[kind] += is_first or _starts_a_process(benchmark, info, point.benchmark, process)
-            seconds[kind] += _point_seconds(kind, benchmark, process, info, selection)
+            if kind != "skipped":  # which takes no time
+                seconds[kind] += _point_seconds(kind, benchmark, process, info, selection)
     sizes = [value for point in measured if isinstance(value := point.params.get("array_bytes"), int)]
     growing = next((n for n, axis in benchmark.axes.items() if axis.per_octave and n not in selection.axes), "")
     sure = [p for p in measured if not growing or int(p.params.get(growing, 0)) <= memory_floor_bytes(info)]
@@ -204,18 +231,13 @@ def _estimate(benchmark: Benchmark, plan: Plan, info: DeviceInfo, selection: Sel
     return BenchmarkEstimate(
         name=benchmark.name,
         points=len({(p.benchmark, tuple(sorted(p.params.items())), p.place) for p in measured}),
-        amounts={kind: Amount(n, ratio * (seconds[kind] + start_s * starts[kind])) for kind, n in counts.items()},
+        amounts={kind: Amount(n, ratio * (seconds[kind] + start_s * part.starts[kind])) for kind, n in counts.items()},
         most_trials=most_trials(benchmark, info, selection),
-        processes=sum(_starts_a_process(benchmark, info, name, process) for name, _, process in started),
+        processes=part.starts.total(),
         array_bytes=max(sizes, default=0),
         grows=bool(growing),
         least_share=len(sure) / max(1, len(measured)),
     )
-
-
-def _starts_a_process(benchmark: Benchmark, info: DeviceInfo, measured: str, process: int) -> bool:
-    """Whether a benchmark or a peer of it is measured in a process of its own: off CPUs benchmarks share the first one."""
-    return info.kind == "cpu" or benchmark.fresh or process > 0 or measured != benchmark.name
 
 
 def _point_seconds(kind: Kind, benchmark: Benchmark, process: int, info: DeviceInfo, selection: Selection) -> float:
@@ -234,16 +256,3 @@ def most_array_bytes(info: DeviceInfo) -> int:
     """The largest array size, in whole MiB, at which any benchmark's arrays fit on this device."""
     memory = min(info.global_mem_bytes, info.host_mem_bytes if info.kind == "cpu" else info.global_mem_bytes)
     return min(info.max_alloc_bytes, memory // MAX_ARRAYS) >> 20 << 20
-
-
-def walk(plan: Plan, benchmark: Benchmark) -> list[Point]:
-    """Every point of a plan if all points are measured, no trial beats the first configuration and no curve settles."""
-    walked: list[Point] = []
-    answers: list[Record] | None = None
-    while True:
-        try:
-            points = next(plan) if answers is None else plan.send(answers)
-        except StopIteration:
-            return walked
-        walked += points
-        answers = [Record(p.benchmark, benchmark.version, p.params, p.place, 0, "ok", role=p.role) for p in points]

@@ -13,7 +13,7 @@ from clmembench.measure import build_ahead, runner
 from clmembench.measure.job import Job, ProbeResult, Program, job_line, parse_job
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause, Point, Record
-from clmembench.plan.estimate import walk
+from clmembench.plan.measurements import walked_points
 from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import explore
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO as FAKE
@@ -27,7 +27,7 @@ ALL = Selection()
 
 def programs(name, info=NVIDIA):
     benchmark = discovered()[name]
-    points = walk(explore(benchmark, info, ALL), benchmark)
+    points = walked_points(explore(benchmark, info, ALL), benchmark, info)
     return points, list(build_ahead.collect_programs([(benchmark, points)], info, 0))
 
 
@@ -54,7 +54,8 @@ def test_a_preparation_that_needs_a_result_or_fails_ends_there():
         raise ZeroDivisionError
 
     launch = discovered()["launch"]
-    points = [replace(point, params={"n": n}) for n, point in enumerate(walk(explore(launch, NVIDIA, ALL), launch)[:2])]
+    first = walked_points(explore(launch, NVIDIA, ALL), launch, NVIDIA)[:2]
+    points = [replace(point, params={"n": n}) for n, point in enumerate(first)]
     both = [(replace(launch, prepare=one), points) for one in (broken, prepare, prepare)]
     assert list(build_ahead.collect_programs(both, NVIDIA, 0)) == [Program("first", (("N", n),)) for n in range(2)]
 

@@ -23,6 +23,7 @@ from clmembench.measure.runner import run_selection, run_selections
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause, Placement, Point, Record
 from clmembench.plan.budget import Budget, Deadline
+from clmembench.plan.estimate import estimate_run
 from clmembench.plan.selection import Selection, selected_benchmarks
 from clmembench.results.jsonl import decode_record
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -508,3 +509,4 @@ def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind
     shared = sorted(each, key=lambda pair: pair[1])
     assert order == [pair for pair in (each if kind == "cpu" else shared) for _ in range(2)]
     assert started == (each if kind == "cpu" else [("launch", process) for process in range(3)])
+    assert len(started) == sum(one.processes for one in estimate_run(info, selection).benchmarks)

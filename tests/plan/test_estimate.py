@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -49,6 +50,14 @@ def test_a_measured_run_took_the_time_and_the_disk_that_are_estimated(path: Path
     assert 1 / 3 <= found.file_bytes / len(run_files.read_regular(path, MAX_FILE_BYTES)) <= 3
 
 
+@each("name", ["h200-sxm-quick", "h200-sxm-all"])
+def test_as_many_worker_processes_start_as_are_estimated(name):
+    run = jsonl.read(ROOT / "reports" / f"{name}.jsonl.gz")
+    found = estimate.estimate_run(run.header.device, replace(selection_of(run.header), budget_s=run.header.budget_s))
+    started = Counter(record.benchmark for record in run.records if "start" in record.parts_s)
+    assert {one.name: one.processes for one in found.benchmarks if one.processes} == started
+
+
 def test_points_processes_and_arrays_are_counted():
     info = device(kind="cpu", features=frozenset())
     one = estimate.estimate_run(
@@ -62,7 +71,7 @@ def test_points_processes_and_arrays_are_counted():
     assert not one.benchmarks[0].grows
     shared = estimate.estimate_run(replace(info, kind="gpu"), Selection(globs=("stream", "launch", "launch_call"), processes=3))
     assert one.benchmarks[0].processes == 3
-    assert [of.processes for of in shared.benchmarks] == [2, 2, 3]  # without the first one, which launch_call does not share
+    assert [of.processes for of in shared.benchmarks] == [6, 0, 3]  # launch goes on in stream's
     assert estimate.estimate_run(info, Selection(globs=("pchase",))).benchmarks[0].grows
 
 

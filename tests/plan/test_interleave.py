@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from clmembench.benchmarks import axis, benchmark, discovered
-from clmembench.measure.runner import _in_measuring_order
 from clmembench.model import Metric, Placement, Point, Record, Work
 from clmembench.plan import interleave
+from clmembench.plan.measurements import ordered_measurements
 from clmembench.plan.selection import Selection
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -84,7 +84,7 @@ def test_each_process_of_ours_is_followed_by_one_of_each_reference():
     assert [p.role for p in batches[0]] == ["tune"]
     assert processes(batches, "ours") == {(n, v): [0, 1, 2] for n in (1, 2) for v in ("portable", "fast")}
     assert processes(batches, "library") == processes(batches, "other") == {(1,): [0, 1, 2], (2,): [0, 1, 2]}
-    order = [(process, point.benchmark) for batch in batches[1:] for _, point, process in _in_measuring_order(batch, 0, 1)]
+    order = [(process, point.benchmark) for batch in batches[1:] for _, point, process in ordered_measurements(batch, 0, 1)]
     assert list(dict.fromkeys(order)) == [(p, name) for p in range(3) for name in ("ours", "library", "other")]
 
 
@@ -167,7 +167,7 @@ def test_in_a_run_with_a_budget_programs_take_turns_rarely():
     every = {(n, v): [0, 1, 2] for n in range(1, 9) for v in ("portable", "fast")}
     assert processes(batches, "ours") == {**every, (1, "fast"): [0, 1, 2, 3]}
     assert processes(batches, "library") == {(n,): [0, 1, 2] for n in range(1, 9)}
-    order = [(process, point.benchmark) for batch in batches for _, point, process in _in_measuring_order(batch, 0, 1)]
+    order = [(process, point.benchmark) for batch in batches for _, point, process in ordered_measurements(batch, 0, 1)]
     turns = [key for key, before in zip(order, [None, *order], strict=False) if key != before]
     first = [(0, "ours"), (0, "library")] * 2  # six of the library's eight points, and then two
     assert turns == [*first, (1, "ours"), (1, "library"), (2, "ours"), (2, "library"), (3, "ours")]

@@ -10,11 +10,12 @@ import pytest
 from clmembench.benchmarks import BANDWIDTH, LATENCY, axis, axis_of, benchmark, discovered, growing
 from clmembench.host.cpu_topology import HardwareThread
 from clmembench.measure.job import Job
-from clmembench.measure.runner import WorkerSlot, _Attempts, _in_measuring_order
+from clmembench.measure.runner import WorkerSlot, _Attempts
 from clmembench.model import Cause, Headline, Placement, Point, Record, Series, Skip, Work
 from clmembench.plan import configurations, sweep
 from clmembench.plan.budget import NEVER
 from clmembench.plan.configurations import missing_features
+from clmembench.plan.measurements import ordered_measurements
 from clmembench.plan.selection import FULL_BUDGET, OWN_SUITES, QUICK_BUDGET, Selection, check_axes, selected_benchmarks, suites
 from clmembench.results.tuned import UNFINISHED
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
@@ -200,20 +201,20 @@ def test_what_a_plan_of_its_own_asks_is_in_no_suite_and_not_run_by_itself():
 
 def test_processes_are_done_one_after_the_other_so_that_a_child_serves_all_its_points():
     points = [Point("a", {"n": n}, processes=3, first=n == 1) for n in range(20)]
-    order = [(index, p.params["n"], process) for index, p, process in _in_measuring_order(points, 100, seed=7)]
+    order = [(index, p.params["n"], process) for index, p, process in ordered_measurements(points, 100, seed=7)]
     assert [process for *_, process in order] == [0] * 19 + [1] * 20 + [2] * 20
     assert {n for _, n, process in order if process == 0} == set(range(20)) - {1}
     assert all(index == 100 + n for index, n, _ in order)
     # each process in an order of its own, and the same one for the same seed
     orders = [tuple(n for _, n, process in order if process == wanted) for wanted in range(3)]
     assert len(set(orders)) == 3 and orders[1] != tuple(range(20))
-    assert order == [(index, p.params["n"], process) for index, p, process in _in_measuring_order(points, 100, seed=7)]
-    assert order != [(index, p.params["n"], process) for index, p, process in _in_measuring_order(points, 100, seed=8)]
+    assert order == [(index, p.params["n"], process) for index, p, process in ordered_measurements(points, 100, seed=7)]
+    assert order != [(index, p.params["n"], process) for index, p, process in ordered_measurements(points, 100, seed=8)]
 
 
 def test_points_at_one_place_stay_together():
     points = [Point("a", {"n": n}, Placement(n % 3 + 1)) for n in range(12)]
-    places = [p.place for _, p, _ in _in_measuring_order(points, 0, seed=1)]
+    places = [p.place for _, p, _ in ordered_measurements(points, 0, seed=1)]
     assert [place for place, _ in groupby(places)] == [Placement(1), Placement(2), Placement(3)]
 
 

@@ -49,8 +49,7 @@ def _benchmark_text(one: BenchmarkEstimate) -> str:
 
 def _totals(planned: PlannedRun, found: RunEstimate, output: Path | None) -> list[str]:
     least, most = found.seconds_range
-    shared = planned.info.kind != "cpu"  # the first process of every benchmark
-    processes = shared + sum(one.processes for one in found.benchmarks)
+    processes = sum(one.processes for one in found.benchmarks)
     time = f"about {format_duration(found.seconds)} ({format_duration(least)} to {format_duration(most)})"
     budget = planned.selection.budget_s
     if budget is not None and found.seconds > budget:
