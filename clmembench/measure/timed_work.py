@@ -17,7 +17,7 @@ MIN_BLOCK_SAMPLES = 2  # of a block whose median says anything
 MIN_BATCH_NS = 5e6  # of passes back to back, many times the resolution of events
 MAX_BATCH_PASSES = 100  # of ours, as of a Batch
 UNDISTURBED_PASS_RATIO = 500  # times the wanted sample time, 10 ms and more: no disturbance makes a short pass last so long
-UNDISTURBED_NS = 1e8  # nor does any make it last this long, whichever sample time is wanted
+UNDISTURBED_NS = 1e8  # nor does any make it compute this long, whichever sample time is wanted
 MAX_SLOPE_DISTANCE_RATIO = 4.0  # times the wanted distance of a slope's ends
 SLOPE_END_RATIO = 5  # of the amounts of a slope's ends, at most: a shorter near end would be mostly launch
 MIN_OVERLAP_DURATION_RATIO = 1.1  # times the duration of an overlap's one Work, which the other should outlast
@@ -123,13 +123,22 @@ def rate_work(device: Device, work: Work, budget: Budget, quantum_ns: float) -> 
     batch = next((c.most for c in work.commands if isinstance(c, Batch)), MAX_BATCH_PASSES if work.back_to_back else None)
     wanted, most = (MIN_BATCH_NS, batch) if batch is not None else (2e4, 10_000)
     end, wanted = TimedWork(work), max(MIN_SAMPLE_CLOCK_STEPS * quantum_ns, wanted)
-    single = max(1, end.ns(end.sample(device)))  # without a check, the first pass compiles and touches pages
+    first = end.sample(device)  # without a check, it compiles and touches pages
+    single = max(1, end.ns(first))
     end.warmups_ns.append(single)
     if work.clock == "device" and not work.reads:
-        if work.check is None or single < min(UNDISTURBED_NS, UNDISTURBED_PASS_RATIO * wanted):
+        if work.check is None or _computing_ns(first, single, device.info) < min(
+            UNDISTURBED_NS, UNDISTURBED_PASS_RATIO * wanted
+        ):
             single = max(1, min(end.ns(end.sample(device)) for _ in range(2)))
         end.passes = int(min(most, max(1, -(-wanted // single)), max(1, budget.max_time_s * 1e9 / 32 // single)))
     return end
+
+
+def _computing_ns(sample: Timing, ns: int, info: DeviceInfo) -> float:
+    """The part of a sample's `ns` that is no disturbance. On a CPU another program may hold any of the threads, and sure is
+    only an even share of the process's CPU time for each compute unit."""
+    return min(ns, sample.cpu_ns / max(1, info.compute_units)) if info.kind == "cpu" else ns
 
 
 def slope_works(device: Device, slope: Slope, budget: Budget, quantum_ns: float) -> list[TimedWork]:

@@ -46,6 +46,25 @@ def test_a_long_pass_that_was_checked_is_taken_alone_at_its_first_look(pass_ns, 
     assert series.passes == 1 and len(device.timed) - len(series.host_ns) - len(series.warmups_ns) + 1 == looks
 
 
+@pytest.mark.parametrize(
+    ("kind", "first_ns", "pass_ns", "looks", "passes"),
+    [
+        ("cpu", 150_000_000, 10_000, 3, 2),  # a neighbour held a CPU for that long
+        ("cpu", 150_000_000, 150_000_000, 1, 1),
+        ("gpu", 150_000_000, 10_000, 1, 1),  # another program's CPU time does not prolong a kernel there
+    ],
+)
+def test_a_first_pass_on_a_cpu_is_long_only_by_its_cpu_time(kind, first_ns, pass_ns, looks, passes):
+    class Shared(FakeDevice):
+        def time(self, *asked):
+            found = super().time(*asked)
+            return replace(found, cpu_ns=self.info.compute_units * pass_ns)
+
+    device = Shared(replace(FAKE_DEVICE_INFO, kind=kind), script=lambda _, n: n * pass_ns if device.timed[1:] else first_ns)
+    found = timed_work.rate_work(device, Work((launch(0),), nbytes=64, check=lambda: None), replace(QUICK, max_time_s=10), 1)
+    assert (len(device.timed), found.passes) == (looks, passes)
+
+
 @pytest.mark.parametrize(("pass_ns", "most"), [(300_000_000, 1), (90_000_000, 2), (1_000_000, 9)])
 def test_a_long_pass_is_not_warmed_up_for_longer_than_the_limit(pass_ns, most):
     device = FakeDevice(script=lambda commands, passes: pass_ns * passes)
