@@ -21,6 +21,7 @@ from clmembench.plan.interleave import available_peers, interleave_peers
 from clmembench.plan.measurements import can_share_process, measuring_steps
 from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import FAILED_STATUSES, explore
+from clmembench.results.tuned import UNFINISHED
 
 # a point with one of these has ended its worker process
 PROCESS_ENDING_CAUSES = frozenset({Cause.PROCESS_DIED, Cause.INVALID_ANSWER, Cause.DEVICE_LOST, Cause.TIMEOUT})
@@ -41,7 +42,7 @@ def run_selection(
 ) -> Iterator[Record]:
     """Every record of a selection, as it is measured, until `deadline` (None: as long as its budget). `info` holds the probed
     features. `known` are the records of an interrupted run: the plan gets them for their points, which are neither measured
-    again nor yielded."""
+    again nor yielded, but for a note that has become another one."""
     deadline = Deadline.after(selection.budget_s) if deadline is None else deadline
     yield from _run_until(deadline, runtime, info, found, [selection], known)
 
@@ -188,6 +189,17 @@ def _run_in_turns(
             record = replace(record, index=index)
             record = replace(record, notes=(*record.notes, point.note)) if point.note else record
             yield record
+        elif (noted := _with_note_of_search(record, point.note)) is not record:
+            yield (record := noted)
+
+
+def _with_note_of_search(known: Record, note: str) -> Record:
+    """A record of an interrupted run whose search, ended by that run's time, went on since: with the search's note of today, as
+    another record, which takes the place of that one and no time."""
+    others = tuple(one for one in known.notes if not one.startswith(UNFINISHED))
+    if len(others) == len(known.notes) or note in known.notes:
+        return known
+    return replace(known, notes=(*others, note) if note else others, seconds=0.0, parts_s={})
 
 
 def _unplanned_record(benchmark: Benchmark) -> Record:

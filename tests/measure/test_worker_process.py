@@ -16,17 +16,22 @@ from pathlib import Path
 
 import pytest
 
+from clmembench.analysis.derive import derive
+from clmembench.benchmarks import discovered
 from clmembench.host.processes import pin_threads
 from clmembench.measure import runner, worker_process
 from clmembench.measure.job import Job, ProbeResult, job_line, parse_job
 from clmembench.measure.runner import run_selection, run_selections
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
-from clmembench.model import Cause, Placement, Point, Record
+from clmembench.model import Cause, Placement, Point, Record, Run
 from clmembench.plan.budget import Budget, Deadline
 from clmembench.plan.estimate import estimate_run
 from clmembench.plan.selection import Selection, selected_benchmarks
+from clmembench.plan.sweep import benchmark_card
 from clmembench.results.jsonl import decode_record
+from clmembench.results.tuned import unfinished_note
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
+from tests.builders import header, series
 from tests.faulty import within
 
 FAST = Budget(min_time_s=0.0, max_time_s=0.01, max_noise=0.5, slope_ns=1e3)
@@ -299,6 +304,32 @@ def test_what_is_known_of_a_run_is_not_measured_again_and_answers_the_plan():
     assert [r.params["groups"] for r in again] == [4]
     assert again[0].status == "wrong"  # as the fake device has it
     assert list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection, first)) == []
+
+
+def test_a_resumed_search_that_finds_the_same_configuration_renews_its_note(monkeypatch):
+    def run(known=()):
+        return list(run_selection("fake", FAKE_DEVICE_INFO, FOUND, selection, known))
+
+    def measured(_, point, limit_s):
+        samples = (series([100] * 8, nbytes=1000),)
+        return Record(point.benchmark, 1, point.params, point.place, 0, "ok", series=samples, role=point.role, seconds=1.0)
+
+    monkeypatch.setattr(runner.WorkerSlot, "measure", lambda slot, job, *asked: measured(job, *asked))
+    axes = {"op": ("copy",), "dtype": ("double",), "array_bytes": (4096,)}
+    selection = Selection(suite="all", globs=("stream",), axes=axes, processes=1)
+    *trials, winner = run()
+    assert len(trials) > 2 and {r.role for r in trials} == {"tune"} and winner.role == "measure"
+
+    def interrupted(done):
+        cut = [replace(r, status="skipped", cause=Cause.BUDGET) for r in trials[done:]]
+        return [*trials[:done], *cut, replace(winner, notes=("kept", unfinished_note(len(cut), len(trials))))]
+
+    first = interrupted(1)
+    *again, last = run(first)
+    assert again == trials[1:] and last == replace(winner, notes=("kept",), seconds=0.0)
+    assert run([*first, *again, last]) == [] == run([*trials, winner])
+    head = header(cards={"stream": benchmark_card(discovered()["stream"])})
+    assert {value.notes for value in derive(Run("x", head, (*first, *again, last)))} == {("kept",)}
 
 
 def test_workers_are_held_to_a_cpu_each_where_they_are_as_many(monkeypatch):
