@@ -12,6 +12,7 @@ from clmembench.benchmarks.gemm.wgmma import rate_by_groups
 from clmembench.benchmarks.low_precision import (
     BY_PTX,
     HALF,
+    NEEDS,
     OTHER_WAYS,
     REAL_PAIR_SUM,
     STARTING_ITEMS,
@@ -168,7 +169,8 @@ def _chain_counts(info: DeviceInfo) -> tuple[int, ...]:
     dtype=axis_of(
         _types,
         needs={
-            **{name: ["ptx"] for name in (*BY_PTX, *(name + WGMMA for name in BY_WGMMA)) if name not in OTHER_WAYS},
+            **{name: ["ptx"] for name in (*BY_PTX, *(name + WGMMA for name in BY_WGMMA))},
+            **NEEDS,
             "double": ["fp64"],
             MATRIX_TYPE: ["ptx", "fp64"],
         },

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
-from clmembench.benchmarks.low_precision import packs_halves, what_lacks
+from clmembench.benchmarks.low_precision import NEEDS, packs_halves, what_lacks
 from clmembench.benchmarks.subgroup import sub_group_width
 from clmembench.model import Array, BuildError, Device, DeviceInfo, Headline, Kernel, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
@@ -171,8 +171,8 @@ SEVERAL = tuple(sorted({4, 8, *GPU_LANES} - {1}))
     where=_where,
     default_subset=_in_default_subset,
     figure_axis="op",
-    op=axis_of(_operations),
-    dtype=axis(*NUMPY_TYPES, needs={"double": ["fp64"]}),
+    op=axis_of(_operations, needs={op: ["ptx or sub_groups"] for op in ("shuffle", "reduce")}),
+    dtype=axis(*NUMPY_TYPES, needs={"double": ["fp64"], "half": NEEDS["half"]}),
     lanes=axis_of(_lanes),
 )
 def instruction(device: Device, op: str, dtype: str, lanes: int) -> Slope:

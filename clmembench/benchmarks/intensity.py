@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from clmembench.benchmarks import MIB, axis, benchmark, headline_bytes, work_group_sizes
-from clmembench.benchmarks.low_precision import packs_halves, what_lacks
+from clmembench.benchmarks.low_precision import NEEDS, packs_halves, what_lacks
 from clmembench.model import Array, Device, DeviceInfo, Fill, Launch, Metric, Skip, Slope, Value, Work
 from clmembench.resources import kernel_source
 
@@ -81,7 +81,7 @@ def set_bytes(info: DeviceInfo, level: str) -> int:
     figure_axis="intensity",
     where=_where,
     default_subset=_in_default_subset,
-    dtype=axis("double", "float", "half", "int", needs={"double": ["fp64"]}),
+    dtype=axis("double", "float", "half", "int", needs={"double": ["fp64"], "half": NEEDS["half"]}),
     level=axis("memory", "cache"),
     intensity=axis(*INTENSITIES),
 )

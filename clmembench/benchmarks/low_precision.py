@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,9 @@ OTHER_WAYS = {  # to compute in a type without PTX: the feature, and what a devi
     "char_matrix": ("amx", NO_TILES),
     "bfloat16_matrix": ("amx", NO_TILES),
 }
+NEEDS: Mapping[Value, Iterable[str]] = {
+    dtype: [f"{feature} or ptx"] for dtype, (feature, _) in OTHER_WAYS.items()
+}  # of an axis
 DOT_OPERANDS = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35, 0x27D4EB2F)
 Encode = Callable[[Array], Array]  # numbers -> the bits of registers full of each
 

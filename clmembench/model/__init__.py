@@ -7,6 +7,8 @@ from clmembench.model.benchmark import (
     Benchmark,
     Point,
     Role,
+    alternatives,
+    lacking,
 )
 from clmembench.model.chase import (
     CHASE_BENCHMARK,
@@ -154,4 +156,6 @@ __all__ = [
     "Status",
     "Trace",
     "Tuned",
+    "alternatives",
+    "lacking",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,10 +24,10 @@ SIZE_AXES = ("array_bytes", "n")  # problem sizes, which a scaling study keeps c
 class Axis:
     """The values of one parameter.
 
-    `needs` names the device features that a value needs. A tuning axis is searched, and the record has its best value.
-    `per_octave` > 0 marks a growing axis: its values are then (first, last), and the plan measures that many points per octave
-    until the metric has been flat for two octaves. `accepts` tells whether a value of the user's that is not among `values`,
-    such as a file's name, is valid; it raises ValueError with the defect of an invalid one.
+    `needs` names the device features that a value needs; "fp16 or ptx" is either of them. A tuning axis is searched, and the
+    record has its best value. `per_octave` > 0 marks a growing axis: its values are then (first, last), and the plan measures
+    that many points per octave until the metric has been flat for two octaves. `accepts` tells whether a value of the user's
+    that is not among `values`, such as a file's name, is valid; it raises ValueError with the defect of an invalid one.
     """
 
     values: Callable[[DeviceInfo], Sequence[Value]]
@@ -35,6 +35,16 @@ class Axis:
     tuning: bool = False
     per_octave: int = 0
     accepts: Callable[[Value], bool] | None = None
+
+
+def lacking(needs: Iterable[str], features: Set[str]) -> set[str]:
+    """The needs, of an axis' value or of a benchmark, that these features do not meet."""
+    return {need for need in needs if features.isdisjoint(alternatives(need))}
+
+
+def alternatives(need: str) -> list[str]:
+    """The features each of which meets a need."""
+    return need.split(" or ")
 
 
 @dataclass(frozen=True, slots=True)

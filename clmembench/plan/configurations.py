@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Point, Tuned, Value
+from clmembench.model import Axis, Benchmark, DeviceInfo, Placement, Point, Tuned, Value, lacking
 from clmembench.plan.selection import Selection, accepts_value, is_placeable
 from clmembench.results import tuned as tuning
 
@@ -172,4 +172,4 @@ def missing_features(benchmark: Benchmark, params: Mapping[str, Value], features
     needed = set(benchmark.needs)
     for name, value in params.items():
         needed |= benchmark.axes[name].needs.get(value, frozenset())
-    return sorted(needed - features)
+    return sorted(lacking(needed, features))

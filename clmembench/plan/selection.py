@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from clmembench.benchmarks import discovered
 from clmembench.host.cpu_topology import PLACEMENTS, HardwareThread, cpus, placements, sockets_in_order
-from clmembench.model import NODE_PLACEMENT, Axis, Benchmark, DeviceInfo, Placement, Tuned, Value
+from clmembench.model import NODE_PLACEMENT, Axis, Benchmark, DeviceInfo, Placement, Tuned, Value, alternatives
 from clmembench.plan.budget import Budget
 from clmembench.studies import SelectionError, studies
 
@@ -255,7 +255,8 @@ def accepts_value(axis: Axis, info: DeviceInfo, value: Value) -> bool:
     Features that need a probe are not known yet: a value that needs one is accepted, and skipped later if the feature is
     missing.
     """
-    known = axis.values(replace(info, features=info.features | axis.needs.get(value, frozenset())))
+    needed = {feature for need in axis.needs.get(value, ()) for feature in alternatives(need)}
+    known = axis.values(replace(info, features=info.features | needed))
     numbers = [v for v in known if not isinstance(v, str)]
     fitting = isinstance(value, int) or any(isinstance(number, float) for number in numbers)
     if value in known or (numbers and fitting and not isinstance(value, str) and value >= min(1, *numbers)):

@@ -16,7 +16,16 @@ from clmembench.plan import configurations, sweep
 from clmembench.plan.budget import NEVER
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.measurements import ordered_measurements
-from clmembench.plan.selection import FULL_BUDGET, OWN_SUITES, QUICK_BUDGET, Selection, check_axes, selected_benchmarks, suites
+from clmembench.plan.selection import (
+    FULL_BUDGET,
+    OWN_SUITES,
+    QUICK_BUDGET,
+    Selection,
+    accepts_value,
+    check_axes,
+    selected_benchmarks,
+    suites,
+)
 from clmembench.results.tuned import UNFINISHED
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from tests.builders import walked
@@ -76,6 +85,14 @@ def test_grid_is_the_product_of_its_axes():
 def test_a_value_the_device_cannot_do_is_missing_a_feature():
     assert configurations.missing_features(grid, {"dtype": "double", "n": 1}, frozenset()) == ["fp64"]
     assert configurations.missing_features(grid, {"dtype": "float", "n": 1}, frozenset()) == []
+
+
+def test_a_need_of_either_feature_is_met_by_each_and_a_user_may_name_the_value_before_the_probe():
+    halves = axis_of(lambda info: ("half",) * ("ptx" in info.features), needs={"half": ["fp16 or ptx"]})
+    either = replace(grid, axes={"dtype": halves})
+    for features, missing in (((), ["fp16 or ptx"]), (("fp64",), ["fp16 or ptx"]), (("fp16",), []), (("ptx",), [])):
+        assert configurations.missing_features(either, {"dtype": "half"}, frozenset(features)) == missing
+    assert accepts_value(halves, replace(FAKE_DEVICE_INFO, features=frozenset()), "half")
 
 
 def test_tuning_measures_the_winner_again_and_only_the_winner():
