@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import json
@@ -22,12 +23,14 @@ import numpy as np
 import pyopencl as cl
 
 from clmembench.benchmarks import axis, benchmark, discovered, spaces
+from clmembench.benchmarks.dgemm.dgemm import MAX_ELEMENT, element
 from clmembench.measure import probe
 from clmembench.measure.sampling import POISON_BYTE, check_outputs
 from clmembench.model import (
     Array,
     Benchmark,
     BuildError,
+    Call,
     Clock,
     Command,
     Copy,
@@ -47,28 +50,29 @@ from clmembench.model import (
     Timing,
     Value,
     Work,
+    alternatives,
+    lacking,
 )
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.selection import is_placeable
-from clmembench.resources import kernel_source
-from clmembench.runtimes.fake import FakeDevice
+from clmembench.runtimes.fake import FakeDevice, FakeKernel
 from clmembench.runtimes.opencl.device import OpenCLDevice
 from clmembench.runtimes.opencl.info import simulator_devices
 from clmembench.studies.hierarchy.benchmarks import evict
 from clmembench.studies.hierarchy.benchmarks.cache_sharing import PATH_CODES
 from clmembench.studies.mnf.benchmarks import mnf_kernels
+from tests.oclgrind_kernels import FOLDER, full_name
 from tests.oclgrind_requests import request
 
 # modules whose benchmarks have the same names
-chase, cache_sharing, atomic, arithmetic, local_memory, subgroup, mnf_host = (
+chase, cache_sharing, atomic, arithmetic, local_memory, subgroup, gemm, mnf_host = (
     import_module(f"clmembench.{name}")
     for name in (
         *(f"studies.hierarchy.benchmarks.{name}" for name in ("chase", "cache_sharing")),
-        *(f"benchmarks.{name}" for name in ("atomic", "arithmetic", "local_memory", "subgroup")),
+        *(f"benchmarks.{name}" for name in ("atomic", "arithmetic", "local_memory", "subgroup", "gemm.gemm")),
         "studies.mnf.benchmarks.mnf_host",
     )
 )
-KERNELS = Path(__file__).parent.parent / "cl_kernels"
 ARRAY_BYTES = (8 << 10) + 24  # --size: some work-groups of most shapes, and a rest
 OWN_BYTES = {
     # a kernel writes and one counts each element besides: two work-groups of the sizes that most points have
@@ -174,6 +178,15 @@ ADAPTIVE_POINTS: dict[str, list[dict[str, Value]]] = {
             ("V2", "V3", "V0", "device"),
         )
     ],
+    "user_kernel": [
+        {
+            "file": str(FOLDER / "launch.cl"),
+            "kernel": "mark",
+            "global_size": "8",
+            "local_size": "4",
+            "arguments": "buffer:64 uint:7",
+        }
+    ],
     "mnf_host": [
         {"library": of, "step": step} for of in mnf_host.LIBRARY_FILTERS for step in ("whole", *mnf_host.steps_of(of))
     ],
@@ -208,7 +221,7 @@ ON_GPUS: dict[str, list[dict[str, Value]]] = {
     ],
 }
 # benchmarks with more points than those in which each two values meet, or than those that are cheap
-LARGE = ("stream", "subgroup", "atomic", "spmv", "dgemm")
+LARGE = ("stream", "subgroup", "atomic", "spmv", "dgemm", "instruction")
 # results that a work-group of dgemm keeps: a tile of more takes seconds, however small the matrices are
 MAX_RESULTS, MAX_RESULTS_OF_TWO_SLABS = 1024, 4096
 # benchmarks that it claims one compute unit for: work-groups that wait for each other, which it runs one after the other, would
@@ -266,8 +279,7 @@ class Checked(OpenCLDevice):
                 defines[name] = 0  # claimed so that what uses a counter is run: by one that stands still
             elif defines.get(name):
                 raise BuildError(f"{name}: {PROCESSORS[name]}", "")
-        file = next((path.stem for path in KERNELS.glob("*.cl") if source.endswith(kernel_source(path.stem))), "elsewhere")
-        return {k: replace(kernel, name=f"{file}.{k}") for k, kernel in super().build(source, **defines).items()}
+        return {k: replace(kernel, name=full_name(source, k)) for k, kernel in super().build(source, **defines).items()}
 
     def time(self, commands: Sequence[Command], passes: int, clock: Clock) -> Timing:
         self.launched |= {c.kernel.name for c in commands if isinstance(c, Launch)}
@@ -335,11 +347,31 @@ def planted(device: Device, fault: str) -> Work:
     return Work((Launch(kernel, (source, target, Local(16)), (16,), (4,)),), ops=1, outputs=((target, 64),), check=check)
 
 
+@benchmark(COST, suite="planted", source="these tests", dtype=axis(*gemm.RATES), transposed=axis(0, 1))
+def gemm_matrices(device: Device, dtype: str, transposed: int) -> Work:
+    """Contents of the matrices that `gemm` multiplies: their kernel needs no PTX, unlike all points of that benchmark."""
+    bits, n, rows, row_bytes, seed = gemm.element_bits(dtype), 17, 19, 80, 7
+    matrix = device.alloc(rows * row_bytes)
+
+    def fill() -> None:
+        gemm._fill_matrix(device, n, matrix, rows * row_bytes, row_bytes, bits, seed, bool(transposed))
+
+    def check() -> None:
+        numbers = element(np.arange(n * n), seed).reshape(n, n).astype(int) + MAX_ELEMENT
+        wanted = np.full((rows, row_bytes // bits.itemsize), MAX_ELEMENT)
+        wanted[:n, :n] = numbers.T if transposed else numbers
+        found = device.download(matrix, bits.dtype, wanted.size).reshape(wanted.shape)
+        assert np.array_equal(found, bits[wanted]), "other contents"
+
+    fill()
+    return Work((Call(fill),), ops=1, outputs=((matrix, rows * row_bytes),), check=check)
+
+
 def known() -> Mapping[str, Benchmark]:
-    """Every benchmark of ours, and the planted faults. Other libraries launch no kernels of ours, suite `several` needs several
-    devices or the host's own pages."""
+    """Every benchmark of ours, the planted faults, and the kernel of `gemm` that needs no PTX. Other libraries launch no
+    kernels of ours, suite `several` needs several devices or the host's own pages."""
     ours = {name: b for name, b in discovered().items() if b.peer_of is None and b.suite != "several"}
-    return {**ours, planted.name: planted}
+    return {**ours, planted.name: planted, gemm_matrices.name: gemm_matrices}
 
 
 def devices(name: str, claims: DeviceInfo) -> dict[str, DeviceInfo]:
@@ -364,7 +396,7 @@ def rounds(name: str, claims: DeviceInfo, folder: Path) -> tuple[DeviceInfo, lis
     return replace(devices(name, claims)["gpu"], work_groups=1), own
 
 
-def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict[str, Value]]:
+def points(benchmark: Benchmark, info: DeviceInfo, every: bool, max_flops: float = MAX_FLOPS) -> Iterator[dict[str, Value]]:
     """The points that are tried: combinations of values in which each two values of two axes meet that can, unless both are
     tuned, or one is and `every` will run the pair; `every`: of axes that are not tuned every combination, with each value of
     those that are. Of the axis for the size those that `sizes` chooses. The cover is a greedy choice of what costs little."""
@@ -375,7 +407,7 @@ def points(benchmark: Benchmark, info: DeviceInfo, every: bool) -> Iterator[dict
     size = sized(benchmark, info)
     axes = {n: a.values(info) for n, a in benchmark.axes.items() if n != size}
     combinations = (dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values()))
-    tried = [(base, chosen) for base in combinations if (chosen := sizes(benchmark, info, base, size, every))]
+    tried = [(base, chosen) for base in combinations if (chosen := sizes(benchmark, info, base, size, every, max_flops))]
     tuned = {n for n, a in benchmark.axes.items() if a.tuning}
     alone = tuned if benchmark.name in LARGE else set()
     left = [(_thorough(base, tuned) if every else _pairs(base, tuned, alone), *chosen) for base, chosen in tried]
@@ -397,6 +429,34 @@ def _thorough(base: Mapping[str, Value], tuned: Set[str]) -> frozenset[Any]:
     """Each tuned value of a point beside all values that are not tuned."""
     plain = frozenset((n, v) for n, v in base.items() if n not in tuned)
     return frozenset({(plain, one) for one in base.items() if one[0] in tuned} | {(plain, None)})
+
+
+class Launches(FakeDevice):
+    """A device that runs nothing and whose kernels are named FILE.KERNEL."""
+
+    def build(self, source: str, **defines: Value) -> Mapping[str, Any]:
+        class Kernels(dict[str, FakeKernel]):
+            def __missing__(self, kernel: str) -> FakeKernel:
+                return FakeKernel(full_name(source, kernel))
+
+        return Kernels()
+
+
+def beyond(name: str, info: DeviceInfo) -> set[str]:
+    """The kernels that only points launch which have values that need features, as axes declare, that this device lacks. The
+    needs of a whole benchmark excuse no kernel: some of its kernels may need less, as those of `gemm_matrices` do."""
+    benchmark = known()[name]
+    needs = {need for a in benchmark.axes.values() for every in a.needs.values() for need in every}
+    able = replace(info, features=info.features | {feature for need in needs for feature in alternatives(need)})
+    launched: dict[bool, set[str]] = {False: set(), True: set()}
+    for claims in devices(name, able).values() if lacking(needs, info.features) else ():
+        for params in points(benchmark, claims, False, math.inf):  # nothing is run
+            device = Launches(claims)
+            with contextlib.suppress(Skip, DeviceError):
+                device.log += [c for w in ends(benchmark.prepare(device, **params)) for c in (*w.before, *w.commands)]
+            named = {c.kernel.name for c in device.log if isinstance(c, Launch)}
+            launched[bool(missing_features(benchmark, params, info.features))] |= named
+    return launched[True] - launched[False]
 
 
 def sized(benchmark: Benchmark, info: DeviceInfo) -> str:
@@ -422,7 +482,7 @@ def bulky_size(benchmark: Benchmark, params: Mapping[str, Value], every: bool) -
 
 
 def sizes(
-    benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str, every: bool
+    benchmark: Benchmark, info: DeviceInfo, base: Mapping[str, Value], size: str, every: bool, max_flops: float
 ) -> tuple[list[dict[str, Value]], float] | None:
     """The point at the least size, at an odd one, and at the first one that has several work-groups and is not too large; as a
     device that runs nothing sees it. Of bytes, which begin large, every size up to there; of bulky ones one size: how
@@ -444,7 +504,7 @@ def sizes(
             works = ends(benchmark.prepare(FakeDevice(info), **params))
         except (Skip, DeviceError):
             continue
-        if works[0].flops > MAX_FLOPS:
+        if works[0].flops > max_flops:
             break
         launches = [c for c in works[0].commands if isinstance(c, Launch)]
         several = max((c.global_size[0] // (c.local_size or (1,))[0] for c in launches), default=1) > 1

@@ -17,11 +17,15 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.host.cpu_topology import usable_cpus
+from clmembench.measure.probe import COMPUTING_TYPES
+from clmembench.model import Axis, DeviceInfo, lacking
+from clmembench.resources import kernel_source
 from clmembench.runtimes import runtime
 from clmembench.runtimes.fake import FakeDevice
 from clmembench.runtimes.opencl.info import simulator_devices
 from clmembench.studies.mnf.benchmarks.cubes import parse_cube_size
 from tests import oclgrind
+from tests.oclgrind_kernels import ELSEWHERE, every_kernel, full_name, kernels_in
 from tests.oclgrind_requests import request
 
 pytestmark = [
@@ -65,7 +69,7 @@ MEANT = {
     ("slab", "ulong seen = *at, before;"),
 }
 
-OURS = [name for name in discovered() if name in oclgrind.known() and name not in WAITING]
+OURS = [name for name in oclgrind.known() if name not in (*WAITING, oclgrind.planted.name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ def test_no_combination_of_values_has_a_finding(every_outcome, name):
 def test_benchmarks_with_further_combinations_are_named(outcome):
     """Of every other benchmark the fast points have each combination of values with each tuned one."""
     for name in set(OURS) - set(oclgrind.LARGE):
-        benchmark = discovered()[name]
+        benchmark = oclgrind.known()[name]
         size, tuned = oclgrind.sized(benchmark, simulator_devices()[0][0]), {n for n, a in benchmark.axes.items() if a.tuning}
         info = replace(simulator_devices()[0][0], features=frozenset(outcome(name).points[0]["features"]))
 
@@ -191,17 +195,26 @@ def test_benchmarks_with_further_combinations_are_named(outcome):
             assert set(combinations(claims, True)) <= set(combinations(claims, False)), name
 
 
+def is_the_user_s_text(axis: Axis, claims: DeviceInfo) -> bool:
+    """Whether an axis has no values of its own, but takes any text of the user's."""
+    return axis.accepts is not None and list(axis.values(claims)) == [""]
+
+
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.slow
 def test_every_value_of_an_axis_is_run(outcome, name):
-    benchmark, points = discovered()[name], outcome(name).points
+    benchmark, points = oclgrind.known()[name], outcome(name).points
     info = replace(simulator_devices()[0][0], features=frozenset(points[0]["features"]))
+    if lacking(benchmark.needs, info.features):
+        assert len(points) == 1  # of the probe
+        return
     ran = {value for p in points[1:] if p["status"] == "ok" for value in p["params"].items()}
     wanted = set()
     for claims in oclgrind.devices(name, info).values():
         size = oclgrind.sized(benchmark, claims)
-        wanted |= {(n, v) for n, a in benchmark.axes.items() if n != size for v in a.values(claims)}
-    wanted = {(n, v) for n, v in wanted if benchmark.axes[n].needs.get(v, frozenset()) <= info.features}
+        own = {n: a for n, a in benchmark.axes.items() if n != size and not is_the_user_s_text(a, claims)}
+        wanted |= {(n, v) for n, a in own.items() for v in a.values(claims)}
+    wanted = {(n, v) for n, v in wanted if not lacking(benchmark.axes[n].needs.get(v, ()), info.features)}
     assert any(p["status"] == "ok" for p in points[1:])
     assert wanted - ran == set()
 
@@ -246,11 +259,38 @@ def test_a_cube_that_is_transformed_has_several_rounds_of_bands(outcome):
 
 @pytest.mark.slow
 def test_every_kernel_is_launched_or_it_is_said_why_not(outcome):
-    files = {path.stem: path.read_text(encoding="utf-8") for path in oclgrind.KERNELS.glob("*.cl")}
-    kernels = {f"{file}.{k}" for file, text in files.items() for k in re.findall(r"^\s*kernel void (\w+)", text, re.MULTILINE)}
-    assert len(kernels) >= len(files)
     launched = {kernel for name in OURS for p in outcome(name).points for kernel in p["launched"]}
-    assert kernels - launched == set(CANNOT)
+    assert {kernel for kernel in launched if kernel.startswith(ELSEWHERE)} == set()
+    info = simulator_devices()[0][0]
+    info = replace(info, features=frozenset(outcome(OURS[0]).points[0]["features"]))
+    needing = {kernel for name in OURS for kernel in oclgrind.beyond(name, info)}
+    needing |= {f"clock.{kernel}" for feature, (kernel, _) in COMPUTING_TYPES.items() if feature not in info.features}
+    assert every_kernel() - launched - needing == set(CANNOT)
+
+
+def test_kernels_are_found_by_name_in_the_files_that_define_them():
+    text = """
+    #define FIXED(name, code) kernel void name(global uint* a) { \\
+        code }
+    #define PLAIN(name) FIXED(name, a[0] = 1;)  // kernel void neither()
+    #define OWN kernel void own(void) {}
+    kernel __attribute__((reqd_work_group_size(1, 1, 1))) void written(void) {}
+    #if A
+    PLAIN(first) FIXED(second, a[0] = 2;)
+    #endif
+    """
+    assert kernels_in(text) == {"own", "written", "first", "second"}
+    assert {
+        "instruction.run_add",
+        "instruction.run_shuffle",
+        "spmv_parts.csr_parts",
+        "spmv_shares.csr_parts",
+    } & every_kernel() == {"instruction.run_add", "instruction.run_shuffle", "spmv_parts.csr_parts"}
+    for file in ("spmv_adaptive", "spmv_shares"):
+        assert full_name(kernel_source(file), "csr_parts") == "spmv_parts.csr_parts"
+    for unnamed in ("kernel void PASTE(a, b)(void) {}", "kernel int first(void);", "#define K(n) kernel void n##_a(void) {}"):
+        with pytest.raises(ValueError, match="without a name"):
+            kernels_in(unnamed)
 
 
 @pytest.mark.slow
