@@ -8,13 +8,16 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from clmembench.analysis.derive import derive
 from clmembench.host import checks
-from clmembench.model import Header, Record, Run
-from clmembench.model.device_identity import MAKERS, device_groups, model_name, number_of_devices
+from clmembench.model import DeviceInfo, Header, Placement, Record, Run
+from clmembench.model.device_identity import MAKERS, device_groups, model_key, model_name, number_of_devices
 from clmembench.sanitize import printable
 from clmembench.studies import studies
 from clmembench.units import count
 
+KINDS_IN_ORDER = ("gpu", "accelerator", "cpu")  # of a report's devices
+BANDWIDTH_BENCHMARK = "stream"  # by whose values the devices of a kind are ordered
 _NOISE = re.compile(r"\((?:R|TM|tm)\)|\bCPU\b|\bProcessor\b|@ ?[0-9.]+ ?GHz")
 MAX_SHORT_NAME = 16  # letters that fit above a column of numbers
 _NUMBER = re.compile(r" #\d+$")  # of devices of one label
@@ -95,8 +98,8 @@ def _cut(name: str) -> str:
 
 
 def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceRun]:
-    """Runs by model of device and driver, in the order of their first run. A label of the user's, "" where there is none other
-    than the run's own, keeps runs apart from those without it."""
+    """Runs by model of device and driver, as `device_order` has them; those of one model in the order of their first run. A
+    label of the user's, "" where there is none other than the run's own, keeps runs apart from those without it."""
     given = [*labels, *[""] * (len(runs) - len(labels))]
     groups: dict[tuple[str, int, str], list[Run]] = {}
     numbers = device_groups([run.header.device for run in runs])
@@ -112,7 +115,30 @@ def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceR
         if names[one.label] > 1:
             seen[one.label] += 1
             found[place] = replace(one, label=f"{one.label} #{seen[one.label]}")
-    return found
+    if len(found) < 2:
+        return found
+    return [found[n] for n in device_order([(one.run.header.device, _memory_bandwidth(one.run)) for one in found])]
+
+
+def device_order(devices: Sequence[tuple[DeviceInfo, float]]) -> list[int]:
+    """Numbers of devices with a memory bandwidth each, in a report's order: GPUs, other accelerators, then CPUs; of a kind the
+    model with the highest bandwidth first, and those of one model as they come."""
+    models = [(model_key(info), info.compute_units) for info, _ in devices]
+    highest: dict[tuple[str, int], float] = {}
+    for model, (_, bandwidth) in zip(models, devices, strict=True):
+        highest[model] = max(highest.get(model, 0.0), bandwidth)
+
+    def key(number: int) -> tuple[int, float, int]:
+        return KINDS_IN_ORDER.index(devices[number][0].kind), -highest[models[number]], models.index(models[number])
+
+    return sorted(range(len(devices)), key=key)
+
+
+def _memory_bandwidth(run: Run) -> float:
+    """The best median of the whole device over its largest arrays; 0 where none was measured."""
+    mine = [one for one in derive(run, {BANDWIDTH_BENCHMARK}) if one.metric == "bandwidth" and one.place == Placement()]
+    known = [(float(one.params.get("array_bytes", 0)), one.median) for one in mine if one.median is not None]
+    return max(known, default=(0.0, 0.0))[1]
 
 
 def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:

@@ -159,6 +159,20 @@ def test_an_update_that_renames_splits_no_history_and_no_report(infos):
     assert "device Old name -> New name" in history.runs[1].changed or infos[0].name != "Old name"
 
 
+def test_devices_stand_by_kind_and_memory_bandwidth_and_those_of_a_model_as_they_come(tmp_path):
+    from clmembench.report.many_runs.digests import digest
+
+    slow, fast, again = device("Slow"), device("Fast"), device("Slow", driver="9")
+    infos = [(device("Host", kind="cpu"), 9000.0), (slow, 100.0), (device("None"), 0.0), (fast, 3000.0), (again, 500.0)]
+    runs = [stored(info, n, gb_s) if gb_s else run([], header(info)) for n, (info, gb_s) in enumerate(infos)]
+    wanted = [infos[n][0] for n in (3, 1, 4, 2, 0)]
+    assert [one.run.header.device for one in merged_runs(runs)] == wanted
+    for n, of in enumerate(runs):
+        write_run(tmp_path / f"{n}.jsonl", list(of.records), of.header)
+    groups = fleet.grouped(map(digest, sorted(tmp_path.iterdir())))
+    assert [group.runs[0].device for group in groups] == wanted
+
+
 def test_an_update_that_renames_splits_no_fleet(tmp_path):
     from clmembench.report.many_runs.digests import digest
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
+from clmembench.benchmarks import discovered
 from clmembench.model import DeviceInfo, Header
 from clmembench.model.device_identity import device_groups
+from clmembench.report.device_runs import BANDWIDTH_BENCHMARK, device_order
 from clmembench.report.many_runs.digests import Digest, Key
 from clmembench.report.table import Cell, Column, Table, View
 from clmembench.report.views import METRIC, PARAMETERS
@@ -63,7 +65,7 @@ class GroupPoint:
 
 
 def grouped(found: Iterable[Digest]) -> list[DeviceGroup]:
-    """Runs by model of device and driver, the device with most runs first."""
+    """Runs by model of device and driver, as `device_order` has them; of one model the device with most runs first."""
     claimed: dict[DeviceInfo, DeviceGroup] = {}
     known: dict[Key, Key] = {}
     for one in found:
@@ -78,7 +80,14 @@ def grouped(found: Iterable[Digest]) -> list[DeviceGroup]:
         if names[group.label] > 1:
             device = group.runs[0].device
             group.label += f" ({printable(device.driver)}, {count(device.compute_units, 'compute unit')})"
-    return ordered
+    return [ordered[n] for n in device_order([(_device(group), _memory_bandwidth(group)) for group in ordered])]
+
+
+def _memory_bandwidth(group: DeviceGroup) -> float:
+    """The best of a device's headlines of memory bandwidth; 0 where none has a value."""
+    names = {headline.name for headline in discovered()[BANDWIDTH_BENCHMARK].headlines}
+    cells = (run.headlines[name] for run in group.runs for name in names & run.headlines.keys())
+    return max((cell.value for cell in cells if cell.value is not None), default=0.0)
 
 
 def may_be_fleet(headers: Sequence[Header]) -> bool:
@@ -104,8 +113,8 @@ def is_fleet(groups: Sequence[DeviceGroup]) -> bool:
 
 def representative_runs(groups: Sequence[DeviceGroup]) -> list[Path]:
     """The runs that speak for all in figures: of each group the latest, and then the latest that has a benchmark which those do
-    not have; groups in turn, SHOWN at most."""
-    turns = [_covering(group) for group in groups]
+    not have; groups in turn, that with most runs first, SHOWN at most."""
+    turns = [_covering(group) for group in sorted(groups, key=lambda group: -len(group.runs))]
     in_turn = chain.from_iterable(zip(*(turn + [None] * (MAX_SHOWN_RUNS - len(turn)) for turn in turns), strict=True))
     return [Path(one.path) for one in in_turn if one is not None][:MAX_SHOWN_RUNS]
 

@@ -96,6 +96,7 @@ def render_html(
         "answers": answers(compared, all_parts, others),
         "further": further_details(compared, all_parts, others),
         "quantities": quantities if quantities.panels else None,
+        "ordered": len(names) > 1,
         "compared": compared_values(compared) if compared.lines else None,
         "which": which,
         "legend": _legend(all_parts),
