@@ -20,7 +20,7 @@ CONTINUATION = "    "  # before what is folded below its row
 Paint = Callable[[str, str], str]  # the text of a cell, one padded line of it: that line as the terminal gets it
 
 _UNIT = r"(?:(?:[KMGTP]i?)?(?:B|FLOP|op|Hz)(?:/s)?|[num]?s)(?!\w)"
-_PIECE = re.compile(rf"\s+|[\d.,]*\d {_UNIT}|[^\s/,=;]*[/,=;]|[^\s/,=;]+")
+_PIECE = re.compile(rf"\s+|[\d.,]*\d {_UNIT}|[^\s/,=;]+, {_UNIT}|[^\s/,=;]*[/,=;]|[^\s/,=;]+")
 _BEFORE_UNIT = re.compile(rf"(?<=\d) (?={_UNIT})")
 _PART_OF_NAME = re.compile(r".+?[_.:-](?=[^\W\d])|.+")
 
@@ -100,8 +100,8 @@ def _bounds(shape: TableShape, cells: Sequence[FoldedCell]) -> tuple[int, int]:
 
 
 def _pieces(text: str) -> list[str]:
-    """A text in the pieces between which it may be broken: after spaces and separators, but not between a number and its unit,
-    and in long names after their joints."""
+    """A text in the pieces between which it may be broken: after spaces and separators, but not between a number or a
+    heading's last word and its unit, and in long names after their joints."""
     found = _PIECE.findall(text)
     return [part for piece in found for part in (_PART_OF_NAME.findall(piece) if len(piece) > LONG_WORD_COLUMNS else [piece])]
 

@@ -124,6 +124,7 @@ def documents():
         ("spacing_bytes=256 B", ["spacing_bytes=", "256 B"]),
         ("215 KiB to 1.5 GB/s", ["215 KiB", " ", "to", " ", "1.5 GB/s"]),
         ("2 sockets", ["2", " ", "sockets"]),
+        ("of the latency, GB/s", ["of", " ", "the", " ", "latency, GB/s"]),
         ("a_name_that_is_long/b", ["a_", "name_", "that_", "is_", "long/", "b"]),
         ("item/0/2,x", ["item/", "0/", "2,", "x"]),
     ],
