@@ -79,6 +79,8 @@ def _in_default_subset(info: DeviceInfo, **params: Value) -> bool:
     if differing <= {"result"} or (differing == {"dtype"} and params["dtype"] == "long"):
         return True
     usual = min(MAX_LOOPING_ITEMS, _default_items(info)) if params["dtype"] in REAL_TYPES else _default_items(info)
+    if params["items"] == 1 and differing == {"address"} and params["address"] == "spread":
+        return not info.has_cpu_cores
     together = ({"memory", "address"}, {"memory", "result"}, {"address", "result"})
     if params["items"] == _item_counts(info)[-1] and params["address"] in RANDOM and params["result"] == "unused":
         return differing <= {"memory", "address", "result"}
@@ -106,7 +108,7 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
         "op": axis("add"),
         "dtype": axis("int"),
         "memory": axis("global"),
-        "address": axis("same"),
+        "address": axis_of(lambda info: ("same",) if info.has_cpu_cores else ("same", "spread")),
         "result": axis("used"),
         "items": axis_of(lambda info: tuple(dict.fromkeys((1, _default_items(info))))),
     },
@@ -115,8 +117,10 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
             "atomics",
             "add by one work-item",
             "time",
-            {**DEFAULT_POINT, "items": 1},
-            note="one line, which a partitioned last cache may hold near the compute unit or far from it",
+            {**DEFAULT_POINT, "address": "spread", "items": 1},
+            note="mean over random words of 4 MiB, some near the compute unit and some far in a partitioned last cache",
+            on_cpu="one word, in the core's own cache",
+            core_params={"address": "same"},
         ),
         # long, since GPUs' compilers merge a sub-group's additions of int; nothing merges those of several cores
         Headline(

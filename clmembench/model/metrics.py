@@ -112,6 +112,10 @@ class Headline:
     core_params: Mapping[str, Value] = field(default_factory=dict)
     same_as: str = ""
 
+    def params_on(self, has_cpu_cores: bool) -> tuple[Mapping[str, Value], ...]:
+        """The parameters that the quantity may be read at on such a device, the preferred ones first."""
+        return (self.params, {**self.params, **self.core_params}) if has_cpu_cores and self.core_params else (self.params,)
+
     def meaning(self, has_cpu_cores: bool, shares_host_memory: bool) -> str:
         """The different meaning of the value on such a device; "" where its name describes it."""
         return (self.on_cpu if has_cpu_cores else "") or (self.in_host_memory if shares_host_memory else "")

@@ -70,9 +70,10 @@ class BenchmarkContext:
             return name not in base or base[name] == (max if extreme == "largest" else min)(numbers, default=None)
 
         return any(
-            all(base.get(name, value) == value for name, value in headline.params.items())
+            all(base.get(name, value) == value for name, value in params.items())
             and all(is_extreme(name, extreme) for name, extreme in headline.extremes.items())
             for headline in self.benchmark.headlines
+            for params in headline.params_on(self.info.has_cpu_cores)
         )
 
     def exists(self, params: Mapping[str, Value]) -> bool:

@@ -33,9 +33,10 @@ def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> Scor
     status of the first."""
     here = _rows(part, benchmark, headline, headline.params)
     instead: Mapping[str, Value] = {}
-    if headline.core_params and part.run.header.device.has_cpu_cores and not any(row.value.median for row in here):
-        instead = headline.core_params
-        here = _rows(part, benchmark, headline, {**headline.params, **instead}) or here
+    for params in headline.params_on(part.run.header.device.has_cpu_cores)[1:]:
+        if not any(row.value.median for row in here):
+            instead = headline.core_params
+            here = _rows(part, benchmark, headline, params) or here
     if not here:
         return ScorecardCell("–")
     card = part.run.header.benchmarks[benchmark]
