@@ -55,6 +55,7 @@ TITLES = {
     "instructions": ("Instructions beside published tables", "instruction; LLVM's models of both cores", "access"),
     "h200-peers": ("H200 and the host's libraries", "clmembench peers", "results"),
     "h100-peers": ("H100 and the host's libraries", "clmembench peers", "results"),
+    "xeon-16-cores-peers": ("Xeon with 16 cores and the host's libraries", "clmembench peers", "results"),
     "h200-gemm": ("H200: dense products and cuBLAS", "clmembench peers", "results"),
     "kernel-predictions": ("Kernels: predicted and measured", "scripts/validate_kernels.py", "kernel"),
     "gemm-steps": ("What bounds dense products on an H200", "trials of November 2026", "results"),

@@ -202,5 +202,5 @@ def test_a_gpu_and_a_cpu_that_differ_by_factors_are_decided(other):
     runs = [jsonl.read(ROOT / "reports" / f"{name}.jsonl.gz") for name in ("h100-sxm-all", other)]
     found = compare(*(judged_run(run, frame.sheet_of(run)) for run in runs))
     far = [c for c in found.changes if c.ratio is not None and abs(math.log(c.ratio.value)) > math.log(2)]
-    assert len(far) >= 80
+    assert len(far) >= 0.6 * sum(c.ratio is not None for c in found.changes) >= 50  # most of the values that both runs have
     assert sum(c.verdict in ("faster", "slower") for c in far) >= 0.9 * len(far), Counter(c.verdict for c in far)
