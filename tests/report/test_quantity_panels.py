@@ -94,3 +94,13 @@ def test_a_value_at_another_size_is_hollow_and_its_note_says_the_size():
     big, small = next(panel for panel in found.panels if panel.line == "DGEMM").rows
     assert (big.name, big.kind, small.name, small.kind) == ("Big", "value", "Small", "hollow")
     assert found.notes[small.note - 1] == "Measured up to n=512, the best value at n=4096."
+
+
+def test_a_value_of_another_meaning_is_hollow_and_its_note_says_the_meaning():
+    slow = of("cpu", triad(100.0, 1 << 30), copy(10.0), shares_host_memory=True)
+    fast = of("gpu", triad(4000.0, 1 << 30), copy(8.0))
+    found = panels_of(slow, fast)
+    (link,) = (panel for panel in found.panels if panel.title.startswith("Host link"))
+    gpu, cpu = link.rows
+    assert (gpu.kind, gpu.note, cpu.kind) == ("value", 0, "hollow")
+    assert found.notes[cpu.note - 1] == "Another quantity: a copy within the host's memory, over no link."

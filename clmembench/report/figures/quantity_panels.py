@@ -131,8 +131,8 @@ def _panel(
     numbers = [at for at in order if line.cells[at].value or line.cells[at].limit]
     many = len(numbers) > MAX_ROWS  # which have no notes: the table has them
     places = order if len(order) <= MAX_ROWS else numbers
-    size = _usual_size(line)
-    rows = [_row(short[labels[at]], labels[at], line.cells[at], size, factor, _Notes() if many else notes) for at in places]
+    best = _best(line)
+    rows = [_row(short[labels[at]], labels[at], line.cells[at], best, factor, _Notes() if many else notes) for at in places]
     having = [(label, of[line.name]) for label, of in elsewhere.items() if line.name in of]
     published = [_published_row(short[label], label, one, line.unit, factor) for label, one in having]
     published.sort(key=lambda row: row.number is None)
@@ -152,19 +152,22 @@ def _panel(
     )
 
 
-def _usual_size(line: Line) -> str:
-    """The size that the best value of a line was measured at, where the quantity depends on one."""
+def _best(line: Line) -> ScorecardCell | None:
+    """The cell that the others of a line stand beside: the best one, else the one with the best median."""
     ranked = [cell for cell in line.cells if cell.value]
-    return max(ranked, key=lambda cell: (cell.is_best, score(cell.value or 0.0, line.better))).size if ranked else ""
+    return max(ranked, key=lambda cell: (cell.is_best, not cell.meaning, score(cell.value or 0.0, line.better)), default=None)
 
 
-def _row(name: str, label: str, cell: ScorecardCell, size: str, factor: float, notes: _Notes) -> PanelRow:
+def _row(name: str, label: str, cell: ScorecardCell, best: ScorecardCell | None, factor: float, notes: _Notes) -> PanelRow:
     title = printable(f"{label}: {cell.text}{f'; {cell.detail}' if cell.detail else ''}")
     kind, mark = ("best", "★") if cell.is_best else ("value", "?" if cell.is_open else "")
     if cell.value:
         low, high, note = _over(cell.low, factor), _over(cell.high, factor), 0
-        if cell.size != size:
-            kind, note = "hollow", notes.number(f"Measured up to {cell.size}, the best value at {size}.")
+        if best and cell.meaning != best.meaning:
+            other = cell.meaning or best.meaning
+            kind, note = "hollow", notes.number(f"Another quantity: {other}.")
+        elif best and cell.size != best.size:
+            kind, note = "hollow", notes.number(f"Measured up to {cell.size}, the best value at {best.size}.")
         return PanelRow(name, title, format_value(cell.value / factor), kind, cell.value / factor, low, high, mark, note)
     if cell.status == "missing":
         return PanelRow(name, title, "–", "none")

@@ -185,6 +185,8 @@ def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[
     few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
     spread = f"range over {value.processes} processes" if few else "95% interval"
     detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
+    meaning = headline.meaning(info.has_cpu_cores, info.shares_host_memory)
+    named = {} if meaning else instead  # a meaning names the difference already
     return ScorecardCell(
         text=format_in(value.median, value.unit),
         extra=", ".join(extra),
@@ -195,11 +197,11 @@ def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[
         high=value.ci_high,
         fraction=row.fraction,
         noisy=decision.side_of((), info, part.run.header.host).noisy(value, noise.calibrated()),
-        meaning=headline.meaning(info.has_cpu_cores, info.shares_host_memory),
+        meaning=meaning,
         peak_name=peak_name,
         point=point,
         # beyond the caches a bandwidth is the same at every size
         size=""
         if headline.beyond_caches
-        else format_params({**instead, **{axis: value.params[axis] for axis in headline.extremes}}),
+        else format_params({**named, **{axis: value.params[axis] for axis in headline.extremes}}),
     )
