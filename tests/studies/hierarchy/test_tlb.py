@@ -416,6 +416,16 @@ def test_sets_that_are_alike_from_every_first_page_are_equal(monkeypatch):
     assert found.by_pages is None and found.alike
 
 
+@pytest.mark.parametrize(("hidden", "is_told"), [(0.4, False), (1.4, True)])
+def test_bits_tell_no_fewer_entries_than_pages_that_surely_fit(hidden, is_told, monkeypatch):
+    """Sets of 9 + 7 x 8 ways: 65 pages in a row fit, and no bit tells the ninth way."""
+    monkeypatch.setattr(tlb, "sets_by_bits", told(SetWays(8, 8, 8)))
+    held, page = CapacityBound(65, 66, 9.0, hidden), 4 * KIB
+    level = TlbGeometry(HitMissModel(8.0, 42.0, 0.1), held, page, (34.0, 34.0), UnitSize(page), None, None, sources=SOURCES)
+    pages = PageProbe(ProbeSession(), ChaseLayout(page_lines=2), PageCountLimits(GIB, 0.002))
+    assert (replay(tlb._with_bits(pages, level), lambda _: []).by_bits is not None) == is_told
+
+
 def told(answer):
     """An experiment that asks nothing."""
 

@@ -321,7 +321,7 @@ def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Experiment[TlbGeometry]:
     pages = replace(pages, chase=replace(pages.chase, page_bytes=page))
     pages.asked.cited()
     found = yield from sets_by_bits(pages, PageCost(tlb.contrast.hit, tlb.contrast.miss), page, tlb.pages)
-    if found is None:
+    if found is None or found.entries < tlb.pages.fits - tlb.pages.hidden:  # more pages in a row surely fit
         return tlb
     evidence = pages.asked.cited()
     entries = tuple(dict.fromkeys((*tlb.sources.entries, *evidence)))

@@ -21,15 +21,15 @@ from clmembench.studies.hierarchy.probes.page_probe import (
     look_at,
 )
 from clmembench.studies.hierarchy.probes.probing import CapacityBound
-from clmembench.studies.hierarchy.tlb.tlb_ramp import HIT_SIGMA
+from clmembench.studies.hierarchy.tlb.tlb_ramp import COST_SIGMA, HIT_SIGMA
 
 # Thresholds and limits, each with its reason
 FIRST_PAGES, SPREAD = 6, 0.618  # other first pages; by golden steps, so that they are alike modulo no number of sets
 SPAN_RATIO, MIN_SPAN_RATIO = 1.3, 0.3  # times the pages that fit: how far they are spread; at least, where memory ends
 MORE_PAGES, MORE_SIXTEENTHS = (0, 1, 2, 4, 8), (2, 4)  # pages more than fit, and parts of these, that are compared
 NOISE_SHARE, MAX_SEEDS_OF_FIRST = 0.015, 3  # of the cost of a miss, that is wanted; orders for it
-DIFFERENCE_SIGMAS = 5.0  # of the noise of both: from there on two first pages differ
-MIN_DIFFERENCE_MISSES = 2.0  # a set that overflows by one makes more miss, whatever the policy
+SCREENING_SIGMAS, DIFFERENCE_SIGMAS = 3.0, 5.0  # of the noise of both: from there on more orders are asked; two rows differ
+MIN_DIFFERENCE_MISSES = 0.5  # a set of one way more makes one more miss: half way to it
 
 
 def first_pages(fits: int, room: int) -> list[int]:
@@ -81,33 +81,40 @@ def is_alike_from_other_pages(
     room = pages.field.most_bytes // page_bytes
     more = sorted({*MORE_PAGES, *(held.fits * n // 16 for n in MORE_SIXTEENTHS)})
     counts = [held.fits + n for n in more]
-    compared = 0
+    compared, wanted = 0, NOISE_SHARE * (cost.miss - cost.hit)
     base = starting_at(pages, first, page_bytes)
     for other in sorted({0, *first_pages(held.fits, room)} - {first}, reverse=True):
         own = starting_at(pages, other, page_bytes)
+        rows: list[tuple[int, PageMean, PageMean]] = []
         for count in counts:
-            here = yield from _mean(base, count, page_bytes, cost, MAX_SEEDS_OF_FIRST)
-            there = yield from _mean(own, count, page_bytes, cost, MAX_SEEDS_OF_FIRST)
-            if here is None or there is None:
+            here = yield from base.precise(count, page_bytes, wanted, MAX_SEEDS_OF_FIRST, 2)
+            there = yield from own.precise(count, page_bytes, wanted, MAX_SEEDS_OF_FIRST, 2)
+            if here is not None and there is not None:
+                rows.append((count, here, there))
+        compared += len(rows)
+        dearer = _cost_difference(*rows[-1][1:], cost) if rows else COST_SIGMA
+        for count, here, there in rows:
+            if not _differ(here, there, count, cost, dearer, SCREENING_SIGMAS):
                 continue
-            compared += 1
-            if not _differ(here, there, count, cost):
-                continue
-            # one may have been disturbed
-            here = yield from _mean(base, count, page_bytes, cost, MAX_SEEDS)
-            there = yield from _mean(own, count, page_bytes, cost, MAX_SEEDS)
-            if here is not None and there is not None and _differ(here, there, count, cost):
+            # laps may have been disturbed, and by chance more miss of drawn victims: the spread of so many orders shows both
+            here = yield from base.precise(count, page_bytes, 0.0, MAX_SEEDS)
+            there = yield from own.precise(count, page_bytes, 0.0, MAX_SEEDS)
+            if here is not None and there is not None and _differ(here, there, count, cost, dearer, DIFFERENCE_SIGMAS):
                 return False
     return True if compared >= len(counts) else None
 
 
-def _mean(pages: PageProbe, count: int, page_bytes: int, cost: PageCost, most: int) -> Experiment[PageMean | None]:
-    wanted = NOISE_SHARE * (cost.miss - cost.hit) / (1 if most == MAX_SEEDS_OF_FIRST else 2)
-    return (yield from pages.precise(count, page_bytes, wanted, most, 2))
+def _cost_difference(one: PageMean, other: PageMean, cost: PageCost) -> float:
+    """By how much, relative, a miss may cost more in one of two rows, of which most pages miss."""
+    least = min(one.value, other.value) - cost.hit
+    apart = math.hypot(one.value - other.value, one.noise, other.noise)
+    return min(COST_SIGMA, apart / least) if least > 0 else COST_SIGMA
 
 
-def _differ(one: PageMean, other: PageMean, count: int, cost: PageCost) -> bool:
-    """True if two means differ by more than noise, and by more than two misses."""
-    noise = math.hypot(one.noise, other.noise, HIT_SIGMA * cost.hit)
+def _differ(one: PageMean, other: PageMean, count: int, cost: PageCost, dearer: float, sigmas: float) -> bool:
+    """True if two means differ by more than noise and than what a hit and a miss may cost more in one of the rows, and by a
+    miss rather than by none."""
+    least = max(0.0, min(one.value, other.value) - cost.hit)
+    noise = math.hypot(one.noise, other.noise, HIT_SIGMA * cost.hit, dearer * least)
     apart = abs(one.value - other.value)
-    return apart > DIFFERENCE_SIGMAS * noise and cost.misses(cost.hit + apart, count) > MIN_DIFFERENCE_MISSES
+    return apart > sigmas * noise and cost.misses(cost.hit + apart, count) > MIN_DIFFERENCE_MISSES
