@@ -118,7 +118,7 @@ def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
             "add by one work-item",
             "time",
             {**DEFAULT_POINT, "address": "spread", "items": 1},
-            note="mean over random words of 4 MiB, some near the compute unit and some far in a partitioned last cache",
+            note="mean over random words of 4 MiB, near and far in a partitioned last cache; a smaller one misses some",
             on_cpu="one word, in the core's own cache",
             core_params={"address": "same"},
         ),

@@ -153,7 +153,7 @@ def _panel(
 
 
 def _best(line: Line) -> ScorecardCell | None:
-    """The cell that the others of a line stand beside: the best one, else the one with the best median."""
+    """The cell that the other cells of a line are compared with: the best one, else the one with the best median."""
     ranked = [cell for cell in line.cells if cell.value]
     return max(ranked, key=lambda cell: (cell.is_best, not cell.meaning, score(cell.value or 0.0, line.better)), default=None)
 
