@@ -113,8 +113,12 @@ class Headline:
     same_as: str = ""
 
     def params_on(self, has_cpu_cores: bool) -> tuple[Mapping[str, Value], ...]:
-        """The parameters that the quantity may be read at on such a device, the preferred ones first."""
-        return (self.params, {**self.params, **self.core_params}) if has_cpu_cores and self.core_params else (self.params,)
+        """The parameters that the quantity may be read at on such a device, the preferred ones first; with a meaning of its own
+        on CPU cores, `core_params` alone."""
+        if not has_cpu_cores or not self.core_params:
+            return (self.params,)
+        instead = {**self.params, **self.core_params}
+        return (instead,) if self.on_cpu else (self.params, instead)
 
     def meaning(self, has_cpu_cores: bool, shares_host_memory: bool) -> str:
         """The different meaning of the value on such a device; "" where its name describes it."""

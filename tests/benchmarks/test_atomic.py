@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from clmembench.benchmarks import packaged
 from clmembench.benchmarks.atomic import CELL_DISTANCE_BYTES, SPREAD_CELLS, _atomic_case, atomic
 from clmembench.measure.sampling import check_outputs
 from clmembench.model import Skip
@@ -171,3 +172,9 @@ def test_what_cannot_compete_is_skipped():
 def test_floats_are_counted_no_further_than_they_are_exact():
     prepared = atomic.prepare(FakeDevice(CPU), **(DEFAULT | {"dtype": "float"}), items=2)
     assert prepared.most * 2 <= 1 << 24
+
+
+def test_one_addition_is_of_random_words_on_a_gpu_and_of_one_word_on_a_cpu():
+    (headline,) = (one for one in packaged()["atomic"].headlines if one.name == "add by one work-item")
+    assert [p["address"] for p in headline.params_on(has_cpu_cores=False)] == ["spread"]
+    assert [p["address"] for p in headline.params_on(has_cpu_cores=True)] == ["same"]

@@ -31,9 +31,10 @@ MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (M
 def headline_cell(part: LabelledRun, benchmark: str, headline: Headline) -> ScorecardCell:
     """The cell of one device: the best good point at the extremes of the headline's axes; where no point there is good, the
     status of the first."""
-    here = _rows(part, benchmark, headline, headline.params)
+    usual, *others = headline.params_on(part.run.header.device.has_cpu_cores)
+    here = _rows(part, benchmark, headline, usual)
     instead: Mapping[str, Value] = {}
-    for params in headline.params_on(part.run.header.device.has_cpu_cores)[1:]:
+    for params in others:
         if not any(row.value.median for row in here):
             instead = headline.core_params
             here = _rows(part, benchmark, headline, params) or here
@@ -185,8 +186,6 @@ def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[
     few = 1 < value.processes < MIN_PROCESSES_FOR_INTERVAL
     spread = f"range over {value.processes} processes" if few else "95% interval"
     detail = f"{spread} {interval(value)}, n {value.n} in {count(value.processes, 'process', 'processes')}"
-    meaning = headline.meaning(info.has_cpu_cores, info.shares_host_memory)
-    named = {} if meaning else instead  # a meaning names the difference already
     return ScorecardCell(
         text=format_in(value.median, value.unit),
         extra=", ".join(extra),
@@ -197,11 +196,11 @@ def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[
         high=value.ci_high,
         fraction=row.fraction,
         noisy=decision.side_of((), info, part.run.header.host).noisy(value, noise.calibrated()),
-        meaning=meaning,
+        meaning=headline.meaning(info.has_cpu_cores, info.shares_host_memory),
         peak_name=peak_name,
         point=point,
         # beyond the caches a bandwidth is the same at every size
         size=""
         if headline.beyond_caches
-        else format_params({**named, **{axis: value.params[axis] for axis in headline.extremes}}),
+        else format_params({**instead, **{axis: value.params[axis] for axis in headline.extremes}}),
     )
