@@ -42,6 +42,11 @@ class Fake:
     def __init__(self) -> None:
         self.pci, self.uuid, self.wrong, self.calls, self.behind = "0000:0F:00.0", bytes(range(16)), False, 0, 0
         self.spins: list[int] = []
+        self.freed = 0
+        self.pool = SimpleNamespace(free_all_blocks=self._free)
+
+    def _free(self) -> None:
+        self.freed += 1
 
 
 FAKE = Fake()
@@ -256,6 +261,8 @@ def modules() -> dict[str, ModuleType]:
     functions = {
         "__version__": "14.2.0",
         "_core": SimpleNamespace(set_reduction_accelerators=lambda names: None),
+        "get_default_memory_pool": lambda: FAKE.pool,
+        "get_default_pinned_memory_pool": lambda: FAKE.pool,
         "RawKernel": lambda code, name: _spin,
         "RawModule": RawModule,
         "matmul": _matmul,

@@ -18,7 +18,7 @@ from clmembench.model.record import TIME_SPENT_CAUSES
 from clmembench.plan.budget import NEVER, Deadline
 from clmembench.plan.configurations import missing_features
 from clmembench.plan.interleave import available_peers, interleave_peers
-from clmembench.plan.measurements import can_share_process, measuring_steps
+from clmembench.plan.measurements import can_share_process, has_peers_process, measuring_steps
 from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import FAILED_STATUSES, explore
 from clmembench.results.tuned import UNFINISHED
@@ -159,7 +159,7 @@ def _run_in_turns(
     repeats = repeats or Repeats(job.device, deadline)
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     attempts = {b.name: _attempts(b, job, selection, deadline, mine, repeats, slot) for b in (benchmark, *others)}
-    steps = measuring_steps(plan, job.device, others, selection.seed)
+    steps = measuring_steps(plan, job.device, selection.seed)
     record: Record | None = None
     count, had_turn = 0, False
     while True:
@@ -225,43 +225,59 @@ def _identity(benchmark: str, params: Mapping[str, Value], place: Placement, rol
 
 
 class WorkerSlot:
-    """The one worker process of a run, so that none idles while another measures. Each further process of a point is a new one,
-    on CPUs each benchmark and each Place too, and so is the next after a death. Use it as a context manager."""
+    """The worker process of a run, and off CPUs another one for the peers, which take turns with our benchmarks: the one that
+    does not measure has given its memory back. Each further process of a point is a new one, on CPUs each benchmark and each
+    Place too, and so is the next after a death. Use it as a context manager."""
 
     def __init__(self, isolated: bool) -> None:
         self._isolated = isolated
-        self._child: Worker | None = None
-        self._is_sound = True  # no point of this process failed
+        self._children: dict[bool, Worker] = {}  # by whether it measures the peers
+        self._unsound: set[bool] = set()  # those in which a point failed
+        self._now = False  # which of them measured last
 
     def __enter__(self) -> WorkerSlot:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        for which in tuple(self._children):
+            self._end(which)
 
     def measure(self, job: Job, point: Point, limit_s: float) -> Record:
         """The record of a point of this job. Raises WorkerError when there is none."""
-        if self._child is not None and self._child.job != job:
-            if self._can_take(self._child.job, job):
-                self._child.move(job)
+        which = self._isolated and has_peers_process(job.device, named(job.benchmark))
+        child, resting = self._children.get(which), self._children.get(not which)
+        if resting is not None and which != self._now:
+            try:
+                resting.rest()
+            except WorkerError:  # it cannot give its memory back
+                self._end(not which)
+        self._now = which
+        if child is not None and child.job != job:
+            if self._can_take(child.job, job, which not in self._unsound):
+                child.move(job)
             else:
-                self.end()
-        if self._child is None:
-            self._child = WorkerProcess(job) if self._isolated else InProcessWorker(job)
-        record = self._child.measure(point, limit_s)
-        self._is_sound = self._is_sound and record.status not in FAILED_STATUSES
+                self._end(which)
+        if which not in self._children:
+            self._children[which] = WorkerProcess(job) if self._isolated else InProcessWorker(job)
+        record = self._children[which].measure(point, limit_s)
+        if record.status in FAILED_STATUSES:
+            self._unsound.add(which)
         return record
 
     def end(self) -> None:
-        child, self._child, self._is_sound = self._child, None, True
-        if child is not None:
+        """End the process that measured last."""
+        self._end(self._now)
+
+    def _end(self, which: bool) -> None:
+        self._unsound.discard(which)
+        if child := self._children.pop(which, None):
             child.end()
 
-    def _can_take(self, before: Job, job: Job) -> bool:
-        """Whether the process of one job can do another."""
+    def _can_take(self, before: Job, job: Job, is_sound: bool) -> bool:
+        """Whether the process of one job can do another; one in which a point failed takes no other benchmark."""
         if replace(before, benchmark=job.benchmark, place=job.place, process=job.process, budget=job.budget) != job:
             return False
-        if before.benchmark != job.benchmark and not self._is_sound:
+        if before.benchmark != job.benchmark and not is_sound:
             return False
         uses = [(named(one.benchmark), one.place, one.process) for one in (before, job)]
         return can_share_process(job.device, *uses)

@@ -321,6 +321,11 @@ def serve() -> None:
         if "build" in point:
             answer(json.dumps(session.build(Program(**point["build"]))))
             continue
+        if "release" in point:
+            session.device.release()
+            gc.collect()
+            answer("{}")
+            continue
         if "place" in point:
             session.move(point["benchmark"], placement_of(point["place"]), Budget(**point["budget"]))
         number = f"{point['number']} " if "number" in point else ""  # a parent of an older version has none

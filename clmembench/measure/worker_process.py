@@ -27,6 +27,7 @@ from clmembench.runtimes import runtime
 
 TERMINATION_GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a worker process to open its device and report that it is ready
+REST_S = 20.0  # for a worker process to give back what it holds of the device
 STOP_CHECK_INTERVAL_S = 0.25  # between two checks whether a starting worker process is stopped
 DEVICE_LOST_ANSWER = b'{"lost":'  # how the last answer of a worker process begins whose device answers nothing any more
 
@@ -72,6 +73,7 @@ class Worker(Protocol):
     @property
     def job(self) -> Job: ...
     def move(self, job: Job) -> None: ...
+    def rest(self) -> None: ...
     def measure(self, point: Point, timeout_s: float) -> Record: ...
     def end(self) -> None: ...
 
@@ -127,6 +129,11 @@ class WorkerProcess:
     def move(self, job: Job) -> None:
         """Measure the next points of a job with another benchmark, or another placement that is no property of the process."""
         self.job, self._moved = job, True
+
+    def rest(self) -> None:
+        """Give back what it holds of the device until its next point. Raises WorkerError where it has ended."""
+        self._send('{"release": true}')
+        self._reply(self._answer(REST_S))
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point, whose time begins when the process is ready; a process that is stopped while it starts has
@@ -341,6 +348,10 @@ class InProcessWorker:
         """Measure the next points of another job."""
         self.job = job
         self._session.move(job.benchmark, job.place, job.budget)
+
+    def rest(self) -> None:
+        """Give back what it holds of the device until its next point."""
+        self._session.device.release()
 
     def measure(self, point: Point, timeout_s: float) -> Record:
         """The record of one point; there is no time limit."""

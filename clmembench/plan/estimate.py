@@ -11,7 +11,7 @@ from clmembench.analysis.plateaus import memory_floor_bytes
 from clmembench.model import Benchmark, DeviceInfo, Point, Record
 from clmembench.plan.configurations import missing_features, most_trials
 from clmembench.plan.interleave import available_peers, interleave_peers
-from clmembench.plan.measurements import Measurement, Use, can_share_process, walk
+from clmembench.plan.measurements import Measurement, Use, can_share_process, has_peers_process, walk
 from clmembench.plan.selection import Selection, measuring_order
 from clmembench.plan.sweep import explore
 
@@ -190,7 +190,7 @@ class _Part:
 def _count_starts(parts: Sequence[_Part], info: DeviceInfo) -> None:
     """Count the starts of worker processes where the benchmarks of a run take their turns, as long as they need, one after the
     other."""
-    before: Use | None = None
+    living: dict[bool, Use] = {}  # by whether it is the peers' process
     for n in range(max((len(part.turns) for part in parts), default=0)):
         for part in parts:
             known = {one.name: one for one in (part.benchmark, *part.others)}
@@ -199,8 +199,9 @@ def _count_starts(parts: Sequence[_Part], info: DeviceInfo) -> None:
                 if kind == "skipped":
                     continue
                 use = known[point.benchmark], point.place, process
+                before = living.get(which := has_peers_process(info, use[0]))
                 part.starts[kind] += before is None or (before != use and not can_share_process(info, before, use))
-                before = use
+                living[which] = use
 
 
 def kind_of(of: Point | Record, process: int, benchmark: str) -> Kind:

@@ -27,12 +27,10 @@ def ordered_measurements(points: Sequence[Point], count: int, seed: int) -> Iter
             yield index, point, process
 
 
-def measuring_steps(
-    plan: Plan, info: DeviceInfo, others: Sequence[Benchmark], seed: int
-) -> Generator[Step | None, Record | None]:
-    """The measurements of a plan, which is sent the record of each; `others` are the peers that it contains. None where the
-    other benchmarks of a run go on first: off CPUs where the process changes, which they share."""
-    takes_turns = info.kind != "cpu" and not others
+def measuring_steps(plan: Plan, info: DeviceInfo, seed: int) -> Generator[Step | None, Record | None]:
+    """The measurements of a plan, which is sent the record of each. None where the other benchmarks of a run go on first: off
+    CPUs where the process changes, which they share."""
+    takes_turns = info.kind != "cpu"
     answers: list[Record] | None = None
     count, last_process = 0, 0
     while True:
@@ -51,13 +49,19 @@ def measuring_steps(
         count += len(points)
 
 
+def has_peers_process(info: DeviceInfo, benchmark: Benchmark) -> bool:
+    """Whether a benchmark is measured in the process of the peers, which off CPUs lives beside that of our benchmarks. They
+    take turns, and an idle process takes nothing from the device."""
+    return info.kind != "cpu" and bool(benchmark.peer_of)
+
+
 def can_share_process(info: DeviceInfo, before: Use, after: Use) -> bool:
     """Whether a process can go on from one use to another. Off CPUs a number of work-groups is a property of launches, and a
     benchmark of this package leaves nothing behind that another one would see."""
     (old, there, number), (new, here, next_number) = before, after
     if info.kind == "cpu" or number != next_number or there.cpus != here.cpus:
         return False
-    is_own = new.fresh or any(one.peer_of or one.origin or "peers" in one.needs for one in (old, new))
+    is_own = new.fresh or any(one.origin or "peers" in one.needs for one in (old, new))
     return old.name == new.name or not is_own
 
 
@@ -68,7 +72,7 @@ def walk(
     settles: a list for each of the benchmark's turns."""
     turns: list[list[Measurement]] = [[]]
     versions = {one.name: one.version for one in (benchmark, *others)}
-    steps, record = measuring_steps(plan, info, others, seed), None
+    steps, record = measuring_steps(plan, info, seed), None
     with suppress(StopIteration):
         while True:
             step = steps.send(record)

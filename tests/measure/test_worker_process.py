@@ -17,13 +17,14 @@ from pathlib import Path
 import pytest
 
 from clmembench.analysis.derive import derive
-from clmembench.benchmarks import discovered
+from clmembench.benchmarks import discovered, named
 from clmembench.host.processes import pin_threads
 from clmembench.measure import runner, worker_process
 from clmembench.measure.job import Job, ProbeResult, job_line, parse_job
 from clmembench.measure.runner import run_selection, run_selections
 from clmembench.measure.worker_process import WorkerError, WorkerProcess
 from clmembench.model import Cause, Placement, Point, Record, Run
+from clmembench.plan import estimate
 from clmembench.plan.budget import Budget, Deadline
 from clmembench.plan.estimate import estimate_run
 from clmembench.plan.selection import Selection, selected_benchmarks
@@ -540,4 +541,95 @@ def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind
     shared = sorted(each, key=lambda pair: pair[1])
     assert order == [pair for pair in (each if kind == "cpu" else shared) for _ in range(2)]
     assert started == (each if kind == "cpu" else [("launch", process) for process in range(3)])
+    assert len(started) == sum(one.processes for one in estimate_run(info, selection).benchmarks)
+
+
+@pytest.mark.parametrize(("kind", "dies"), [("gpu", False), ("gpu", True), ("cpu", False)])
+def test_peers_have_a_process_beside_ours_and_the_idle_one_holds_no_memory(monkeypatch, kind, dies):
+    """Ours and the peers take turns; on a CPU, where an idle process may wait busily, one ends before the other starts."""
+    seen: list[str] = []
+    alive: list[object] = []
+
+    class Stub:
+        def __init__(self, job):
+            self.job, self.name = job, f"{job.benchmark} {job.process}"
+            seen.append(f"start {self.name}")
+            alive.append(self)
+            assert len(alive) <= (1 if kind == "cpu" else 2)
+
+        def move(self, job):
+            self.job = job
+
+        def rest(self):
+            seen.append(f"rest {self.name}")
+            if dies:
+                raise WorkerError("gone", Cause.PROCESS_DIED)
+
+        def measure(self, point, limit_s):
+            return Record(point.benchmark, 1, {}, point.place, self.job.process, "ok")
+
+        def end(self):
+            alive.remove(self)
+
+    monkeypatch.setattr(runner, "WorkerProcess", Stub)
+    order = [("stream", 0), ("stream", 0), ("cuda_copy", 0), ("reduction", 0), ("cub_sum", 0), ("stream", 1), ("cuda_copy", 1)]
+    with runner.WorkerSlot(isolated=True) as slot:
+        for name, process in order:
+            other = replace(job(name), process=process, device=replace(FAKE_DEVICE_INFO, kind=kind))
+            slot.measure(other, Point(name, {}), 1.0)
+    starts = [what.removeprefix("start ") for what in seen if what.startswith("start")]
+    if kind == "cpu" or dies:
+        assert starts == ["stream 0", "cuda_copy 0", "reduction 0", "cub_sum 0", "stream 1", "cuda_copy 1"]
+    else:
+        assert starts == ["stream 0", "cuda_copy 0", "stream 1", "cuda_copy 1"]
+        rests = [what.removeprefix("rest ") for what in seen if what.startswith("rest")]
+        assert rests == ["stream 0", "cuda_copy 0", "stream 0", "cuda_copy 0", "stream 1"]
+    assert not alive
+
+
+def test_a_worker_process_that_rests_goes_on():
+    with WorkerProcess(job()) as child:
+        first = child.measure(POINT, 60)
+        child.rest()
+        assert child.measure(POINT, 60).cause == first.cause
+        child._process.kill()
+        with pytest.raises(WorkerError):
+            child.rest()
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_rounds_of_peers_go_over_all_benchmarks_and_the_estimate_knows_their_starts(monkeypatch, kind):
+    started: list[tuple[str, int]] = []
+
+    class Stub:
+        def __init__(self, job):
+            self.job = job
+            started.append((job.benchmark, job.process))
+
+        def move(self, job):
+            self.job = job
+
+        def rest(self):
+            pass
+
+        def measure(self, point, limit_s):
+            return Record(point.benchmark, 1, point.params, point.place, self.job.process, "ok")
+
+        def end(self):
+            pass
+
+    monkeypatch.setattr(runner, "WorkerProcess", Stub)
+    peers = {"launch": (named("clpeak_launch"),), "launch_wait": (named("clpeak_wait"),)}
+    for module in (runner, estimate):
+        monkeypatch.setattr(module, "available_peers", lambda benchmark, info: peers[benchmark.name])
+    info, names = replace(FAKE_DEVICE_INFO, kind=kind), ("launch", "launch_wait")
+    selection = Selection(globs=names, axes={"groups": (1024,)}, processes=3, reference=True)
+    order = [(record.benchmark, record.process) for record in run_selection("fake", info, FOUND, selection)]
+    each = [(name, peers[name][0].name) for name in names]
+    if kind == "cpu":
+        assert order == [(name, process) for pair in each for process in range(3) for name in pair]
+        assert started == order
+    else:
+        assert order == [(name, process) for process in range(3) for pair in each for name in pair]
+        assert started == [(name, process) for process in range(3) for name in each[0]]
     assert len(started) == sum(one.processes for one in estimate_run(info, selection).benchmarks)

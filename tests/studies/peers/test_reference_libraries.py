@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -168,6 +169,22 @@ def test_cudas_libraries_are_checked_and_timed_by_their_own_clock(gpu, cupy, nam
         assert set(series.times_ns()) == {fake_cupy.CALL_NS * series.passes}
     else:
         assert series.clock == "host"
+
+
+def test_cupys_memory_is_given_back_between_points(gpu, cupy):
+    """Our kernels, in another process, may need it."""
+    others = list(gc.callbacks)  # of the stubs of other tests
+    cuda_timing.cupy_on(gpu.info)
+    cuda_timing.cupy_on(gpu.info)
+    (ours,) = [one for one in gc.callbacks if one not in others]
+    before = cupy.freed
+    try:
+        gc.collect(0)  # as in the middle of a point
+        assert cupy.freed == before
+        gc.collect()
+        assert cupy.freed >= before + 2  # the device's memory and the host's pinned memory
+    finally:
+        gc.callbacks.remove(ours)
 
 
 @pytest.mark.parametrize(("name", "params"), CUDA)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -19,6 +20,7 @@ SPIN_SOURCE = """extern "C" __global__ void spin(long long cycles) {
 MAX_CLOCK_GHZ = 3.0  # of any GPU: converts a minimum time to cycles
 BLOCKING_TIME_FACTOR = 1.5  # times the time of enqueueing before
 MIN_BLOCKING_NS = 2e5
+OLDEST_GENERATION = 2  # of a whole collection of garbage
 MAX_TRIES = 6  # with longer and longer blocking
 NOTE_TIMING = "back-to-back passes behind a blocking kernel, timed by CUDA events"
 
@@ -37,11 +39,25 @@ def cupy_on(info: DeviceInfo) -> Any:
         for number in range(runtime.getDeviceCount()):
             if _is_same_device(info, runtime.deviceGetPCIBusId(number), runtime.getDeviceProperties(number).get("uuid")):
                 cupy.cuda.Device(number).use()
+                _give_memory_back(cupy)
                 return cupy
     except Exception as error:  # a half-installed CUDA may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise Skip(f"CuPy does not work here: {reason[:200]}") from error
     raise Skip("CuPy does not see this GPU")
+
+
+@cache
+def _give_memory_back(cupy: Any) -> None:
+    """Have CuPy, which keeps freed memory, give it back when a worker process collects garbage: between two points, and before
+    another process measures, which may need it."""
+
+    def free(phase: str, how: Mapping[str, int]) -> None:
+        if phase == "stop" and how["generation"] == OLDEST_GENERATION:
+            cupy.get_default_memory_pool().free_all_blocks()
+            cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+    gc.callbacks.append(free)
 
 
 def _is_same_device(info: DeviceInfo, pci: str, uuid: object) -> bool:
