@@ -51,11 +51,12 @@ class Memory:
 class Interpreter:
     """A program with its arguments: arrays, which it may change, and numbers."""
 
-    def __init__(self, text: str, groups: int, *arguments) -> None:
+    def __init__(self, text: str, groups: int | tuple[int, int], *arguments) -> None:
         self.items = int(re.search(r"\.reqntid (\d+)", text)[1])
         self.local_bytes = int(re.search(r"slabs\[(\d+)\]", text)[1])
         names = re.findall(r"\.param \S+ (?:.* )?(\w+)", text)
-        self.groups, self.values, self.arrays = groups, {}, []
+        self.across, down = groups if isinstance(groups, tuple) else (groups, 1)
+        self.groups, self.values, self.arrays = self.across * down, {}, []
         first = BASE
         for name, value in zip(names, arguments, strict=True):
             self.values[name] = value
@@ -84,8 +85,9 @@ class Interpreter:
         items = np.arange(self.items)
         self.registers = {
             "%tid.x": items,
-            "%ctaid.x": group + 0 * items,
-            "%nctaid.x": self.groups + 0 * items,
+            "%ctaid.x": group % self.across + 0 * items,
+            "%ctaid.y": group // self.across + 0 * items,
+            "%nctaid.x": self.across + 0 * items,
             "slabs": 0 * items,
         }
         self.registers = {name: value.astype(np.uint64) for name, value in self.registers.items()}
@@ -171,13 +173,16 @@ class Interpreter:
             return values[0] * values[1] + values[2]
         if parts[0] == "cvt" and kind == "f32":
             return np.rint(values[0]).astype(np.uint64)
+        if parts[0] == "selp":
+            return np.where(values[2], values[0], values[1])
+        if parts[0] == "shfl":
+            assert parts[2] == "bfly" and values[1][0] == 1
+            return values[0].reshape(-1, 2)[:, ::-1].ravel()
         if kind in ("f32", "f64"):
             with np.errstate(invalid="ignore"):
                 return values[0].astype(np.float32 if kind == "f32" else np.float64) + (values[1] if parts[0] == "add" else 0)
         if parts[0] == "setp":
             return COMPARISONS[parts[1]](*values)
-        if parts[0] == "selp":
-            return np.where(values[2], values[0], values[1])
         if kind == "pred":
             return ~values[0] if parts[0] == "not" else np.logical_and.reduce(values)
         if parts[0] == "mov" and values[0].dtype == np.float32:

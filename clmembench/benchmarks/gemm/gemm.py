@@ -69,9 +69,9 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     """Rate of C = A B in low precision, dense n x n, with sums of 32 bits; A by rows and B by columns.
 
     A product has 2 n^3 operations. A program in PTX for sm_90a, with a work-group for each compute unit: one work-item has the
-    bulk copy engine load slabs of 128 bytes a row into a ring in local memory, and store C of tiles of 256 columns; eight
-    sub-groups multiply slabs by wgmma, of 64 rows by `columns`, and store C of narrower tiles. Half, bfloat16 and TF32 have
-    sums and C in float, char in int. Tiles are whole: their part outside the matrices is multiplied as zeros, and not counted.
+    bulk copy engine load slabs of 128 bytes a row into a ring in local memory; eight sub-groups multiply slabs by wgmma, of
+    64 rows by `columns`, and store C. Half, bfloat16 and TF32 have sums and C in float, char in int. Tiles are whole: their
+    part outside the matrices is multiplied as zeros, and not counted.
 
     Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
     n = 512. Raises Skip where the driver does not assemble the program, and for matrices that do not fit.
@@ -80,9 +80,10 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
         raise Skip(f"a tile has {', '.join(map(str, STAGES))} columns, not {columns}")
     if n < 1:
         raise Skip(f"n is {n}: matrices have at least one element")
-    tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns])
-    bits, result = element_bits(dtype), result_type(dtype)
     down, along = -(-n // TILE_ROWS), -(-n // columns)
+    groups = device.info.work_groups or device.info.compute_units
+    tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns], single=down * along <= groups)
+    bits, result = element_bits(dtype), result_type(dtype)
     row_bytes, c_row_bytes = (-(-n * size // PIECE) * PIECE for size in (bits.itemsize, result.itemsize))
     sizes = (n * row_bytes, n * row_bytes, n * c_row_bytes)
     require_memory(device.info, n, list(sizes))
@@ -96,12 +97,12 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
         _fill_matrix(device, n, matrix, size, row_bytes, bits, seed, transposed=matrix is b)
     maps = device.alloc(MAPS * MAP_BYTES)
     device.upload(maps, np.zeros(MAPS * MAP_BYTES, np.uint8))
-    device.run([Launch(describe, (a, b, c, maps, *(np.uint32(x) for x in (n, row_bytes, c_row_bytes))), (1,), (1,))])
-    groups = min(device.info.work_groups or device.info.compute_units, down * along)
+    device.run([Launch(describe, (a, b, maps, *(np.uint32(x) for x in (n, row_bytes))), (1,), (1,))])
+    grid = (down, along) if tiles.single else (groups, 1)
     args = (a, b, c, maps, *(np.uint32(x) for x in (down, along, n, row_bytes, c_row_bytes)))
     facts: Mapping[str, Value] = {**device.compiled(kernel), "local_bytes": tiles.local_bytes}
     return Work(
-        (Launch(kernel, args, (groups * tiles.work_group,), (tiles.work_group,)),),
+        (Launch(kernel, args, (grid[0] * tiles.work_group, grid[1]), (tiles.work_group, 1)),),
         flops=2 * n**3,
         outputs=((c, sizes[2]),),
         check=check_product(device, c, result, n, c_row_bytes // result.itemsize, seeds),

@@ -3,8 +3,7 @@
 The tile of a work-group is 128 rows of A by `columns` columns of B, both contiguous along k. Slabs of 128 bytes a row pass
 through a ring in local memory; the bulk copy engine, which a tensor map in global memory tells what a matrix is, permutes their
 pieces of 16 bytes by the row's number, so that matrix instructions meet in no bank. Barriers in local memory say which slabs
-are full and which are free. The engine also stores C, in boxes that pass through local memory, while the next tile begins;
-sums of narrow tiles, of which a work-group has few, are stored from registers, which ends sooner.
+are full and which are free. C is stored from registers, in pieces of 16 bytes of which two neighbours exchange halves.
 """
 
 from __future__ import annotations
@@ -23,24 +22,20 @@ EIGHT_ROWS = 8 * SLAB_ROW_BYTES
 INSTRUCTION_BYTES = 32  # of a row, that one matrix instruction takes
 BARRIER_BYTES = 8
 BAND = 16  # rows of tiles that are taken together: about as many rows of A as of B are read at a time
-BOX_COLUMNS = 32  # of C, 128 bytes a row
-BOX_BYTES = GROUP_ROWS * SLAB_ROW_BYTES
-BOXES = 2  # of C in local memory, for each warp group
-WIDE = 256  # columns of a tile that passes through boxes
-MAPS, MAP_BYTES = 3, 128  # the engine's descriptions of A, B and C
+MAPS, MAP_BYTES = 2, 128  # the engine's descriptions of A and B
 LOAD_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-STORE_BOX = "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group"
 FULL, FREE = 0, BARRIER_BYTES  # places of a slab's barriers
 NONE = 0  # no barrier: address 0 is a slab's
 
 
 @dataclass(frozen=True, slots=True)
 class GemmTiles:
-    """A work-group's tile of C, and its ring of slabs; boxes of C and the slabs' barriers lie behind it."""
+    """A work-group's tile of C, and its ring of slabs; the slabs' barriers lie behind it."""
 
     wgmma: Wgmma
     columns: int
     stages: int
+    single: bool = False  # a work-group has one tile, named by its place in a grid, and needs no division to find it
 
     @property
     def work_group(self) -> int:
@@ -51,17 +46,8 @@ class GemmTiles:
         return (TILE_ROWS + self.columns) * SLAB_ROW_BYTES
 
     @property
-    def is_narrow(self) -> bool:
-        return self.columns < WIDE
-
-    @property
     def barriers(self) -> int:
         """The place of the first slab's barriers."""
-        return self.boxes + (0 if self.is_narrow else MULTIPLIERS * BOXES * BOX_BYTES)
-
-    @property
-    def boxes(self) -> int:
-        """The place of the first box of C."""
         return self.stages * self.slab_bytes
 
     @property
@@ -72,7 +58,7 @@ class GemmTiles:
 def program(tiles: GemmTiles) -> str:
     """The program of `multiply`, with the maps that `describe` makes, for matrices of `rows` rows.
 
-    A and B, and C of wide tiles, are arguments so that the driver keeps them.
+    A and B are arguments so that the driver keeps them.
     """
     p = Program()
     kinds = dict.fromkeys(("a", "b", "c", "maps"), "b64")
@@ -83,20 +69,19 @@ def program(tiles: GemmTiles) -> str:
 
 
 def map_program(tiles: GemmTiles) -> str:
-    """The program of `describe`: one work-item makes the tensor maps of A, B and C, of `rows` rows, in MAPS * MAP_BYTES zeros.
+    """The program of `describe`: one work-item makes the tensor maps of A and B, of `rows` rows, in MAPS * MAP_BYTES zeros.
 
-    Elements are bytes to the engine. It loads what lies outside a matrix as zeros, and stores nothing there.
+    Elements are bytes to the engine. It loads what lies outside a matrix as zeros.
     """
     p = Program()
-    kinds = {"a": "b64", "b": "b64", "c": "b64", "maps": "b64", "rows": "b32", "row_bytes": "b32", "c_row_bytes": "b32"}
+    kinds = {"a": "b64", "b": "b64", "maps": "b64", "rows": "b32", "row_bytes": "b32"}
     values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
-    matrices = (("a", "row_bytes", TILE_ROWS), ("b", "row_bytes", tiles.columns), ("c", "c_row_bytes", GROUP_ROWS))
-    for number, (matrix, row_bytes, box_rows) in enumerate(matrices):
-        stride = p.let("cvt.u64.u32", values[row_bytes])
+    stride = p.let("cvt.u64.u32", values["row_bytes"])
+    for number, (matrix, box_rows) in enumerate((("a", TILE_ROWS), ("b", tiles.columns))):
         fields = (
             ("global_address", "b64", values[matrix]), ("rank", "b32", 1), ("elemtype", "b32", 0),
             ("box_dim", "b32", 0, SLAB_ROW_BYTES), ("box_dim", "b32", 1, box_rows),
-            ("global_dim", "b32", 0, values[row_bytes]), ("global_dim", "b32", 1, values["rows"]),
+            ("global_dim", "b32", 0, values["row_bytes"]), ("global_dim", "b32", 1, values["rows"]),
             ("global_stride", "b64", 0, stride), ("element_stride", "b32", 0, 1), ("element_stride", "b32", 1, 1),
             ("interleave_layout", "b32", 0), ("swizzle_mode", "b32", 3), ("fill_mode", "b32", 0),
         )  # fmt: skip
@@ -135,7 +120,7 @@ class _Ring:
 
 
 class _Multiply:
-    """Emits the kernel: a work-group takes tiles that lie as many apart as there are work-groups."""
+    """Emits the kernel: a work-group takes one tile, or tiles that lie as many apart as there are work-groups."""
 
     def __init__(self, p: Program, t: GemmTiles, values: dict[str, str]) -> None:
         self.p, self.t, self.values = p, t, values
@@ -165,6 +150,10 @@ class _Multiply:
         """Begins a loop over this work-group's tiles, band by band; gives the register of the tile and the loop's label."""
         p = self.p
         tile, loop = p.let("mov.u32", self.group), p.label("TILE")
+        if self.t.single:
+            p.op("mul.lo.u32", self.top, self.group, TILE_ROWS)
+            p.op("mul.lo.u32", self.left, p.let("mov.u32", "%ctaid.y"), self.t.columns)
+            return tile, loop
         p.place(loop)
         p.op("bra", end, when=p.let("setp.ge.u32", tile, self.tiles))
         in_band = p.let("mul.lo.u32", self.values["tile_columns"], BAND)
@@ -174,6 +163,15 @@ class _Multiply:
         p.op("mul.lo.u32", self.top, p.let("add.u32", band, p.let("rem.u32", within, high)), TILE_ROWS)
         p.op("mul.lo.u32", self.left, p.let("div.u32", within, high), self.t.columns)
         return tile, loop
+
+    def _end_tile(self, tile: str, loop: str) -> None:
+        """Goes on with this work-group's next tile, or to the end."""
+        p = self.p
+        if self.t.single:
+            p.op("bra.uni", "DONE")
+        else:
+            p.op("add.u32", tile, tile, self.groups)
+            p.op("bra.uni", loop)
 
     def _map(self, number: int, when: str = "") -> str:
         """The register of a map, seen by this work-item's copies as `describe` left it."""
@@ -197,8 +195,7 @@ class _Multiply:
         ring.advance()
         p.op("add.u32", along, along, SLAB_ROW_BYTES)
         p.op("bra", slab, when=p.let("setp.lt.u32", along, values["row_bytes"]))
-        p.op("add.u32", tile, tile, self.groups)
-        p.op("bra.uni", loop)
+        self._end_tile(tile, loop)
 
     def _multiply(self) -> None:
         p, t = self.p, self.t
@@ -207,9 +204,7 @@ class _Multiply:
         lane = p.let("and.b32", self.item, SUB_GROUP - 1)
         is_first_lane, accumulate = p.let("setp.eq.u32", lane, 0), p.new("pred")
         mine = p.let("mul.lo.u32", self.warp_group, GROUP_ROWS * SLAB_ROW_BYTES)
-        leads = p.let("setp.eq.u32", self.own, 0)
-        map_c = "" if t.is_narrow else self._map(2, leads)
-        tile, loop = self._for_each_tile("STORED")
+        tile, loop = self._for_each_tile("DONE")
         p.op("setp.ne.u32", accumulate, lane, lane)
         along, slab = p.let("mov.u32", 0), p.label("SLAB")
         p.place(slab)
@@ -232,62 +227,45 @@ class _Multiply:
         p.op("wgmma.wait_group.sync.aligned", 0)
         self._release(before, is_first_lane)
         p.op("mov.u32", before, NONE)
-        if t.is_narrow:
-            self._store_registers(sums, lane)
-        else:
-            self._store_boxes(sums, lane, leads, map_c)
-        p.op("add.u32", tile, tile, self.groups)
-        p.op("bra.uni", loop)
-        p.place("STORED")
-        p.op("cp.async.bulk.wait_group", 0)
+        self._store(sums, lane)
+        self._end_tile(tile, loop)
         p.place("DONE")
         p.op("ret")
 
-    def _store_registers(self, sums: list[str], lane: str) -> None:
+    def _store(self, sums: list[str], lane: str) -> None:
         """Stores this work-item's sums: pairs in 2 rows that lie 8 apart, of every eighth column.
 
-        Rows of C are padded to 16 bytes, so that a pair lies inside or outside.
+        Of each two neighbouring eights of columns, an even work-item stores pieces of the first and an odd one of the second:
+        each gives its neighbour the pair that belongs to the neighbour's piece. Rows of C are padded to pieces, so that a piece
+        lies inside or outside.
         """
         p, values = self.p, self.values
         row = p.let("mad.lo.u32", p.let("shr.u32", self.item, 5), 16, p.let("add.u32", self.top, p.let("shr.u32", lane, 2)))
-        column = p.let("mad.lo.u32", p.let("and.b32", lane, 3), 2, self.left)
+        odd, is_odd = p.let("and.b32", lane, 1), p.new("pred")
+        p.op("setp.ne.u32", is_odd, odd, 0)
+        column = p.let("mad.lo.u32", p.let("and.b32", lane, 2), 2, p.let("mad.lo.u32", odd, 8, self.left))
         along, pitch = p.let("shl.b32", column, 2), values["c_row_bytes"]
         upper = p.let("add.s64", p.let("add.s64", values["c"], p.wide(row, pitch)), p.let("cvt.u64.u32", along))
         places = upper, p.let("add.s64", upper, p.wide(pitch, 8))
         are_rows = [p.let("setp.lt.u32", number, values["rows"]) for number in (row, p.let("add.u32", row, 8))]
-        for i in range(0, len(sums), 4):
+        for i in range(0, len(sums), 8):
             is_column = p.let("setp.lt.u32", p.let("add.u32", along, 8 * i), pitch)
             for half, at in enumerate(places):
-                is_inside, pair = p.new("pred"), ", ".join(sums[i + 2 * half : i + 2 * half + 2])
+                is_inside = p.new("pred")
                 p.op("and.pred", is_inside, is_column, are_rows[half])
-                p.op(f"st.global.v2.{self.kind}", f"[{at}+{8 * i}]", f"{{{pair}}}", when=is_inside)
+                first, second = (sums[j + 2 * half : j + 2 * half + 2] for j in (i, i + 4))
+                given = [self._choose(is_odd, *pair) for pair in zip(first, second, strict=True)]
+                taken = p.several(self.kind, 2)
+                for into, value in zip(taken, given, strict=True):
+                    p.op("shfl.sync.bfly.b32", into, value, 1, SUB_GROUP - 1, (1 << SUB_GROUP) - 1)
+                left = [self._choose(is_odd, *pair) for pair in zip(taken, first, strict=True)]
+                right = [self._choose(is_odd, *pair) for pair in zip(second, taken, strict=True)]
+                p.op(f"st.global.v4.{self.kind}", f"[{at}+{8 * i}]", f"{{{', '.join(left + right)}}}", when=is_inside)
 
-    def _store_boxes(self, sums: list[str], lane: str, leads: str, map_c: str) -> None:
-        """Stores this warp group's part of the tile box by box; the first work-item waits for a box to be read before."""
-        p, t = self.p, self.t
-        line, half_piece = p.let("shr.u32", lane, 2), p.let("and.b32", lane, 1)
-        row = p.let("mad.lo.u32", p.let("shr.u32", self.own, 5), 16, line)
-        first_box = p.let("mad.lo.u32", self.warp_group, BOXES * BOX_BYTES, p.let("add.u32", self.slabs, t.boxes))
-        at = p.let("mad.lo.u32", half_piece, PIECE // 2, p.let("mad.lo.u32", row, SLAB_ROW_BYTES, first_box))
-        odd = p.let("shr.u32", p.let("and.b32", lane, 2), 1)
-        pieces = [p.let("xor.b32", p.let("or.b32", odd, piece), line) for piece in range(0, SLAB_ROW_BYTES // PIECE, 2)]
-        places = [p.let("mad.lo.u32", piece, PIECE, at) for piece in pieces]
-        top = p.let("mad.lo.u32", self.warp_group, GROUP_ROWS, self.top)
-        left, barrier = p.let("shl.b32", self.left, 2), p.let("add.u32", self.warp_group, 1)
-        of_box = len(sums) * BOX_COLUMNS // t.columns
-        for number in range(t.columns // BOX_COLUMNS):
-            offset = number % BOXES * BOX_BYTES
-            p.op("cp.async.bulk.wait_group.read", BOXES - 1, when=leads)
-            p.op("bar.sync", barrier, WARP_GROUP)
-            for i in range(0, of_box, 2):
-                place = f"[{places[i // 4]}+{offset + i // 2 % 2 * EIGHT_ROWS}]"
-                pair = sums[number * of_box + i : number * of_box + i + 2]
-                p.op(f"st.shared.v2.{self.kind}", place, f"{{{', '.join(pair)}}}")
-            p.op("fence.proxy.async")
-            p.op("bar.sync", barrier, WARP_GROUP)
-            column, box = p.let("add.u32", left, number * SLAB_ROW_BYTES), p.let("add.u32", first_box, offset)
-            p.op(STORE_BOX, f"[{map_c}, {{{column}, {top}}}]", f"[{box}]", when=leads)
-            p.op("cp.async.bulk.commit_group", when=leads)
+    def _choose(self, when: str, value: str, other: str) -> str:
+        chosen = self.p.new(self.kind)
+        self.p.op(f"selp.{self.kind}", chosen, value, other, when)
+        return chosen
 
     def _release(self, barrier: str, is_first_lane: str) -> None:
         """Says that this sub-group has read the slab of that barrier."""
