@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clmembench.benchmarks.dgemm.gemm_ptx import PIECE, SUB_GROUP, Program
+from clmembench.benchmarks.gemm.wgmma import COLUMNS, SWIZZLE_128, Wgmma, descriptor
 from clmembench.benchmarks.gemm.wgmma import ROWS as GROUP_ROWS
-from clmembench.benchmarks.gemm.wgmma import SWIZZLE_128, Wgmma, descriptor
 from clmembench.benchmarks.gemm.wgmma import WORK_GROUP as WARP_GROUP
 
 MULTIPLIERS = 2  # warp groups that multiply, each 64 rows
@@ -40,6 +40,11 @@ class GemmTiles:
     @property
     def work_group(self) -> int:
         return MULTIPLIERS * WARP_GROUP + SUB_GROUP
+
+    @property
+    def ahead(self) -> int:
+        """Slabs whose products a warp group leaves under way; those of a wide tile are awaited, and the slab is free sooner."""
+        return 0 if self.columns == COLUMNS else 1
 
     @property
     def slab_bytes(self) -> int:
@@ -218,9 +223,10 @@ class _Multiply:
             if not i:
                 p.op("setp.eq.u32", accumulate, lane, lane)
         p.op("wgmma.commit_group.sync.aligned")
-        p.op("wgmma.wait_group.sync.aligned", 1)
-        self._release(before, is_first_lane)
-        p.op("mov.u32", before, ring.barrier)
+        p.op("wgmma.wait_group.sync.aligned", t.ahead)
+        self._release(before if t.ahead else ring.barrier, is_first_lane)
+        if t.ahead:
+            p.op("mov.u32", before, ring.barrier)
         ring.advance()
         p.op("add.u32", along, along, SLAB_ROW_BYTES)
         p.op("bra", slab, when=p.let("setp.lt.u32", along, self.values["row_bytes"]))
