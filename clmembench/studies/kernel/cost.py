@@ -24,6 +24,7 @@ from clmembench.studies.kernel.traffic import Traffic, traffic
 
 ISSUE, FUNCTIONS, FIRST, SHARED, STORES, MEMORY = "issue", "functions", "first cache", "shared cache", "stores", "memory"
 LOCAL, ATOMICS, LATENCY, LAUNCH, GROUPS = "local memory", "atomics", "latency", "launch", "work-groups"
+LOADED_LINES, STORED_LINES = "memory_divergence", "transpose"  # which measure lines that are touched in part
 PASS_BYTES = 128  # that 32 banks of 4 B give in a pass
 CORE_WINDOW = 512  # instructions that an out-of-order core looks ahead: loads of so many are in flight together
 
@@ -32,7 +33,8 @@ CORE_WINDOW = 512  # instructions that an out-of-order core looks ahead: loads o
 class KernelCost:
     """The predicted time of a launch in ns: `parts` by resource, the largest of which is `bound`; None, with the names of the
     benchmarks in `missing`, where the run lacks a rate. `roofline` and `bytes_only` are the baselines: the larger of arithmetic
-    and distinct bytes, and all bytes that work-items load and store over the bandwidth of memory."""
+    and distinct bytes, and all bytes that work-items load and store over the bandwidth of memory. `unmeasured` are benchmarks
+    that would make the interval narrower."""
 
     ns: Estimate | None
     parts: Mapping[str, Estimate]
@@ -42,6 +44,7 @@ class KernelCost:
     bytes_only: Estimate | None
     groups: int  # resident on a compute unit
     memory_share: float  # of the blocks that miss the first cache, those that come from memory
+    unmeasured: tuple[str, ...] = ()
 
 
 def resident_groups(demand: Demand, rates: KernelRates) -> int:
@@ -86,7 +89,8 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
         take(FIRST, tuple(one * demand.line_bytes * idle for one in lines), first.gb_s, "first_cache")  # type: ignore[arg-type]
     capacity = first.nbytes if first is not None else 0
     found = traffic(demand, capacity, groups)
-    far = _memory_share(parts, missing, demand, rates, found)
+    unmeasured: list[str] = []
+    far = _memory_share(parts, missing, unmeasured, demand, rates, found)
     take(LOCAL, demand.local_passes * PASS_BYTES * idle, rates.local_gb_s, "local_gb_s")
     take(ATOMICS, demand.atomics, _atomic_rate(demand.atomic_blocks, rates), "atomics")
     take(ATOMICS, demand.hottest, _atomic_rate(1.0, rates), "atomics")
@@ -104,7 +108,8 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
         missing.append(NEEDED["launch_ns"])
     bound = max(parts, key=lambda name: parts[name].value, default="")
     ns = total(rates.launch_ns, parts) if parts and rates.launch_ns is not None and not missing else None
-    return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, found), groups, far)
+    return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, found), groups, far,
+                      tuple(dict.fromkeys(unmeasured)))  # fmt: skip
 
 
 def total(launch: Estimate, parts: Mapping[str, Estimate]) -> Estimate:
@@ -141,8 +146,16 @@ def _is_vectorised(demand: Demand, rates: KernelRates) -> bool:
     return rates.vectorises_functions or not (program.has_loop or program.has_short_index or demand.barriers)
 
 
-def _memory_share(parts: dict[str, Estimate], missing: list[str], demand: Demand, rates: KernelRates, found: Traffic) -> float:
-    """Add the times of shared cache and memory, and return the share of blocks beyond the first cache that come from memory."""
+def _memory_share(
+    parts: dict[str, Estimate],
+    missing: list[str],
+    unmeasured: list[str],
+    demand: Demand,
+    rates: KernelRates,
+    found: Traffic,
+) -> float:
+    """Add the times of shared cache and memory, and return the share of blocks beyond the first cache that come from memory.
+    Lines that are touched in part take at least their bytes, and where no rate of theirs was measured at most whole lines."""
     levels = rates.device.bandwidths
     if not levels:
         missing.append("stream")
@@ -150,13 +163,22 @@ def _memory_share(parts: dict[str, Estimate], missing: list[str], demand: Demand
     *inner, memory = levels
     beyond = found.loads.blocks + found.stores.blocks
     blocks = found.from_memory(inner[0].nbytes / demand.block_bytes if inner else 0.0)
-    flows = [(MEMORY, blocks, memory, rates.lines_memory)]
+    flows = [(MEMORY, blocks, memory, rates.lines_memory, LOADED_LINES)]
     if inner:
-        flows += [(SHARED, found.loads, inner[0], rates.lines_shared), (STORES, found.stores, inner[0], rates.stored_lines)]
-    for name, flow, level, line_rate in flows:
+        flows += [
+            (SHARED, found.loads, inner[0], rates.lines_shared, LOADED_LINES),
+            (STORES, found.stores, inner[0], rates.stored_lines, STORED_LINES),
+        ]
+    for name, flow, level, line_rate, benchmark in flows:
         ns = flow.ns(demand.block_bytes, level.gb_s, line_rate)
-        if ns > 0:
-            parts[name] = kernel_time.scaled(level.gb_s.inverse(), ns * level.gb_s.value)
+        if ns <= 0:
+            continue
+        part = kernel_time.scaled(level.gb_s.inverse(), ns * level.gb_s.value)
+        if line_rate is None and flow.parts > 0:
+            most = flow.most_ns(demand.block_bytes, demand.line_bytes, level.gb_s)
+            part = replace(part, high=part.high * max(1.0, most / ns))
+            unmeasured.append(benchmark)
+        parts[name] = part
     return min(1.0, blocks.blocks / beyond) if beyond else 0.0
 
 

@@ -45,7 +45,16 @@ def _time(one: DevicePrediction) -> Cell:
         return Cell(
             "undetermined", reason=f"the run lacks {', '.join(one.missing)}: clmembench run -b {' -b '.join(one.missing)}"
         )
-    return Cell(format_in(one.ns, "ns"), more=(f"({format_interval(one.low_ns, one.high_ns, 'ns')})",), value=one.ns)
+    interval = format_interval(one.low_ns, one.high_ns, "ns")
+    return Cell(format_in(one.ns, "ns"), reason=_what_widens(one), more=(f"({interval})",), value=one.ns)
+
+
+def _what_widens(one: DevicePrediction) -> str:
+    """Why an interval is wide that another measurement would narrow; "" where none is known."""
+    if not one.unmeasured:
+        return ""
+    how = "clmembench model validate" if "memory_divergence" in one.unmeasured else f"clmembench run -b {one.unmeasured[0]}"
+    return f"its lines that are touched in part may take up to a whole line's time: {how} measures them"
 
 
 def _baseline(ns: Number) -> str:

@@ -142,7 +142,8 @@ class DevicePrediction:
     """The time of a launch on a device in ns, None where `missing` names benchmarks that its runs lack; `bound` and `parts` are
     the resources by which it was predicted. `mdm_ns` is by the memory divergence
     model, `roofline_ns` and `bytes_ns` are baselines: see cost.py. `measured_ns` is None
-    unless the launch was measured; `reason` says why it could not be."""
+    unless the launch was measured; `reason` says why it could not be. `unmeasured` are benchmarks that would make the interval
+    narrower."""
 
     device: str
     ns: Number
@@ -160,6 +161,7 @@ class DevicePrediction:
     measured_low_ns: Number = None
     measured_high_ns: Number = None
     reason: str = ""
+    unmeasured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

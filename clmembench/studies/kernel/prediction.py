@@ -92,7 +92,7 @@ def _prediction(device: MeasuredDevice, need: Demand, changed: Sequence[Alternat
         device.name, value, low, high, found.bound,
         {name: part.value for name, part in found.parts.items()}, found.missing,
         ends(mdm)[1], ends(found.roofline)[1], ends(found.bytes_only)[1], tuple(changes),
-        {id: text for id, text in device.effects.items() if id in broken},
+        {id: text for id, text in device.effects.items() if id in broken}, unmeasured=found.unmeasured,
     )  # fmt: skip
 
 

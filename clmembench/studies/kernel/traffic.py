@@ -34,6 +34,10 @@ class Flow:
             + (self.blocks - self.parts) * block_bytes / byte_rate.value
         )
 
+    def most_ns(self, block_bytes: int, line_bytes: int, byte_rate: Estimate) -> float:
+        """Their time if each line that is touched in part came as a whole, which bounds the time of those at no known rate."""
+        return ((self.blocks - self.parts) * block_bytes + self.lines * line_bytes) / byte_rate.value
+
 
 @dataclass(frozen=True, slots=True)
 class BufferTraffic:
