@@ -39,8 +39,8 @@ TITLES = {
         "peers",
     ),
     "h200-spmv-structures": (
-        "SpMV by structure on an H200: rule, best format found, best of cuSPARSE's (near_band, rmat: seed 3, CSR 1 alone)",
-        "scripts/spmv_structures.py name~NVIDIA --seconds 98",
+        "SpMV by structure on an H200: rule, best format found, best of cuSPARSE's (one_row to few_dense: 27 November; near_band, rmat: seed 3)",
+        "scripts/spmv_structures.py name~NVIDIA --seconds 235",
         "peers",
     ),
     "mnf-tolerances": ("MNF: what is verified", "tests/studies/mnf/test_mnf.py", "access"),

@@ -146,7 +146,7 @@ def test_of_committed_runs_a_report_decides_nothing_that_compare_leaves_undecide
     judged = {part.label: part for part in parts([jsonl.read(REPORTS / f"{name}.jsonl.gz") for name in names], names)}
     undecided, wrong = 0, []
     for first, second in combinations(judged.values(), 2):
-        changes = compare.compare(first.run, second.run, force=True).changes
+        changes = compare.compare(first.run, second.run).changes
         known = {(c.benchmark, c.first, c.second): c.verdict for c in changes if c.ratio is not None}
         found = verdict([first, second])
         for row in found.lines:
