@@ -27,8 +27,8 @@ WAYS, USED, TREE_BITS, UNITS = range(4)
 FRAME_BITS = 24  # a machine has 2^24 page frames
 
 # written into the one loop; without counting references to arrays, which nothing here lets go of and which costs half the time
-inlined = njit(cache=True, _nrt=False, error_model="numpy", inline="always")
-called = njit(cache=True, _nrt=False, error_model="numpy")  # what few accesses need: each copy of a lookup compiles for 5 s
+inlined = njit(cache=True, _nrt=False, error_model="numpy", forceinline=True)
+called = njit(cache=True, _nrt=False, error_model="numpy")  # what few accesses need: a copy of a lookup takes long to compile
 
 
 @inlined

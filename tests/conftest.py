@@ -17,6 +17,8 @@ from clmembench.measure import quiet, runner
 # tests start hundreds of processes, each of which would compile the package again, which takes longer than most of them run
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# each also has threads of OpenBLAS, NumPy's and SciPy's, which would look out for work for 80 ms before they sleep
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 # files that take longest, from the longest on, slow tests included: processes beside each other take them first, and end
 # with short ones

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from typer.main import get_command
@@ -26,6 +27,7 @@ REMEDY = re.compile(r"[:;,] (?:or )?(?:use|raise|lower|run|see|add|leave out|nam
 FOREIGN = {"--force-reinstall", "--csv", "--json", "--json-file"}  # of pip, BabelStream and clpeak, and of ours too
 
 
+@cache
 def remedies() -> dict[str, str]:
     """Every text of the package that ends with what to do, by its place; fields that are filled in are {}."""
     found = {}
@@ -39,9 +41,6 @@ def remedies() -> dict[str, str]:
             if "\n" not in text and (hit := REMEDY.search(text)):
                 found[f"{path.relative_to(ROOT)}:{node.lineno}"] = hit.group()
     return found
-
-
-REMEDIES = remedies()
 
 
 def options_and_commands() -> tuple[set[str], set[str]]:
@@ -58,8 +57,8 @@ def options_and_commands() -> tuple[set[str], set[str]]:
 def test_every_option_command_and_benchmark_that_a_remedy_names_exists():
     options, commands = options_and_commands()
     known = set(discovered()) | set(suites())
-    assert len(REMEDIES) > 80
-    for place, text in REMEDIES.items():
+    assert len(remedies()) > 80
+    for place, text in remedies().items():
         for name in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text):
             assert name in options, f"{place}: {text}"
         for name in re.findall(r"(?:use|see|with|:) clmembench ([a-z]+)", text):
@@ -70,7 +69,9 @@ def test_every_option_command_and_benchmark_that_a_remedy_names_exists():
 
 def opposing() -> set[str]:
     """Options that one text says to raise and another to lower."""
-    said = {verb: {o for t in REMEDIES.values() for o in re.findall(rf"{verb} (--[a-z-]+)", t)} for verb in ("raise", "lower")}
+    said = {
+        verb: {o for t in remedies().values() for o in re.findall(rf"{verb} (--[a-z-]+)", t)} for verb in ("raise", "lower")
+    }
     return said["raise"] & said["lower"]
 
 
