@@ -39,7 +39,7 @@ TITLES = {
         "peers",
     ),
     "h200-spmv-structures": (
-        "SpMV by structure on an H200: rule, best format found, best of cuSPARSE's (one_row to few_dense: 27 November; near_band, rmat: seed 3)",
+        "SpMV by structure on an H200: by rule, best found, best of cuSPARSE's (one_row to few_dense: the day before)",
         "scripts/spmv_structures.py name~NVIDIA --seconds 235",
         "peers",
     ),

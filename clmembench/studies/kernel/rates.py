@@ -144,9 +144,9 @@ def _best(found: Sequence[Derived]) -> Estimate | None:
 
 
 def _atomic(good: Sequence[Derived], memory: str, address: str, **params: object) -> Estimate | None:
-    """The throughput of atomic additions at the largest number of work-items."""
+    """The throughput of atomic additions at the largest number of work-items; of one alone it is a latency's inverse."""
     wanted: Mapping[str, object] = {"op": "add", "dtype": "int", "memory": memory, "address": address, **params}
-    found = _of(good, "atomic", "throughput", **wanted)
+    found = [v for v in _of(good, "atomic", "throughput", **wanted) if _number(v, "items") > 1]
     return _estimate(max(found, key=lambda v: _number(v, "items"), default=None))
 
 

@@ -100,7 +100,7 @@ class Trace:
 
 
 def trace(launch: KernelLaunch, accesses: int, seconds: float) -> Trace:
-    """Trace a launch until a work-group ends after so many accesses or seconds. Raises TraceError."""
+    """Trace a launch until a work-group ends after so many accesses or seconds of CPU time. Raises TraceError."""
     given = json.dumps(asdict(launch), default=str)
     command = [sys.executable, "-P", "-m", "clmembench.studies.kernel.traced"]
     return _traced(command, given, launch.kernel, accesses, seconds, buffers_bytes(launch) <= MAX_CHECKED_BYTES)

@@ -2,11 +2,12 @@
 // and local memory, each conditional branch, each barrier, and how often every instruction ran. Python reads it (trace.py).
 //
 // Environment: CLMEMBENCH_TRACE (prefix of the files), CLMEMBENCH_TRACE_KERNEL (its first launch is traced; empty: the first of
-// all), CLMEMBENCH_TRACE_ACCESSES and CLMEMBENCH_TRACE_SECONDS (no further work-group begins after so many; a work-group that
-// goes on for four times as many ends the process with exit code 77; without barriers it is cut after 32 work-items, code 76).
+// all), CLMEMBENCH_TRACE_ACCESSES and CLMEMBENCH_TRACE_SECONDS (of CPU time, so that other programs do not change what is
+// traced; no further work-group begins after so many; a work-group that goes on for four times as many ends the process with
+// exit code 77; without barriers it is cut after 32 work-items, code 76).
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <numeric>
 
@@ -83,7 +84,7 @@ class Trace : public Plugin {
         if (done || (!kernel.empty() && invocation->getKernel()->getName() != kernel)) return;
         launch = invocation;
         events.open(prefix + ".events", std::ios::binary);
-        began = std::chrono::steady_clock::now();
+        began = cpu_seconds();
         auto& groups = const_cast<KernelInvocation*>(invocation)->m_workGroups;
         all_groups = groups.size();
         order(groups);
@@ -171,7 +172,7 @@ class Trace : public Plugin {
     const uint64_t accesses;
     const double seconds;
     std::ofstream events;
-    std::chrono::steady_clock::time_point began;
+    double began = 0;
     const KernelInvocation* launch = nullptr;
     bool done = false;
     std::unordered_map<const void*, Seen> seen;
@@ -184,7 +185,8 @@ class Trace : public Plugin {
     uint64_t all_groups = 0, done_groups = 0, barriers = 0, written = 0, executed = 0;
 
     bool is_over() const { return written >= accesses || elapsed() >= seconds; }
-    double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(); }
+    double elapsed() const { return cpu_seconds() - began; }
+    static double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
     // A few neighbours of each stretch, then the next ones, so that wherever the budget ends the whole launch is covered.
     void order(std::vector<Size3>& groups) const {
