@@ -197,8 +197,11 @@ def test_rates_are_those_of_a_stored_run():
     run = jsonl.read(Path(__file__).parents[3] / "reports" / "h200-sxm-quick.jsonl.gz")
     (device,) = measured_devices([run, run])  # of one device together
     assert (device.rates.width, device.rates.launch_ns, device.rates.group_ns) == (32, EXACT(5088), 0)
-    ((blocks, rate),) = device.rates.atomics
-    assert blocks == 1 and 43 < rate.value < 44 and device.rates.issue_g_s is device.rates.first_cache is None
+    ((one, same), (many, spread)) = device.rates.atomics
+    assert (one, many) == (1, (4 << 20) / 32) and 43 < same.value < 44 and 77 < spread.value < 78
+    alone = replace(run, records=[r for r in run.records if r.benchmark != "atomic" or r.params["items"] == 1])
+    assert measured_devices([alone])[0].rates.atomics == ()  # the time of one work-item's addition is no throughput
+    assert device.rates.issue_g_s is device.rates.first_cache is None
     assert device.hardware is None  # without reads of caches there are no inputs of the memory divergence model
 
 
