@@ -108,6 +108,8 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
         missing.append(NEEDED["launch_ns"])
     bound = max(parts, key=lambda name: parts[name].value, default="")
     ns = total(rates.launch_ns, parts) if parts and rates.launch_ns is not None and not missing else None
+    if ns is not None:  # a part of the launch was traced
+        ns = replace(ns, low=ns.low / (1 + demand.sample.error), high=ns.high * (1 + demand.sample.error))
     return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, found), groups, far,
                       tuple(dict.fromkeys(unmeasured)))  # fmt: skip
 

@@ -7,15 +7,16 @@ next one starts, which is the order of the trace.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from clmembench.analysis import stats
 from clmembench.studies.kernel.issue import Dependences
 from clmembench.studies.kernel.loops import Loops
 from clmembench.studies.kernel.trace import BRANCH, Trace
@@ -23,6 +24,7 @@ from clmembench.studies.kernel.trace import BRANCH, Trace
 Integers = npt.NDArray[np.int64]
 GLOBAL, LOCAL = 1, 3  # address spaces
 BUFFER_SHIFT = 48  # of an address: the number of its buffer, from 1 in the order of arguments, stands above
+STRETCHES = 8  # of a launch, of which the tracer takes work-groups in turn
 MOST_ACCESSES = 400_000  # of a trace that costs are computed from: whole work-groups up to that many
 
 
@@ -62,6 +64,20 @@ class Branches:
         return len(self.item)
 
 
+def _sampling_error(trace: Trace, group_items: int) -> float:
+    """The 95% error of a launch's amounts, as a share, by how much the events of traced stretches of the launch differ, since
+    neighbours are alike. 0 where all work-groups were traced, or those of fewer than two stretches."""
+    groups = trace.events["group"].astype(np.int64)
+    if trace.items % group_items:  # the last one was cut
+        groups = groups[groups != groups[-1:].sum()]
+    numbers, events = np.unique(groups, return_counts=True)
+    stretch = numbers // -(-trace.all_groups // STRETCHES)
+    means = np.array([events[stretch == one].mean() for one in np.unique(stretch)])
+    if len(numbers) >= trace.all_groups or len(means) < 2:
+        return 0.0
+    return stats.student(len(means) - 1) * float(means.std(ddof=1) / math.sqrt(len(means)) / means.mean())
+
+
 NO_BRANCHES = Branches(*[np.zeros(0, np.int64)] * 3)
 
 
@@ -80,6 +96,7 @@ class Sample:
     buffer_bytes: Mapping[int, int]
     local_bytes: int
     branches: Branches = NO_BRANCHES  # of the same work-groups
+    error: float = 0.0  # of amounts that are scaled to the launch, as a share
 
     @classmethod
     def of(cls, trace: Trace, buffer_bytes: Mapping[int, int]) -> Sample:
@@ -88,8 +105,8 @@ class Sample:
         ends = np.flatnonzero(np.diff(events["group"].astype(np.int64), append=-1)) + 1
         count = max(1, int(np.searchsorted(ends, MOST_ACCESSES, side="right")))
         kept = events[: ends[count - 1]] if len(ends) else events
-        group_items = prod(trace.local_size)
-        whole = prod(trace.global_size) / max(1, trace.items)
+        group_items = math.prod(trace.local_size)
+        whole = math.prod(trace.global_size) / max(1, trace.items)
         local = kept[kept["space"] == LOCAL]
         taken = trace.events[trace.events["operation"] == BRANCH]
         if len(kept) < len(events):
@@ -109,6 +126,7 @@ class Sample:
                 taken["group"].astype(np.int64) * group_items + taken["item"],
                 taken["nth"].astype(np.int64),
             ),
+            _sampling_error(trace, group_items),
         )
 
     @property

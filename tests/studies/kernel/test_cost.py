@@ -157,6 +157,25 @@ def test_lines_that_are_touched_in_part_come_at_their_own_rates():
     assert (loads.parts[SHARED].value, stores.parts[STORES].value) == (pytest.approx(LAUNCH / 200), pytest.approx(LAUNCH / 20))
 
 
+def test_a_launch_of_which_a_part_was_traced_is_as_uncertain_as_its_stretches_differ():
+    """Two of eight stretches do much more than the others, as the middle of a picture may: the traced mean may be far off."""
+    even, uneven = (traced(BUFFER + 4 * ITEMS) for _ in range(2))
+    stretch = (LAUNCH // GROUP) // 8
+
+    def spread(trace, repeats):  # two work-groups of each stretch, whose work-items access that many words
+        events = np.repeat(trace.events, np.repeat(repeats, 2 * GROUP))
+        events["group"] = stretch * (events["group"] // 2) + events["group"] % 2
+        return replace(trace, events=events)
+
+    same, other = (Sample.of(spread(trace, times), {}).error for trace, times in ((even, [2] * 8), (uneven, [1] * 6 + [9] * 2)))
+    means = np.array([1.0] * 6 + [9.0] * 2)
+    assert same == 0 and other == pytest.approx(2.365 * means.std(ddof=1) / 8**0.5 / means.mean(), rel=0.01)
+    assert Sample.of(even, {}).error == 0  # all in one stretch: nothing is known
+    need = demanded(even)
+    known, unsure = (cost(replace(need, sample=replace(need.sample, error=one)), RATES).ns for one in (0.0, 0.5))
+    assert (unsure.low, unsure.value, unsure.high) == pytest.approx((known.low / 1.5, known.value, known.high * 1.5))
+
+
 def test_lines_that_are_touched_in_part_take_up_to_whole_ones_where_no_rate_of_theirs_is_known():
     """Which of them a memory fetches is the device's matter: an H200's takes 2.3 times as long as the bytes alone."""
     random = BUFFER + 128 * np.random.default_rng(4).permutation(len(ITEMS)).astype(np.int64)
