@@ -204,6 +204,20 @@ def by_turns(ways):
     return Sets(tuple(ways), listed=tuple(number for _, number in turns))
 
 
+@each(("sets", "seed", "noise", "nearer"), [(Sets((9,) * 5), 111, 0.0028, False), (Sets((4,) * 13), 122, 0.0048, True),
+    (uneven([8] * 4 + [7] + [8] * 3), 118, 0.0015, True)])  # fmt: skip
+def test_sets_whose_victims_are_drawn_are_not_told_as_one(sets, seed, noise, nearer):
+    """They miss as evenly as a single set does where pages in a row overflow; random pages overflow some of them earlier."""
+    *before, last = tlb_levels(sets, seed, nearer=nearer, policy="random", noise=noise)
+    assert len(before) == nearer and last["sets"].value in (None, len(sets.ways))
+    assert last["entries"].value in (None, sum(sets.ways))
+
+
+def test_one_set_whose_victims_are_drawn_is_told():
+    (only,) = tlb_levels(plain(1, 48, 2 * MIB), 5, nearer=False, policy="random")
+    assert (only["sets"].value, only["entries"].value) == (1, 48)
+
+
 @pytest.mark.parametrize(
     ("sets", "text"),
     [

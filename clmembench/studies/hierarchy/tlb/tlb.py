@@ -268,7 +268,7 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Experiment[Tl
     if tlb.by_pages is not None or tlb.alike is False:
         return tlb
     decided = tlb.ramp.sets if tlb.ramp is not None else None
-    if decided is not None and (nearer or (yield from _sets_hold_ways(pages, cost, decided, page))):
+    if decided is not None and (yield from _is_held(pages, cost, decided, page, nearer)):
         held = replace(tlb.pages, fits=decided.entries, over=decided.entries + 1, hidden=0.0)
         return replace(tlb, tags=held, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
     if decided is not None:  # some accesses hit, as where the nearest cache holds lines
@@ -328,10 +328,17 @@ def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Experiment[TlbGeometry]:
     return replace(tlb, by_bits=found, sources=replace(tlb.sources, entries=entries, sets=evidence))
 
 
+def _is_held(pages: PageProbe, cost: PageCost, sets: SetWays, page: int, nearer: int) -> Experiment[bool]:
+    """True if what a ramp tells holds for other pages too. A single set has room for as many random pages; several sets whose
+    victims are drawn miss as evenly as one set does, and overflow there."""
+    if sets.sets == 1:
+        return (yield from is_fully_associative_tlb(pages, cost, page, sets.entries))
+    return nearer > 0 or (yield from _sets_hold_ways(pages, cost, sets, page))
+
+
 def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Experiment[bool]:
-    """True if as many pages as a set has ways fit where all are of one set, or memory has no room for them; of a single set as
-    many at twice the distance."""
-    apart = page * (sets.period if sets.large > sets.ways else max(2, sets.sets))
+    """True if as many pages as a set has ways fit where all are of one set, or memory has no room for them."""
+    apart = page * (sets.period if sets.large > sets.ways else sets.sets)
     if apart * (sets.large + 1) > pages.field.most_bytes:
         return True
     most = 2 * sets.large + 2
