@@ -329,16 +329,17 @@ def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Experiment[TlbGeometry]:
 
 
 def _is_held(pages: PageProbe, cost: PageCost, sets: SetWays, page: int, nearer: int) -> Experiment[bool]:
-    """True if what a ramp tells holds for other pages too. A single set has room for as many random pages; several sets whose
-    victims are drawn miss as evenly as one set does, and overflow there."""
-    if sets.sets == 1:
+    """True if what a ramp tells holds for other pages too. A set whose victims are drawn has room for as many random pages;
+    several such sets miss as evenly as one does, and overflow there."""
+    if sets.sets == 1 and not sets.misses_all:
         return (yield from is_fully_associative_tlb(pages, cost, page, sets.entries))
     return nearer > 0 or (yield from _sets_hold_ways(pages, cost, sets, page))
 
 
 def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Experiment[bool]:
-    """True if as many pages as a set has ways fit where all are of one set, or memory has no room for them."""
-    apart = page * (sets.period if sets.large > sets.ways else sets.sets)
+    """True if as many pages as a set has ways fit where all are of one set, or memory has no room for them; of a single set as
+    many at twice the distance."""
+    apart = page * (sets.period if sets.large > sets.ways else max(2, sets.sets))
     if apart * (sets.large + 1) > pages.field.most_bytes:
         return True
     most = 2 * sets.large + 2
