@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import json
 import os
@@ -224,6 +225,7 @@ class _Versioned:
 
 
 def _header(path: Path, line: bytes) -> Header:
+    line = line.removeprefix(codecs.BOM_UTF8)  # which some editors write
     try:
         header: Header = decode(Header, line)
         schema: object = header.schema

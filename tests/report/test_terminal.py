@@ -122,6 +122,17 @@ def test_a_report_as_text_has_answers_and_a_table_or_says_that_there_is_none():
     assert text_pages.render_text([odd]).endswith("No key quantity was measured.")
 
 
+def test_devices_none_of_which_has_a_value_of_a_key_quantity_are_shown_with_its_unit_and_bounds():
+    intel = jsonl.read(ROOT / "reports" / "xeon-2-cores-intel-quick.jsonl.gz")  # of both the array fits into the claimed cache
+    text = text_pages.render_text([CPU, intel], width=100)
+    assert any(
+        line.split()[:4] == ["Memory", "bandwidth,", "triad", "GB/s"] and line.count("≤") == 2 for line in text.splitlines()
+    )
+    suspect = [replace(of, records=tuple(replace(r, status="suspect") for r in of.records)) for of in (CPU, intel)]
+    rows = [line.split() for line in text_pages.render_text(suspect, width=100).splitlines()]
+    assert any(row[:2] == ["DGEMM", "GFLOP/s"] and row.count("–") == 2 for row in rows)
+
+
 def test_the_time_of_a_run_is_that_of_its_parts_by_benchmark():
     """Of two processes: the first starts in 1 s, and its second point ends 0.5 s before the next process begins to start."""
     points = (("a", 10.0, 2.0, {"start": 1.0, "build": 0.5, "check": 0.25, "sample": 1.0}), ("a", 12.0, 1.0, {"sample": 1.0}))

@@ -258,6 +258,9 @@ def test_what_clpeak_calls_wrong_and_numbers_beyond_all_are_no_values():
     ]  # fmt: skip
     (run,) = map(imported.checked, READERS["clpeak"](json.dumps({**CLPEAK_2, "entries": odd})))
     assert [value.name for value in run.values] == ["single_precision_compute, m5"] and len(run.left_out) == 5
+    both = [{**one, "metric": "float4", "value": 1e30}, {**one, "metric": "float", "value": 7.0}]
+    (run,) = map(imported.checked, READERS["clpeak"](json.dumps({**CLPEAK_2, "entries": both})))
+    assert [(value.benchmark, value.params) for value in run.values] == [("arithmetic", {"dtype": "float"})]
     far = TEXTS["mt4g"].replace("238848", "9" * 400).replace("2560.0", "9" * 4000)
     (run,) = map(imported.checked, READERS["mt4g"](far))
     assert [reason for reason in run.left_out if "no measurement" in reason] == [

@@ -1,3 +1,4 @@
+import codecs
 import json
 import os
 import tracemalloc
@@ -109,6 +110,9 @@ def test_header_and_records_come_back(tmp_path):
     some = (A_RECORD, ANOTHER, slope({"array_bytes": 4096}, [10.0] * 6, core_clock=clock(2.0)))
     back = read(written(tmp_path / "deep" / "er" / "r.jsonl", *some, head=head))
     assert (back.header, back.records, back.notes) == (head, some, ())
+    marked = tmp_path / "marked.jsonl"  # by an editor, as UTF-8
+    marked.write_bytes(codecs.BOM_UTF8 + (tmp_path / "deep" / "er" / "r.jsonl").read_bytes())
+    assert (read(marked).header, read(marked).records) == (head, some)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,9 @@ def devices_table(found: Scorecard, names: Sequence[str], width: int | None = No
     letters shows, and a note on the others."""
     rows: list[tuple[Entry, ...]] = []
     for quantity, line in key_lines(found):
-        unit = Counter(_unit(cell) for cell in line.cells if cell.value is not None).most_common(1)[0][0]
+        units = [_unit(cell) for cell in line.cells if cell.value is not None]
+        units = units or [_unit(cell) for cell in line.cells if cell.limit is not None] or [line.unit]
+        unit = Counter(units).most_common(1)[0][0]
         rows.append((_title(quantity, line), unit, *(_ranked(cell, unit) for cell in line.cells)))
     columns = (Column(""), Column("unit"), *(Column(name, is_number=True) for name in names))
     whole = noted(Table("", columns, tuple(rows)))

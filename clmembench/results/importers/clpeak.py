@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from clmembench.results.imported import SCHEMA, ImportedRun, ImportedValue, ImportFault, with_distinct_devices
+from clmembench.results.imported import MAX_MEASUREMENT, SCHEMA, ImportedRun, ImportedValue, ImportFault, with_distinct_devices
 from clmembench.results.importers.foreign_text import parse, part, text_of
 
 # to our units: factors of version 2's units, and of version 3's SI quantities
@@ -80,8 +80,8 @@ def _run(version: str, date: str, device: tuple[str, str, str, int], entries: li
 def _best(entries: list[ResultEntry], test: str) -> ResultEntry | None:
     """The fastest kernel of a test, of the test's own type; clpeak lists mixed and half precision as float too."""
     dtype = ARITHMETIC[test]
-    mine = [e for e in entries if e.test == test and e.value is not None and e.metric.rstrip("0123456789") == dtype]
-    return max(mine, key=lambda e: e.value or 0.0, default=None)
+    mine = [e for e in entries if e.test == test and e.metric.rstrip("0123456789") == dtype]
+    return max((e for e in mine if e.value and 0 < e.value <= MAX_MEASUREMENT), key=lambda e: e.value or 0.0, default=None)
 
 
 def _table(found: dict[str, Any]) -> Iterator[ResultEntry]:
