@@ -25,6 +25,7 @@ from clmembench import units
 from clmembench.cli.commands.run import print_results
 from clmembench.cli.program import app
 from clmembench.report import frame, render
+from clmembench.report.sections.peer_values import MAX_INTERVAL_RATIO
 from clmembench.results import jsonl
 from clmembench.studies.memory_divergence.views import mdm_held_out, mdm_tables
 from scripts.site_tables import cells, read
@@ -72,6 +73,11 @@ class Number:
     def ratio_interval(self) -> str:
         """To three decimals, with the interval."""
         return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+    @property
+    def told_ratio(self) -> str:
+        """The same; undetermined where the table of peers says so."""
+        return "undetermined" if self.high > MAX_INTERVAL_RATIO * self.low else self.ratio_interval
 
     @property
     def of_peak(self) -> str:
