@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from clmembench.benchmarks import named
 from clmembench.host import failures, processes
 from clmembench.host.failures import describe_end, last_words, not_started
 from clmembench.measure.job import Job, ProbeResult, Program, job_line
@@ -27,6 +28,7 @@ from clmembench.runtimes import runtime
 
 TERMINATION_GRACE_S = 2.0  # between TERM and KILL
 START_S = 60.0  # for a worker process to open its device and report that it is ready
+BLAS_THREADS_SLEEP = ("OPENBLAS_THREAD_TIMEOUT", "4")  # 2^4 cycles after their work, not 2^28 (0.1 s)
 REST_S = 20.0  # for a worker process to give back what it holds of the device
 STOP_CHECK_INTERVAL_S = 0.25  # between two checks whether a starting worker process is stopped
 DEVICE_LOST_ANSWER = b'{"lost":'  # how the last answer of a worker process begins whose device answers nothing any more
@@ -100,6 +102,8 @@ class WorkerProcess:
         variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
         self._variables = environment = processes.python_environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, which must all be executed
+        if not (job.benchmark and named(job.benchmark).peer_of):  # a check's threads would spin beside the samples after it
+            environment.setdefault(*BLAS_THREADS_SLEEP)
         self._process = subprocess.Popen(
             self.start.command("clmembench.measure.worker"),
             stdin=subprocess.PIPE,

@@ -633,3 +633,15 @@ def test_rounds_of_peers_go_over_all_benchmarks_and_the_estimate_knows_their_sta
         assert order == [(name, process) for process in range(3) for pair in each for name in pair]
         assert started == [(name, process) for process in range(3) for name in each[0]]
     assert len(started) == sum(one.processes for one in estimate_run(info, selection).benchmarks)
+
+
+def test_threads_that_a_check_leaves_sleep_beside_our_samples_and_a_librarys_own_stay_as_they_are(monkeypatch):
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    seen = {}
+    for name in ("", "launch", "numpy_gemm"):
+        with WorkerProcess(job(name)) as child:
+            seen[name] = child._variables.get("OPENBLAS_THREAD_TIMEOUT")
+    assert seen == {"": "4", "launch": "4", "numpy_gemm": None}
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")  # of the user
+    with WorkerProcess(job()) as child:
+        assert child._variables["OPENBLAS_THREAD_TIMEOUT"] == "20"
