@@ -77,7 +77,9 @@ class Number:
     @property
     def told_ratio(self) -> str:
         """The same; undetermined where the table of peers says so."""
-        return "undetermined" if self.high > MAX_INTERVAL_RATIO * self.low else self.ratio_interval
+        if self.low is None or self.high is None or self.high > MAX_INTERVAL_RATIO * self.low:
+            return "undetermined"
+        return self.ratio_interval
 
     @property
     def of_peak(self) -> str:
