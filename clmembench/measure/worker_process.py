@@ -80,6 +80,14 @@ class Worker(Protocol):
     def end(self) -> None: ...
 
 
+def _is_peer(benchmark: str) -> bool:
+    """Whether a library is measured; not by a benchmark that only the worker process finds."""
+    try:
+        return bool(benchmark and named(benchmark).peer_of)
+    except KeyError:
+        return False
+
+
 class WorkerProcess:
     """A process that measures the points of one job. Use it as a context manager: leaving it ends the process."""
 
@@ -102,7 +110,7 @@ class WorkerProcess:
         variables = {**self.start.variables(), **runtime(job.runtime).environment(job.device, job.place)}
         self._variables = environment = processes.python_environment(variables)
         environment.pop("PYTHONOPTIMIZE", None)  # checks are assertions, which must all be executed
-        if not (job.benchmark and named(job.benchmark).peer_of):  # a check's threads would spin beside the samples after it
+        if not _is_peer(job.benchmark):  # a check's threads would spin beside the samples after it
             environment.setdefault(*BLAS_THREADS_SLEEP)
         self._process = subprocess.Popen(
             self.start.command("clmembench.measure.worker"),
