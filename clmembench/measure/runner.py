@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 
 from clmembench.benchmarks import named
@@ -234,6 +234,7 @@ class WorkerSlot:
         self._children: dict[bool, Worker] = {}  # by whether it measures the peers
         self._unsound: set[bool] = set()  # those in which a point failed
         self._now = False  # which of them measured last
+        self._is_shared = True  # whether both may have a context of the device
 
     def __enter__(self) -> WorkerSlot:
         return self
@@ -244,14 +245,22 @@ class WorkerSlot:
 
     def measure(self, job: Job, point: Point, limit_s: float) -> Record:
         """The record of a point of this job. Raises WorkerError when there is none."""
+        try:
+            return self._measured(job, point, limit_s)
+        except WorkerError as error:
+            if error.cause is not Cause.DEVICE_UNAVAILABLE or (not self._now) not in self._children:
+                raise
+        # its memory may not do for two contexts, and a GPU can be set to let one process at a time use it
+        self._is_shared = False
+        self.end()
+        return self._measured(job, point, limit_s)
+
+    def _measured(self, job: Job, point: Point, limit_s: float) -> Record:
         which = self._isolated and has_peers_process(job.device, named(job.benchmark))
-        child, resting = self._children.get(which), self._children.get(not which)
-        if resting is not None and which != self._now:
-            try:
-                resting.rest()
-            except WorkerError:  # it cannot give its memory back
-                self._end(not which)
+        if which != self._now or not self._is_shared:
+            self._retire(not which)
         self._now = which
+        child = self._children.get(which)
         if child is not None and child.job != job:
             if self._can_take(child.job, job, which not in self._unsound):
                 child.move(job)
@@ -263,6 +272,14 @@ class WorkerSlot:
         if record.status in FAILED_STATUSES:
             self._unsound.add(which)
         return record
+
+    def _retire(self, other: bool) -> None:
+        """Have the process that does not measure next give back what it holds, or end it where it cannot or is in the way."""
+        if other in self._children and self._is_shared:
+            with suppress(WorkerError):
+                self._children[other].rest()
+                return
+        self._end(other)
 
     def end(self) -> None:
         """End the process that measured last."""

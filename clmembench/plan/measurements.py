@@ -51,7 +51,7 @@ def measuring_steps(plan: Plan, info: DeviceInfo, seed: int) -> Generator[Step |
 
 def has_peers_process(info: DeviceInfo, benchmark: Benchmark) -> bool:
     """Whether a benchmark is measured in the process of the peers, which off CPUs lives beside that of our benchmarks. They
-    take turns, and an idle process takes nothing from the device."""
+    take turns, and an idle process holds a context and no buffers."""
     return info.kind != "cpu" and bool(benchmark.peer_of)
 
 

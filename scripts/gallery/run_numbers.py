@@ -71,15 +71,10 @@ class Number:
 
     @property
     def ratio_interval(self) -> str:
-        """To three decimals, with the interval."""
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-    @property
-    def told_ratio(self) -> str:
-        """The same; undetermined where the table of peers says so."""
+        """To three decimals, with the interval; undetermined where the table of peers would say so."""
         if self.low is None or self.high is None or self.high > MAX_INTERVAL_RATIO * self.low:
             return "undetermined"
-        return self.ratio_interval
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
 
     @property
     def of_peak(self) -> str:

@@ -67,7 +67,7 @@ def name(pid: int) -> str:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_run_leaves_no_program_behind(measuring, number):
-    assert len(others(measuring)) >= 2
+    assert within(20, lambda: len(others(measuring)) >= 2)  # the second one begins as a copy of the first
     measuring.process.send_signal(number)
     measuring.process.wait()
     assert measuring.gone(), measuring.alive()

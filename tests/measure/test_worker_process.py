@@ -515,8 +515,8 @@ def test_a_worker_process_goes_on_with_another_benchmark():
     assert (first.benchmark, second.benchmark, second.cause) == ("launch", "launch_wait", first.cause)
 
 
-@pytest.mark.parametrize("kind", ["gpu", "cpu"])
-def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind):
+def stubbed(monkeypatch) -> list[tuple[str, int]]:
+    """Has worker processes answer at once; of each that starts, its first benchmark and its number."""
     started: list[tuple[str, int]] = []
 
     class Stub:
@@ -527,6 +527,9 @@ def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind
         def move(self, job):
             self.job = job
 
+        def rest(self):
+            pass
+
         def measure(self, point, limit_s):
             return Record(point.benchmark, 1, point.params, point.place, self.job.process, "ok")
 
@@ -534,6 +537,12 @@ def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind
             pass
 
     monkeypatch.setattr(runner, "WorkerProcess", Stub)
+    return started
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind):
+    started = stubbed(monkeypatch)
     info, names = replace(FAKE_DEVICE_INFO, kind=kind), ("launch", "launch_wait")
     selection = Selection(globs=names, axes={"groups": (1, 2)}, processes=3)
     order = [(record.benchmark, record.process) for record in run_selection("fake", info, FOUND, selection)]
@@ -587,6 +596,39 @@ def test_peers_have_a_process_beside_ours_and_the_idle_one_holds_no_memory(monke
     assert not alive
 
 
+def test_where_a_gpu_is_one_processs_at_a_time_the_idle_one_ends(monkeypatch):
+    """As in NVIDIA's mode EXCLUSIVE_PROCESS, which clusters set; then it is not tried again in this run."""
+    started, alive = list[str](), list[object]()
+
+    class Exclusive:
+        def __init__(self, job):
+            self.job = job
+            started.append(job.benchmark)
+            alive.append(self)
+
+        def move(self, job):
+            self.job = job
+
+        def rest(self):
+            pass
+
+        def measure(self, point, limit_s):
+            if len(alive) > 1 or point.benchmark == "atomic":
+                raise WorkerError("the device cannot be opened", Cause.DEVICE_UNAVAILABLE)
+            return Record(point.benchmark, 1, {}, point.place, self.job.process, "ok")
+
+        def end(self):
+            alive.remove(self)
+
+    monkeypatch.setattr(runner, "WorkerProcess", Exclusive)
+    with runner.WorkerSlot(isolated=True) as slot:
+        for name in ("stream", "cuda_copy", "cuda_copy", "stream"):
+            slot.measure(replace(job(name), device=replace(FAKE_DEVICE_INFO, kind="gpu")), Point(name, {}), 1.0)
+        assert started == ["stream", "cuda_copy", "cuda_copy", "stream"] and len(alive) == 1
+        with pytest.raises(WorkerError, match="cannot be opened"):  # by itself neither
+            slot.measure(replace(job("atomic"), device=replace(FAKE_DEVICE_INFO, kind="gpu")), Point("atomic", {}), 1.0)
+
+
 def test_a_worker_process_that_rests_goes_on():
     with WorkerProcess(job()) as child:
         first = child.measure(POINT, 60)
@@ -599,26 +641,7 @@ def test_a_worker_process_that_rests_goes_on():
 
 @pytest.mark.parametrize("kind", ["gpu", "cpu"])
 def test_rounds_of_peers_go_over_all_benchmarks_and_the_estimate_knows_their_starts(monkeypatch, kind):
-    started: list[tuple[str, int]] = []
-
-    class Stub:
-        def __init__(self, job):
-            self.job = job
-            started.append((job.benchmark, job.process))
-
-        def move(self, job):
-            self.job = job
-
-        def rest(self):
-            pass
-
-        def measure(self, point, limit_s):
-            return Record(point.benchmark, 1, point.params, point.place, self.job.process, "ok")
-
-        def end(self):
-            pass
-
-    monkeypatch.setattr(runner, "WorkerProcess", Stub)
+    started = stubbed(monkeypatch)
     peers = {"launch": (named("clpeak_launch"),), "launch_wait": (named("clpeak_wait"),)}
     for module in (runner, estimate):
         monkeypatch.setattr(module, "available_peers", lambda benchmark, info: peers[benchmark.name])

@@ -24,7 +24,7 @@ from clmembench.studies.kernel.trace import BRANCH, Trace
 Integers = npt.NDArray[np.int64]
 GLOBAL, LOCAL = 1, 3  # address spaces
 BUFFER_SHIFT = 48  # of an address: the number of its buffer, from 1 in the order of arguments, stands above
-STRETCHES = 8  # of a launch, of which the tracer takes work-groups in turn
+STRETCHES = 8  # of a launch, of which trace_plugin.cpp takes work-groups in turn
 MOST_ACCESSES = 400_000  # of a trace that costs are computed from: whole work-groups up to that many
 
 

@@ -242,11 +242,13 @@ def test_devices_are_told_what_their_runs_lack_and_the_kernel_is_measured_and_co
     monkeypatch.setattr(cpu_share, "is_disturbed", lambda *_: False)  # this test is not of the time
     run_of_h200 = Path(__file__).parents[3] / "reports" / "h200-sxm-quick.jsonl.gz"
     launch = (*COLUMN, "--global", "1024", "--local", "64")
-    facts = read(run(source, *launch, "--on", run_of_h200, "--measure", "--json"))
+    for _ in range(3):  # a busy host's clock may drift
+        facts = read(run(source, *launch, "--on", run_of_h200, "--measure", "--json"))
+        if "the core clock drifted" not in facts["devices"][-1]["reason"]:
+            break
     assert list(Draft202012Validator(schemas()["kernel"]).iter_errors(facts)) == []
     lacking, timed = facts["devices"]
     assert lacking["missing"][:2] == ["arithmetic", "cache_read"] and lacking["ns"] is lacking["measured_ns"] is None
-    drifted = "suspect: the core clock drifted" in timed["reason"]  # the host's doing
-    assert timed["measured_ns"] is None if drifted else (timed["measured_ns"] > 0 and not timed["reason"])
+    assert timed["measured_ns"] > 0 and not timed["reason"]
     code, text, said = run(source, *launch, "--on", run_of_h200, "--against", source)
     assert code == 0 and "the run lacks arithmetic, cache_read" in text and "against column" in text, said

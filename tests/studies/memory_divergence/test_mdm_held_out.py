@@ -99,7 +99,7 @@ def test_no_copy_beats_the_bound_and_ours_is_near_the_measurement(found):
     too optimistic where local memory or the first cache bind."""
     streaming = [one for name, one in found.items() if name.startswith(("copy", "spmv"))]
     for one in streaming:
-        assert 1 / 1.3 < math.exp(one.log_ratio("block", "MDM-overlap")) < 1.3, one.name
+        assert 0.89 < math.exp(one.log_ratio("block", "MDM-overlap")) < 1.3, one.name
         assert one.log_ratio("block", "bound") > math.log(0.9), one.name
     assert math.exp(found["copy float"].log_ratio("block", "MDM")) < 0.5
     assert math.exp(found["mnf_filter V1"].log_ratio("block", "MDM-overlap")) > 2
