@@ -44,6 +44,9 @@ MIN_COMPLETED_SAMPLES = (
 POISON_BYTE = 0xFF  # NaN as a float, -1 as an integer: no benchmark's right answer
 
 
+MAX_COMPILATION_NS = 2e9  # of one kernel, within its first pass
+
+
 class SlowConfiguration(Exception):
     """A tuning trial took longer than its limit; the message has the time of its one pass."""
 
@@ -170,24 +173,36 @@ def _warm_up_limit_s(budget: Budget) -> float:
 
 def check_outputs(device: Device, work: Work, give_up_ns: float = 0) -> str:
     """Poison the outputs, run one pass and check it: "" when right (or nothing to check), else the error. Raises
-    SlowConfiguration where the pass takes longer than `give_up_ns` (0: any time) by event stamps, which exclude compilation."""
+    SlowConfiguration where the pass takes longer than `give_up_ns` (0: any time), and a second one does, too, unless the first
+    took longer than any compilation."""
     if work.check is None:
         return ""
-    for buffer, nbytes in work.outputs:
-        device.run([Fill(buffer, nbytes, POISON_BYTE)])
-    if work.before:  # apart from the commands: it may be the host's own work
-        device.run(work.before)
-    if give_up_ns and work.clock == "device":
-        took_ns = (timing := device.time(work.commands, 1, "device")).device_ns or timing.host_ns
+    is_limited = give_up_ns > 0 and work.clock == "device"
+    took_ns = _fresh_pass(device, work, is_limited)
+    if is_limited and took_ns > give_up_ns:
+        if took_ns < MAX_COMPILATION_NS:
+            took_ns = _fresh_pass(device, work, is_limited)
         if took_ns > give_up_ns:
-            raise SlowConfiguration(f"given up after one pass of {took_ns / 1e6:.3g} ms: others take a fraction of that")
-    else:
-        device.run(work.commands)
+            raise SlowConfiguration(f"given up after a pass of {took_ns / 1e6:.3g} ms: others take a fraction of that")
     try:
         work.verify()
     except AssertionError as error:
         return str(error) or "the check failed without a message"
     return ""
+
+
+def _fresh_pass(device: Device, work: Work, is_timed: bool) -> float:
+    """Run one pass over poisoned outputs; its time in ns by event stamps (0 if it is not timed). They hold the compilation of a
+    kernel in drivers that put it off until then, as PoCL does."""
+    for buffer, nbytes in work.outputs:
+        device.run([Fill(buffer, nbytes, POISON_BYTE)])
+    if work.before:  # apart from the commands: it may be the host's own work
+        device.run(work.before)
+    if not is_timed:
+        device.run(work.commands)
+        return 0.0
+    timing = device.time(work.commands, 1, "device")
+    return timing.device_ns or timing.host_ns
 
 
 def _sample_until_stopped(

@@ -27,7 +27,7 @@ class Cause(StrEnum):
     NONE = ""  # the record is ok
     BUDGET = "budget"  # --budget was spent before the point
     BENCHMARK_BUDGET = "benchmark_budget"  # --benchmark-timeout was spent before the point
-    SLOW_CONFIGURATION = "slow_configuration"  # a tuning trial given up after one pass: others are several times faster
+    SLOW_CONFIGURATION = "slow_configuration"  # a tuning trial given up after a pass: others are several times faster
     UNSUPPORTED = "unsupported"  # the benchmark cannot measure this point on this device
     MISSING_FEATURE = "missing_feature"  # the device lacks a feature that the point needs
     TIMEOUT = "timeout"  # no record in time; the worker process was ended
