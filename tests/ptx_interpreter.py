@@ -148,7 +148,7 @@ class Interpreter:
             words[index[place]] = self._value(operands[-1])[0]
         elif name.startswith("cp.async"):
             self._copy(parts, operands, mask)
-        elif parts[0] in ("bar", "fence") or (parts[0] == "wgmma" and parts[1] != "mma_async"):
+        elif parts[0] in ("bar", "fence", "setmaxnreg") or (parts[0] == "wgmma" and parts[1] != "mma_async"):
             return
         elif parts[0] == "wgmma":
             self._multiply_by_groups(parts, operands, mask)

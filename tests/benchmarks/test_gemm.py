@@ -14,7 +14,7 @@ import pytest
 
 from clmembench.benchmarks import discovered
 from clmembench.benchmarks.dgemm.dgemm import MAX_ELEMENT, element
-from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, MAPS, GemmTiles, map_program, program
+from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, MAPS, GemmTiles, kept_sums, map_program, program
 from clmembench.benchmarks.gemm.wgmma import BY_TYPE
 from clmembench.model import BuildError, Skip
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO, FakeDevice
@@ -53,10 +53,14 @@ def products(text: str, maps_text: str, dtype: str, columns: int, n: int, row_by
         ("tf32", 64, 3, 128, 896, 1),
         ("char", 64, 8, 128, 384, 3),  # more work-groups than tiles
         ("half", 64, 4, 130, 592, (2, 3)),  # one tile for each
+        ("half", 256, 4, 300, 1552, 2),  # sums that are kept, in two or three tiles, of the fewest slabs
+        ("char", 256, 3, 260, 1680, 7),  # more work-groups than tiles, which keep theirs to the end
     ],
 )
 def test_a_program_multiplies(dtype, columns, stages, n, row_bytes, groups):
-    tiles = GemmTiles(BY_TYPE[dtype], columns, stages, isinstance(groups, tuple))
+    kept = kept_sums(columns, row_bytes)
+    tiles = GemmTiles(BY_TYPE[dtype], columns, stages, isinstance(groups, tuple), kept)
+    assert bool(kept) == (row_bytes > 1536 and columns == 256)
     found, wanted = products(program(tiles), map_program(tiles), dtype, columns, n, row_bytes, groups)
     assert np.array_equal(found, wanted)
 
@@ -94,7 +98,8 @@ def test_a_wrong_program_is_noticed(old, new):
 def test_programs_are_assembled_without_spilling(tmp_path, dtype):
     for columns, stages in GEMM.STAGES.items():
         tiles = GemmTiles(BY_TYPE[dtype], columns, stages)
-        for text in (program(tiles), program(replace(tiles, single=True)), map_program(tiles)):
+        keeping = replace(tiles, kept=kept_sums(columns, 8192))
+        for text in (program(tiles), program(keeping), program(replace(tiles, single=True)), map_program(tiles)):
             text = re.sub(r"\.shared (.*)\[\d+\];", r".extern .shared \1[];", text)
             (tmp_path / "program.ptx").write_text(text)
             command = ["ptxas", "-arch=sm_90a", "-v", "-o", os.devnull, str(tmp_path / "program.ptx")]

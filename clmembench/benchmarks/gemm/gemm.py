@@ -9,7 +9,7 @@ import numpy as np
 from clmembench.benchmarks import axis, axis_of, benchmark, is_timed_in_batches
 from clmembench.benchmarks.dgemm.dgemm import INIT_GROUP_SIZE, MAX_ELEMENT, SEEDS, check_product, require_memory
 from clmembench.benchmarks.dgemm.gemm_ptx import PIECE
-from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, MAPS, TILE_ROWS, GemmTiles, map_program, program
+from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, MAPS, TILE_ROWS, GemmTiles, kept_sums, map_program, program
 from clmembench.benchmarks.gemm.wgmma import BY_TYPE
 from clmembench.model import Array, Buffer, BuildError, Device, DeviceInfo, Headline, Launch, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -82,9 +82,10 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
         raise Skip(f"n is {n}: matrices have at least one element")
     down, along = -(-n // TILE_ROWS), -(-n // columns)
     groups = device.info.work_groups or device.info.compute_units
-    tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns], single=down * along <= groups)
     bits, result = element_bits(dtype), result_type(dtype)
     row_bytes, c_row_bytes = (-(-n * size // PIECE) * PIECE for size in (bits.itemsize, result.itemsize))
+    single = down * along <= groups
+    tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns], single, 0 if single else kept_sums(columns, row_bytes))
     sizes = (n * row_bytes, n * row_bytes, n * c_row_bytes)
     require_memory(device.info, n, list(sizes))
     try:

@@ -3,7 +3,8 @@
 The tile of a work-group is 128 rows of A by `columns` columns of B, both contiguous along k. Slabs of 128 bytes a row pass
 through a ring in local memory; the bulk copy engine, which a tensor map in global memory tells what a matrix is, permutes their
 pieces of 16 bytes by the row's number, so that matrix instructions meet in no bank. Barriers in local memory say which slabs
-are full and which are free. C is stored from registers, in pieces of 16 bytes of which two neighbours exchange halves.
+are full and which are free. C is stored from registers, in pieces of 16 bytes of which two neighbours exchange halves; most
+sums of a wide tile are kept in other registers, and stored while the next tile's first slabs are multiplied.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ MAPS, MAP_BYTES = 2, 128  # the engine's descriptions of A and B
 LOAD_BOX = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
 FULL, FREE = 0, BARRIER_BYTES  # places of a slab's barriers
 NONE = 0  # no barrier: address 0 is a slab's
+STORED_SUMS = 8  # that a work-item stores together: a piece in each of two rows
+STRIDE_PER_SUM = 8  # bytes of a row of C, by the number of a work-item's sum
+KEPT_SUMS = 96  # of the 128 of a work-item whose tile is wide: more need registers that there are not
+REGISTERS = 24, 240  # of a work-item that copies, and of one that multiplies and keeps sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,11 @@ class GemmTiles:
     columns: int
     stages: int
     single: bool = False  # a work-group has one tile, named by its place in a grid, and needs no division to find it
+    kept: int = 0  # sums of a work-item that are stored beside the next tile's slabs
 
     @property
     def work_group(self) -> int:
-        return MULTIPLIERS * WARP_GROUP + SUB_GROUP
+        return MULTIPLIERS * WARP_GROUP + (WARP_GROUP if self.kept else SUB_GROUP)  # whole warp groups pass on registers
 
     @property
     def ahead(self) -> int:
@@ -58,6 +64,11 @@ class GemmTiles:
     @property
     def local_bytes(self) -> int:
         return self.barriers + 2 * BARRIER_BYTES * self.stages
+
+
+def kept_sums(columns: int, row_bytes: int) -> int:
+    """Sums that a work-item of several tiles keeps: none of a narrow tile, or of one without a slab more than stores them."""
+    return KEPT_SUMS if columns == COLUMNS and row_bytes > KEPT_SUMS // STORED_SUMS * SLAB_ROW_BYTES else 0
 
 
 def program(tiles: GemmTiles) -> str:
@@ -146,9 +157,13 @@ class _Multiply:
         p.op("fence.proxy.async")
         p.op("bar.sync", 0)
         p.op("bra", multiply, when=p.let("setp.lt.u32", self.warp_group, MULTIPLIERS))
+        if self.t.kept:
+            p.op("setmaxnreg.dec.sync.aligned.u32", REGISTERS[0])
         p.op("bra", "DONE", when=p.let("setp.ne.u32", self.own, 0))
         self._copy()
         p.place(multiply)
+        if self.t.kept:
+            p.op("setmaxnreg.inc.sync.aligned.u32", REGISTERS[1])
         self._multiply()
 
     def _for_each_tile(self, end: str) -> tuple[str, str]:
@@ -206,77 +221,120 @@ class _Multiply:
         p, t = self.p, self.t
         ring, before = _Ring(p, t, self.slabs, 0), p.let("mov.u32", NONE)
         sums = p.several(self.kind, GROUP_ROWS * t.columns // WARP_GROUP)
-        lane = p.let("and.b32", self.item, SUB_GROUP - 1)
-        is_first_lane, accumulate = p.let("setp.eq.u32", lane, 0), p.new("pred")
-        mine = p.let("mul.lo.u32", self.warp_group, GROUP_ROWS * SLAB_ROW_BYTES)
-        tile, loop = self._for_each_tile("DONE")
-        p.op("setp.ne.u32", accumulate, lane, lane)
-        along, slab = p.let("mov.u32", 0), p.label("SLAB")
+        kept = [p.let(f"mov.{self.kind}", "0f00000000" if self.kind == "f32" else 0) for _ in range(t.kept)]
+        pieces, accumulate, along = _Pieces(p, self.values, self.kind, self.item), p.new("pred"), p.new("b32")
+        last = p.label("LAST")
+        tile, loop = self._for_each_tile(last)
+        p.op("mov.u32", along, 0)
+        p.op("setp.ne.u32", accumulate, along, along)
+        at_once = len(sums) - t.kept
+        for i in range(0, t.kept, STORED_SUMS):
+            self._add_slab(ring, sums, accumulate)
+            pieces.store(kept[i : i + STORED_SUMS], at_once + i)
+            self._go_on(ring, before, along)
+        slab = p.label("SLAB")
         p.place(slab)
+        self._add_slab(ring, sums, accumulate)
+        self._go_on(ring, before, along)
+        p.op("bra", slab, when=p.let("setp.lt.u32", along, self.values["row_bytes"]))
+        if t.ahead:
+            p.op("wgmma.wait_group.sync.aligned", 0)
+            self._free(before)
+            p.op("mov.u32", before, NONE)
+        pieces.aim(self.top, self.left)
+        for i in range(0, at_once, STORED_SUMS):
+            pieces.store(sums[i : i + STORED_SUMS], i)
+        for into, value in zip(kept, sums[at_once:], strict=True):
+            p.op(f"mov.{self.kind}", into, value)
+        self._end_tile(tile, loop)
+        p.place(last)
+        for i in range(0, t.kept, STORED_SUMS):
+            pieces.store(kept[i : i + STORED_SUMS], at_once + i)
+        p.place("DONE")
+        p.op("ret")
+
+    def _add_slab(self, ring: _Ring, sums: list[str], accumulate: str) -> None:
+        """Begins the products of the next slab: those of a tile's first instruction are the sums, others are added."""
+        p, t = self.p, self.t
         ring.wait(FULL)
-        a, b = p.let("add.u32", ring.slab, mine), p.let("add.u32", ring.slab, TILE_ROWS * SLAB_ROW_BYTES)
+        a = p.let("mad.lo.u32", self.warp_group, GROUP_ROWS * SLAB_ROW_BYTES, ring.slab)
+        b = p.let("add.u32", ring.slab, TILE_ROWS * SLAB_ROW_BYTES)
         operands = [descriptor(p, at, PIECE, EIGHT_ROWS, SWIZZLE_128) for at in (a, b)]
         p.op("wgmma.fence.sync.aligned")
         for i in range(SLAB_ROW_BYTES // INSTRUCTION_BYTES):
             parts = [p.let("add.s64", x, i * INSTRUCTION_BYTES >> 4) if i else x for x in operands]
             p.op(t.wgmma.name(t.columns), f"{{{', '.join(sums)}}}", *parts, f"{accumulate}{t.wgmma.flags}")
             if not i:
-                p.op("setp.eq.u32", accumulate, lane, lane)
+                p.op("setp.eq.u32", accumulate, self.item, self.item)
         p.op("wgmma.commit_group.sync.aligned")
+
+    def _go_on(self, ring: _Ring, before: str, along: str) -> None:
+        """Frees the slab whose products are done, this one or the one before it, and goes on to the next."""
+        p, t = self.p, self.t
         p.op("wgmma.wait_group.sync.aligned", t.ahead)
-        self._release(before if t.ahead else ring.barrier, is_first_lane)
+        self._free(before if t.ahead else ring.barrier)
         if t.ahead:
             p.op("mov.u32", before, ring.barrier)
         ring.advance()
         p.op("add.u32", along, along, SLAB_ROW_BYTES)
-        p.op("bra", slab, when=p.let("setp.lt.u32", along, self.values["row_bytes"]))
-        p.op("wgmma.wait_group.sync.aligned", 0)
-        self._release(before, is_first_lane)
-        p.op("mov.u32", before, NONE)
-        self._store(sums, lane)
-        self._end_tile(tile, loop)
-        p.place("DONE")
-        p.op("ret")
 
-    def _store(self, sums: list[str], lane: str) -> None:
-        """Stores this work-item's sums: pairs in 2 rows that lie 8 apart, of every eighth column.
-
-        Of each two neighbouring eights of columns, an even work-item stores pieces of the first and an odd one of the second:
-        each gives its neighbour the pair that belongs to the neighbour's piece. Rows of C are padded to pieces, so that a piece
-        lies inside or outside.
-        """
-        p, values = self.p, self.values
-        row = p.let("mad.lo.u32", p.let("shr.u32", self.item, 5), 16, p.let("add.u32", self.top, p.let("shr.u32", lane, 2)))
-        odd, is_odd = p.let("and.b32", lane, 1), p.new("pred")
-        p.op("setp.ne.u32", is_odd, odd, 0)
-        column = p.let("mad.lo.u32", p.let("and.b32", lane, 2), 2, p.let("mad.lo.u32", odd, 8, self.left))
-        along, pitch = p.let("shl.b32", column, 2), values["c_row_bytes"]
-        upper = p.let("add.s64", p.let("add.s64", values["c"], p.wide(row, pitch)), p.let("cvt.u64.u32", along))
-        places = upper, p.let("add.s64", upper, p.wide(pitch, 8))
-        are_rows = [p.let("setp.lt.u32", number, values["rows"]) for number in (row, p.let("add.u32", row, 8))]
-        for i in range(0, len(sums), 8):
-            is_column = p.let("setp.lt.u32", p.let("add.u32", along, 8 * i), pitch)
-            for half, at in enumerate(places):
-                is_inside = p.new("pred")
-                p.op("and.pred", is_inside, is_column, are_rows[half])
-                first, second = (sums[j + 2 * half : j + 2 * half + 2] for j in (i, i + 4))
-                given = [self._choose(is_odd, *pair) for pair in zip(first, second, strict=True)]
-                taken = p.several(self.kind, 2)
-                for into, value in zip(taken, given, strict=True):
-                    p.op("shfl.sync.bfly.b32", into, value, 1, SUB_GROUP - 1, (1 << SUB_GROUP) - 1)
-                left = [self._choose(is_odd, *pair) for pair in zip(taken, first, strict=True)]
-                right = [self._choose(is_odd, *pair) for pair in zip(second, taken, strict=True)]
-                p.op(f"st.global.v4.{self.kind}", f"[{at}+{8 * i}]", f"{{{', '.join(left + right)}}}", when=is_inside)
-
-    def _choose(self, when: str, value: str, other: str) -> str:
-        chosen = self.p.new(self.kind)
-        self.p.op(f"selp.{self.kind}", chosen, value, other, when)
-        return chosen
-
-    def _release(self, barrier: str, is_first_lane: str) -> None:
+    def _free(self, barrier: str) -> None:
         """Says that this sub-group has read the slab of that barrier."""
         p = self.p
-        any_before = p.let("setp.ne.u32", barrier, NONE)
-        both = p.new("pred")
-        p.op("and.pred", both, any_before, is_first_lane)
-        p.op("mbarrier.arrive.shared.b64", p.new("b64"), f"[{barrier}+{FREE}]", when=both)
+        is_told = p.let("setp.eq.u32", p.let("and.b32", self.item, SUB_GROUP - 1), 0)
+        if self.t.ahead:
+            p.op("and.pred", is_told, is_told, p.let("setp.ne.u32", barrier, NONE))
+        p.op("mbarrier.arrive.shared.b64", p.new("b64"), f"[{barrier}+{FREE}]", when=is_told)
+
+
+class _Pieces:
+    """Stores a work-item's sums: pairs in 2 rows that lie 8 apart, of every eighth column.
+
+    Of each two neighbouring eights of columns, an even work-item stores pieces of the first and an odd one of the second: each
+    gives its neighbour the pair that belongs to the neighbour's piece. Rows of C are padded to pieces, so that a piece lies
+    inside or outside; before the first tile all lie outside.
+    """
+
+    def __init__(self, p: Program, values: dict[str, str], kind: str, item: str) -> None:
+        self.p, self.values, self.kind = p, values, kind
+        lane = p.let("and.b32", item, SUB_GROUP - 1)
+        odd = p.let("and.b32", lane, 1)
+        self.is_odd = p.let("setp.ne.u32", odd, 0)
+        self.row = p.let("mad.lo.u32", p.let("shr.u32", item, 5), 16, p.let("shr.u32", lane, 2))
+        self.column = p.let("mad.lo.u32", p.let("and.b32", lane, 2), 2, p.let("shl.b32", odd, 3))
+        self.along = p.let("mov.u32", 0)  # in bytes
+        self.places = [p.let("mov.u64", 0) for _ in range(2)]
+        self.are_rows = [p.let("setp.ne.u32", lane, lane) for _ in range(2)]
+
+    def aim(self, top: str, left: str) -> None:
+        """At the tile that begins there."""
+        p, pitch = self.p, self.values["c_row_bytes"]
+        row = p.let("add.u32", self.row, top)
+        p.op("shl.b32", self.along, p.let("add.u32", self.column, left), 2)
+        line = p.let("add.s64", self.values["c"], p.wide(row, pitch))
+        p.op("add.s64", self.places[0], line, p.let("cvt.u64.u32", self.along))
+        p.op("add.s64", self.places[1], self.places[0], p.wide(pitch, 8))
+        for number, is_row in zip((row, p.let("add.u32", row, 8)), self.are_rows, strict=True):
+            p.op("setp.lt.u32", is_row, number, self.values["rows"])
+
+    def store(self, sums: list[str], number: int) -> None:
+        """Stores STORED_SUMS sums, from that number on."""
+        p = self.p
+        is_column = p.let("setp.lt.u32", p.let("add.u32", self.along, STRIDE_PER_SUM * number), self.values["c_row_bytes"])
+        for half, at in enumerate(self.places):
+            is_inside = p.new("pred")
+            p.op("and.pred", is_inside, is_column, self.are_rows[half])
+            first, second = sums[2 * half : 2 * half + 2], sums[2 * half + 4 : 2 * half + 6]
+            given = [self._choose(*pair) for pair in zip(first, second, strict=True)]
+            taken = p.several(self.kind, 2)
+            for into, value in zip(taken, given, strict=True):
+                p.op("shfl.sync.bfly.b32", into, value, 1, SUB_GROUP - 1, (1 << SUB_GROUP) - 1)
+            left = [self._choose(*pair) for pair in zip(taken, first, strict=True)]
+            right = [self._choose(*pair) for pair in zip(second, taken, strict=True)]
+            piece = f"{{{', '.join(left + right)}}}"
+            p.op(f"st.global.v4.{self.kind}", f"[{at}+{STRIDE_PER_SUM * number}]", piece, when=is_inside)
+
+    def _choose(self, of_odd: str, of_even: str) -> str:
+        chosen = self.p.new(self.kind)
+        self.p.op(f"selp.{self.kind}", chosen, of_odd, of_even, self.is_odd)
+        return chosen
