@@ -23,7 +23,7 @@ RATES = {
     )
     for dtype, peak in PEAKS.items()
 }  # fmt: skip
-STAGES = {256: 4, 128: 6, 64: 8}  # slabs in local memory, by the columns of a tile: 192 KiB
+STAGES = {256: 4, 128: 6, 64: 6}  # slabs in local memory, by the columns of a tile: 144 or 192 KiB
 SIZES = (1024, 2048, 4096, 8192)
 OF_ALL_TYPES = 4096  # the size that is measured in each type by default
 FEW_TILES = 1024  # the largest n whose tiles of 256 columns leave most compute units idle
