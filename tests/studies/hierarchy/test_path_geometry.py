@@ -95,6 +95,10 @@ def test_a_path_of_the_latency_and_size_of_global_memorys_l1_takes_few_probes():
     assert values(like)["size_bytes"] == values(other)["size_bytes"] == 32 * KIB
     assert few < many - 20
     assert "probed there" in like.findings["ways"].reason and values(other)["ways"] == 8
+    # lines of others may have been there
+    near, _ = first_level(device, "readonly", global_first=global_l1(32.3, 32 * KIB + 3 * 128))
+    size = near.findings["size_bytes"]
+    assert (size.value, size.low, size.high) == (32 * KIB + 384, 32 * KIB, 32 * KIB + 384)
     # as quick, but of another size: all is looked for
     wrong, _ = first_level(device, "readonly", global_first=global_l1(32.3, 48 * KIB))
     assert values(wrong)["size_bytes"] == 32 * KIB and values(wrong)["ways"] == 8

@@ -27,8 +27,8 @@ KNOWN = {
     },
     "h200-sxm-topology": {
         ("L1", "size_bytes"): 222208, ("L1", "line_bytes"): 128, ("L1", "sector_bytes"): 32, ("L1", "latency_cycles"): 32.2,
-        ("L1", "ways"): 4, ("L1", "sets"): 512, ("L2", "latency_cycles"): 290, ("L2", "size_bytes"): 60.4e6,
-        ("L2", "ways"): 16, ("DRAM", "latency_cycles"): 652, ("local", "latency_cycles"): 23.2,
+        ("L1", "ways"): 4, ("L1", "sets"): 512, ("L2", "latency_cycles"): 284, ("L2", "size_bytes"): 59.8e6,
+        ("L2", "ways"): 16, ("DRAM", "latency_cycles"): 637, ("local", "latency_cycles"): 23.2,
         ("private", "latency_cycles"): 43.6, ("constant_array", "latency_cycles"): 28.2, ("constant", "latency_cycles"): 41.2,
     },
 }  # fmt: skip

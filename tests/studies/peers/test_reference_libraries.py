@@ -38,7 +38,7 @@ CUDA = [
     ("cublas_gemm", {"dtype": "double", "n": 67}),
     ("cublas_gemm", {"dtype": "float", "n": 33}),
     ("cublas_gemm_ex", {"dtype": "half", "n": 67}),
-    ("cublas_gemm_ex", {"dtype": "char", "n": 33}),
+    ("cublas_gemm_ex", {"dtype": "char", "n": 36}),
     ("cublas_syrk", {"of": "data", "size": "9x8x5"}),
     ("cublas_gram", {"of": "noise", "size": "9x8x5"}),
     ("cusparse_spmv", {"matrix": "reservoir"}),
@@ -198,6 +198,11 @@ def test_what_this_cusparse_lacks_is_skipped(gpu, cupy, monkeypatch):
     monkeypatch.delattr(fake_cupy.Cusparse, "cusparseSpMV_preprocess")
     with pytest.raises(Skip, match="has no cusparseSpMV_preprocess"):
         discovered()["cusparse_csr_1"].prepare(gpu, matrix="reservoir")
+
+
+def test_bytes_in_rows_that_cublas_does_not_take_are_skipped(gpu, cupy):
+    with pytest.raises(Skip, match="multiple of 4 bytes, and n is 33"):
+        discovered()["cublas_gemm_ex"].prepare(gpu, dtype="char", n=33)
 
 
 def test_versions_are_read_as_each_library_counts_them(gpu, cupy):
