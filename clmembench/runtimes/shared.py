@@ -69,8 +69,9 @@ def first_error(log: str) -> str:
 
 
 def options_of(defines: Mapping[str, Value]) -> list[str]:
-    """Compiler options that define these macros."""
-    return [f"-D{name}={int(v) if isinstance(v, bool) else v}" for name, v in sorted(defines.items())]
+    """Compiler options that define these macros. Drivers divide options at blanks, so that a value has comments for them."""
+    texts = {name: str(int(v) if isinstance(v, bool) else v) for name, v in sorted(defines.items())}
+    return [f"-D{name}={'/**/'.join(text.split())}" for name, text in texts.items()]
 
 
 class BuiltSources:

@@ -16,6 +16,7 @@ from clmembench.model import BuildError, Kernel, Value
 from clmembench.runtimes.opencl.pocl_cache import cache_folder, unusable_reason
 from clmembench.runtimes.shared import first_error
 
+_KERNEL = re.compile(r"\b(?:__)?kernel\b|\.entry\b")
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for '[^']+'\s*$")
 _PROPERTIES = re.compile(r"Function properties for '?([^\s']+?)'?\s*$")
 _FRAME = re.compile(r"\b(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads\s*$")
@@ -26,6 +27,12 @@ _QUERIES = {
     "local_bytes": cl.kernel_work_group_info.LOCAL_MEM_SIZE,
     "preferred_multiple": cl.kernel_work_group_info.PREFERRED_WORK_GROUP_SIZE_MULTIPLE,
     "work_group_max": cl.kernel_work_group_info.WORK_GROUP_SIZE,
+}
+_SPACES = {
+    cl.kernel_arg_address_qualifier.GLOBAL: "global",
+    cl.kernel_arg_address_qualifier.LOCAL: "local",
+    cl.kernel_arg_address_qualifier.CONSTANT: "constant",
+    cl.kernel_arg_address_qualifier.PRIVATE: "private",
 }
 _NVIDIA_COMPILER = "cl_nv_compiler_options"  # the extension with the option
 _VERBOSE = "-cl-nv-verbose"
@@ -57,6 +64,16 @@ def nvidia_facts(log: str, kernel: str) -> Mapping[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a kernel as its source has it: `space` is global, local, constant or private, `type` such as float* or a
+    name that the source defines."""
+
+    name: str
+    type: str
+    space: str
+
+
+@dataclass(frozen=True, slots=True)
 class OpenCLKernel:
     """A kernel object, stored as long as its launches: getting it from the program again makes launches far more expensive.
 
@@ -71,6 +88,21 @@ class OpenCLKernel:
     is_ptx: bool = False
     log: str = ""
     program: Any = None
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters; empty where the driver does not report them."""
+        try:
+            return tuple(
+                Parameter(
+                    self.handle.get_arg_info(number, cl.kernel_arg_info.NAME),
+                    self.handle.get_arg_info(number, cl.kernel_arg_info.TYPE_NAME),
+                    _SPACES[self.handle.get_arg_info(number, cl.kernel_arg_info.ADDRESS_QUALIFIER)],
+                )
+                for number in range(self.handle.num_args)
+            )
+        except cl.Error:
+            return ()
 
     @property
     def key(self) -> str:
@@ -100,6 +132,8 @@ def build_program(context: Any, source: str, options: Sequence[str], is_ptx: boo
         if isinstance(error, cl.RuntimeError):
             raise BuildError(first_error(log), log) from error
         raise BuildError(log.splitlines()[0], log) from error
+    if not kernels and not _KERNEL.search(source):
+        raise BuildError("the source has no kernel", "")
     if not kernels:  # happens if a file of the driver's cache is truncated
         hint = f", {cache_folder()}" if _is_pocl(context) else ""
         raise BuildError(f"the driver built a program without kernels: remove its cache of programs{hint}", "")

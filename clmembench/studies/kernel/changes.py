@@ -75,7 +75,7 @@ def without_repeated_loads(sample: Sample) -> Sample:
     own = joined(joined(mine.group, mine.item), mine.instruction)
     owners, number = np.unique(own, return_inverse=True)
     kept[loads[np.bincount(number[first], minlength=len(owners))[number] > MOST_KEPT]] = True
-    if kept.mean() > 1 - MIN_REPEATED:
+    if kept.sum() >= (1 - MIN_REPEATED) * len(kept):
         return sample
     left = {number: sample.executed[number] * float(kept[accesses.instruction == number].mean())
             for number in np.unique(mine.instruction).tolist()}  # fmt: skip

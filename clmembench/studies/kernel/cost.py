@@ -106,8 +106,8 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
         parts[GROUPS] = Estimate.exact(rates.group_ns * demand.sample.groups)
     if rates.launch_ns is None:
         missing.append(NEEDED["launch_ns"])
-    bound = max(parts, key=lambda name: parts[name].value, default="")
-    ns = total(rates.launch_ns, parts) if parts and rates.launch_ns is not None and not missing else None
+    bound = max(parts, key=lambda name: parts[name].value, default=LAUNCH)
+    ns = total(rates.launch_ns, parts) if rates.launch_ns is not None and not missing else None
     if ns is not None:  # a part of the launch was traced
         ns = replace(ns, low=ns.low / (1 + demand.sample.error), high=ns.high * (1 + demand.sample.error))
     return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, found), groups, far,
@@ -117,6 +117,8 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
 def total(launch: Estimate, parts: Mapping[str, Estimate]) -> Estimate:
     """The time of an empty launch and of the longest part; at most of all parts, one after the other. A load that waits in the
     queue of memory has its latency besides (Wang et al. 2019, equations 6 and 7), so that both are one part."""
+    if not parts:
+        return launch
     ends = [(one.low, one.value, one.high) for one in parts.values()]
     lows, values, highs = zip(*ends, strict=True)
     waited = sum(parts[name].value for name in (MEMORY, LATENCY) if name in parts)

@@ -143,7 +143,7 @@ class DevicePrediction:
     the resources by which it was predicted. `mdm_ns` is by the memory divergence
     model, `roofline_ns` and `bytes_ns` are baselines: see cost.py. `measured_ns` is None
     unless the launch was measured; `reason` says why it could not be. `unmeasured` are benchmarks that would make the interval
-    narrower."""
+    narrower; `refused` says why the device does not launch it."""
 
     device: str
     ns: Number
@@ -162,6 +162,7 @@ class DevicePrediction:
     measured_high_ns: Number = None
     reason: str = ""
     unmeasured: tuple[str, ...] = ()
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +21,10 @@ SCALARS: Mapping[str, str] = {  # types of OpenCL C and their NumPy types
     "long": "int64", "ulong": "uint64", "half": "float16", "float": "float32", "double": "float64",
 }  # fmt: skip
 ARGUMENT = "buffer:SIZE, buffer:SIZE:random, local:SIZE, file:X.npy or TYPE:VALUE"
+VECTOR = re.compile(r"([a-z]+)(2|3|4|8|16)")
+INCLUDE = re.compile(r'^(\s*#\s*include\s*)"([^"\n]+)"', re.MULTILINE)
 MAX_DIMENSIONS = 3
+MAX_WORK_ITEMS = 1 << 63
 DEFAULT_LOCAL = 256  # work-items of a work-group, where none are named
 MAX_FILE_BYTES = 1 << 20  # of a file of a launch
 
@@ -44,6 +49,8 @@ class KernelLaunch:
         local = self.local_size or (1,) * len(self.global_size)
         if not 1 <= len(self.global_size) <= MAX_DIMENSIONS or len(local) != len(self.global_size):
             raise LaunchError("--global and --local have one to three numbers each, and equally many")
+        if self.work_items >= MAX_WORK_ITEMS:
+            raise LaunchError(f"--global: {self.work_items:,} work-items are more than any device launches")
         if min(*self.global_size, *local) < 1 or any(n % m for n, m in zip(self.global_size, local, strict=True)):
             raise LaunchError("--global must be multiples of --local, and both at least 1")
 
@@ -51,6 +58,11 @@ class KernelLaunch:
     def work_items(self) -> int:
         """The number of all work-items."""
         return prod(self.global_size)
+
+    @property
+    def work_groups(self) -> int:
+        """The number of work-groups, of one work-item each where no size is given."""
+        return self.work_items // prod(self.local_size or ())
 
     def params(self) -> dict[str, str]:
         """The launch as parameters of the benchmark `user_kernel`."""
@@ -94,13 +106,26 @@ def argument(text: str, seed: int = 0) -> Array | np.generic | Local:
             if content == "random":
                 return np.random.default_rng(seed).random(-(-nbytes // 4), np.float32).view(np.uint8)[:nbytes]
             return np.zeros(nbytes, np.uint8)
-        dtype = np.dtype(SCALARS[kind])
-        number = dtype.type(float(rest) if dtype.kind == "f" else int(rest, 0))
+        return _number(kind, rest)
     except (KeyError, ValueError, OverflowError, OSError) as error:
         why = "" if isinstance(error, KeyError) else f" ({error})"
         raise LaunchError(f"--arg {text}: not {ARGUMENT}{why}") from error
-    assert isinstance(number, np.generic)
-    return number
+
+
+def scalar_type(kind: str) -> tuple[np.dtype[Any], int]:
+    """The NumPy type of a scalar or of a vector's elements, and the number of these. Raises KeyError."""
+    vector = VECTOR.fullmatch(kind)
+    return (np.dtype(SCALARS[vector[1]]), int(vector[2])) if vector else (np.dtype(SCALARS[kind]), 1)
+
+
+def _number(kind: str, text: str) -> np.generic:
+    """A scalar, or the bytes of a vector, of which one of three has the size of four."""
+    dtype, count = scalar_type(kind)
+    texts = text.split(",") if count > 1 else [text]
+    if len(texts) != count:
+        raise ValueError(f"{kind} has {count} values with commas")
+    values = [dtype.type(float(one) if dtype.kind == "f" else int(one, 0)) for one in texts]
+    return np.void(np.array([*values, *values[: count % 4 == 3]]).tobytes()) if count > 1 else values[0]
 
 
 def default_local(global_size: Sequence[int]) -> tuple[int, ...]:
@@ -118,6 +143,11 @@ def buffer_sizes(launch: KernelLaunch) -> dict[int, int]:
 def buffers_bytes(launch: KernelLaunch) -> int:
     """Bytes of all buffers. Raises LaunchError."""
     return sum(buffer_sizes(launch).values())
+
+
+def local_bytes(launch: KernelLaunch) -> int:
+    """Bytes of local memory by arguments. Raises LaunchError."""
+    return sum(one.nbytes for one in map(argument, launch.arguments) if isinstance(one, Local))
 
 
 def of_file(path: Path) -> KernelLaunch:
@@ -141,6 +171,16 @@ def of_file(path: Path) -> KernelLaunch:
         raise LaunchError(f"{path}: {error}") from error
 
 
+def _with_includes(source: str, folder: Path) -> str:
+    """The source, which finds files beside it wherever the command runs: a driver has its text alone."""
+
+    def found(match: re.Match[str]) -> str:
+        path = (folder / match[2]).absolute()
+        return f'{match[1]}"{path}"' if path.is_file() else match[0]
+
+    return INCLUDE.sub(found, source)
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedLaunch:
     """A launch on a device: the command, and each buffer with its first content as bytes."""
@@ -153,7 +193,7 @@ def prepared(device: Device, launch: KernelLaunch) -> PreparedLaunch:
     """Build the kernel and fill its buffers. Raises LaunchError, BuildError and DeviceError."""
     given = [argument(text, number) for number, text in enumerate(launch.arguments)]
     try:
-        source = launch.source.read_text(encoding="utf-8", errors="replace")
+        source = _with_includes(launch.source.read_text(encoding="utf-8", errors="replace"), launch.source.parent)
     except OSError as error:
         raise LaunchError(f"{launch.source} cannot be read: {error.strerror}") from error
     kernels = device.build(source, **launch.defines)

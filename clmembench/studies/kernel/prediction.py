@@ -24,6 +24,7 @@ from clmembench.studies.kernel.suggestions import Alternatives, alternatives, su
 from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet
 from clmembench.studies.memory_divergence.model.measured import measured_inputs
 from clmembench.studies.memory_divergence.model.measured_memory import Evidence
+from clmembench.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,10 @@ def _hardware(info: DeviceInfo, values: Sequence[Derived]) -> HardwareSheet | No
     return None if info.has_cpu_cores or inputs.missing else inputs.sheet()
 
 
-def predict(sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice]) -> list[DevicePrediction]:
-    """The launch on each device, the shortest time first."""
+def predict(
+    sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice], local_bytes: int = 0
+) -> list[DevicePrediction]:
+    """The launch on each device, the shortest time first; `local_bytes` are those of its arguments."""
     demands: dict[tuple[int, int, bool], tuple[Demand, tuple[Alternatives, ...]]] = {}
     found = []
     for device in devices:
@@ -76,8 +79,22 @@ def predict(sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice
         if key not in demands:
             every = alternatives(sample, facts, demand(sample, facts, *key))
             demands[key] = every[-1].need, every
-        found.append(_prediction(device, *demands[key]))
+        refused = _refusal(sample, max(sample.local_bytes, local_bytes), rates.info)
+        found.append(_refused(device, refused) if refused else _prediction(device, *demands[key]))
     return sorted(found, key=lambda one: one.ns if one.ns is not None else float("inf"))
+
+
+def _refused(device: MeasuredDevice, why: str) -> DevicePrediction:
+    return DevicePrediction(device.name, None, None, None, "", {}, (), None, None, None, (), {}, refused=why)
+
+
+def _refusal(sample: Sample, local_bytes: int, info: DeviceInfo) -> str:
+    """Why a device does not launch it; "" where it may."""
+    if sample.group_items > info.max_work_group:
+        return f"its work-groups have at most {info.max_work_group:,} work-items, not {sample.group_items:,}"
+    if local_bytes > info.local_mem_bytes:
+        return f"its work-groups have {format_bytes(info.local_mem_bytes)} of local memory, not {format_bytes(local_bytes)}"
+    return ""
 
 
 def _prediction(device: MeasuredDevice, need: Demand, changed: Sequence[Alternatives]) -> DevicePrediction:

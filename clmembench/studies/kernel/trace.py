@@ -37,6 +37,7 @@ EVENT = np.dtype(
 )  # fmt: skip
 LOAD, STORE, ATOMIC, BRANCH = range(4)
 PART, ENDLESS, TOO_LARGE, DISK_FULL, REFUSED = 76, 77, 78, 79, 80  # exit codes of the traced process
+MAX_GROUPS = 1 << 25  # whose list takes 2 GB
 MAX_CHECKED_BYTES = 64 << 20  # of buffers in which races are looked for: the checker has many words for each byte
 START_S, PATIENCE = 60.0, 4.0  # to start and to build; times the budget that one work-group may take
 SIMULATED: Mapping[str, str] = {  # a device that refuses few launches
@@ -44,6 +45,7 @@ SIMULATED: Mapping[str, str] = {  # a device that refuses few launches
     "OCLGRIND_CONSTANT_MEM_SIZE": str(64 << 20), "OCLGRIND_MAX_WGSIZE": "4096",
     "OCLGRIND_MAX_ERRORS": "10", "PYOPENCL_NO_CACHE": "1",
 }  # fmt: skip
+FATAL = "OCLGRIND FATAL ERROR"
 FAULT = re.compile(r"^(Invalid|.*data race|.*divergence|Unaligned|.*out of|Attempted)", re.IGNORECASE)
 
 
@@ -101,6 +103,10 @@ class Trace:
 
 def trace(launch: KernelLaunch, accesses: int, seconds: float) -> Trace:
     """Trace a launch until a work-group ends after so many accesses or seconds of CPU time. Raises TraceError."""
+    if launch.work_groups > MAX_GROUPS:
+        raise TraceError(
+            f"{launch.work_groups:,} work-groups are more than the simulator's {MAX_GROUPS:,}: trace a smaller launch"
+        )
     given = json.dumps(asdict(launch), default=str)
     command = [sys.executable, "-P", "-m", "clmembench.studies.kernel.traced"]
     return _traced(command, given, launch.kernel, accesses, seconds, buffers_bytes(launch) <= MAX_CHECKED_BYTES)
@@ -137,6 +143,7 @@ def _traced(command: Sequence[str], given: str, kernel: str, accesses: int, seco
         try:
             prefix, ended = run("trace", False)
             faults = _faults(prefix)
+            _refuse_unsupported(prefix, ended.stderr)
             _judge(ended, faults, seconds)
             if second is not None:
                 faults = tuple(dict.fromkeys((*faults, *_faults(second.result()[0]))))
@@ -170,24 +177,44 @@ def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], secon
     raise TraceError(f"the program ended with exit code {code}: {last}")
 
 
+def _refuse_unsupported(prefix: Path, stderr: str) -> None:
+    """Raises TraceError where the simulator gave up a kernel: the traced one, or one that was to be built before it."""
+    table = prefix.with_suffix(".instructions")
+    traced = table.read_text(errors="replace").partition("\n")[0].split("\t")[-1] if table.exists() else None
+    for lines in (*_blocks(_log(prefix)), *_blocks(stderr)):
+        what = lines[1] if lines[0].startswith(FATAL) and len(lines) > 1 else ""
+        kernel = next((line.partition(": ")[2] for line in lines if line.startswith("Kernel: ")), None)
+        if what and traced in (None, kernel):
+            raise TraceError(f"the simulator cannot run this kernel: {sanitize.line(what)}{_place(lines)}")
+
+
 def _endless(seconds: float) -> str:
     return f"one work-group did not end within {PATIENCE * seconds:g} s or its share of the budget: is there an endless loop?"
 
 
 def _faults(prefix: Path) -> tuple[str, ...]:
     """The simulator's complaints, one line each: what, and the line of the source."""
-    log = prefix.with_suffix(".log")
-    if not log.exists():
-        return ()
-    blocks = re.split(r"\n\s*\n", log.read_text(errors="replace"))
-    found = []
-    for block in blocks:
-        lines = [line.strip() for line in block.strip().splitlines()]
-        if lines and FAULT.match(lines[0]):
-            lines[0] = ADDRESS.sub("", lines[0])
-            place = next((line for line in lines if line.startswith("At line")), "")
-            found.append(sanitize.line(lines[0] + (f", {place[0].lower()}{place[1:].rstrip(':')}" if place else "")))
+    found = (
+        sanitize.line(ADDRESS.sub("", lines[0]) + _place(lines)) for lines in _blocks(_log(prefix)) if FAULT.match(lines[0])
+    )
     return tuple(dict.fromkeys(found))
+
+
+def _log(prefix: Path) -> str:
+    log = prefix.with_suffix(".log")
+    return log.read_text(errors="replace") if log.exists() else ""
+
+
+def _blocks(text: str) -> list[list[str]]:
+    """The lines of each of the simulator's messages."""
+    blocks = (block.strip() for block in re.split(r"\n\s*\n", text))
+    return [[line.strip() for line in block.splitlines()] for block in blocks if block]
+
+
+def _place(message: Sequence[str]) -> str:
+    """Where in the source a message belongs, as the end of a sentence."""
+    place = next((line for line in message if line.startswith("At line")), "")
+    return f", {place[0].lower()}{place[1:].rstrip(':')}" if place else ""
 
 
 def _read(prefix: Path, faults: tuple[str, ...], checked: bool) -> Trace:

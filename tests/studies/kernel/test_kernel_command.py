@@ -44,6 +44,15 @@ kernel void endless(global volatile uint* a) { while (1) a[get_global_id(0)]++; 
 kernel void beyond(global uint* a) { a[get_global_id(0) + 1] = 1; }
 kernel void wrong(global uint* a) { a[0] = MISSING; }
 """
+ODD = f"""{SOURCE}
+#pragma OPENCL EXTENSION cl_khr_fp16 : enable
+typedef struct {{ int a, b; }} two;
+kernel void vector(global float4* a, float3 by) {{ a[get_global_id(0)].xyz += by; }}
+kernel void pair(global int* a, two n) {{ a[0] = n.a; }}
+kernel void picture(read_only image2d_t a, global float4* b) {{ b[0] = read_imagef(a, (int2)(0, 0)); }}
+kernel void halves(global half* a) {{ a[get_global_id(0)] = a[get_global_id(0)] * a[0]; }}
+kernel void empty(global float* a) {{}}
+"""
 COLUMN = (
     "--kernel",
     "column",
@@ -62,6 +71,13 @@ COLUMN = (
 def source(tmp_path_factory):
     path = tmp_path_factory.mktemp("kernel") / "mine.cl"
     path.write_text(SOURCE)
+    return path
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    path = tmp_path_factory.mktemp("kernel") / "odd.cl"
+    path.write_text(ODD)
     return path
 
 
@@ -208,17 +224,64 @@ WRONG = {
         "build failed",
     ),
     "an endless loop": (("--kernel", "endless", "--global", "64", "--arg", "buffer:256", "--accesses", "500"), "endless loop"),
+    "an argument too many": (("--kernel", "count", "--global", "64", "--arg", "buffer:16", "--arg", "int:1"), "leave some out"),
+    "a buffer for local memory": (
+        ("--kernel", "column", "--global", "64", *COLUMN[2:-2], "--arg", "buffer:8KiB"),
+        "parameter tile is of type float*, which takes local:SIZE",
+    ),
+    "integers for floats": (
+        ("--kernel", "vector", "--global", "64", "--arg", "buffer:1KiB", "--arg", "int3:1,2,3"),
+        "parameter by is of type float3, which takes float3:VALUE",
+    ),
+    "a scalar for a struct": (
+        ("--kernel", "pair", "--global", "64", "--arg", "buffer:1KiB", "--arg", "int:1"),
+        "parameter n is of type two of another size: trace a program",
+    ),
+    "an image": (
+        ("--kernel", "picture", "--global", "1", "--arg", "buffer:16", "--arg", "buffer:16"),
+        "images and samplers are not simulated",
+    ),
+    "a type that is not simulated": (
+        ("--kernel", "halves", "--global", "64", "--arg", "buffer:128"),
+        "cannot run this kernel: Unsupported float size: 2 bytes, at line",
+    ),
+    "groups without number": (("--kernel", "empty", "--global", str(1 << 40), "--arg", "buffer:16"), "trace a smaller launch"),
+    "items without number": (("--kernel", "empty", "--global", str(1 << 70), "--arg", "buffer:16"), "more than any device"),
     "groups that do not divide": (("--kernel", "count", "--global", "65", "--local", "64", "--arg", "buffer:16"), "multiples"),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_input_is_one_line(source, case):
+def test_wrong_input_is_one_line(odd, case):
     options, message = WRONG[case]
-    code, _, said = run(source, *options)
+    code, _, said = run(odd, *options)
     assert code == 2 and message in said.splitlines()[-1] and "Traceback" not in said
     if case == "a compiler's error":
         assert 3 < len(said.splitlines()) < 40 and "error: " in said and "?" not in said
+
+
+def test_vectors_macros_of_two_words_and_files_beside_the_source_are_taken(tmp_path):
+    (tmp_path / "of mine.h").write_text("\n" * 6 + "inline float twice(float x) { return 2 * x; }\n")
+    mine = tmp_path / "mine.cl"
+    mine.write_text("""#include "of mine.h"
+kernel void scale(global float* a, float3 by, NUMBER n) {
+    a[get_global_id(0)] = twice(a[get_global_id(0)]) * by.z + n;
+}
+""")
+    given = ("--global", "64", "--arg", "buffer:256", "--arg", "float3:1,2,3", "--arg", "uint:1")
+    facts = read(call("kernel", mine, *given, "--define", "NUMBER=unsigned int", "--json"))
+    assert set(facts["instructions_by_line"]) <= {"0", "1", "2", "3", "4"}  # a file has no lines of its own
+
+
+def test_an_empty_kernel_takes_its_launch_and_a_launch_that_a_device_refuses_no_time(odd):
+    runs = ("--on", Path(__file__).parents[3] / "reports" / "h200-sxm-all.jsonl.gz", "--json")
+    (empty,) = read(run(odd, "--kernel", "empty", "--global", "64", "--arg", "buffer:256", *runs))["devices"]
+    assert empty["bound"] == "launch" and empty["ns"] > 1000
+    groups = ("--kernel", "empty", "--global", "4096", "--local", "2048", "--arg", "buffer:256")
+    tile = ("--kernel", "column", "--global", "64", *COLUMN[2:-2], "--arg", "local:200KiB")
+    for launch, limit in ((groups, "1,024 work-items"), (tile, "48 KiB of local memory")):
+        (refused,) = read(run(odd, *launch, *runs))["devices"]
+        assert refused["ns"] is None and limit in refused["refused"]
 
 
 def test_without_a_compiler_the_remedy_is_named(source, tmp_path, monkeypatch):

@@ -41,12 +41,13 @@ def test_sizes_that_no_device_launches_are_refused(sizes):
 def test_arguments_are_bytes_numbers_and_local_memory(tmp_path):
     assert argument("local:4KiB") == Local(4096)
     assert argument("uint:0x10") == np.uint32(16) and argument("double:1e-3") == np.float64(1e-3)
+    assert argument("float3:1,2,3").tobytes() == np.float32([1, 2, 3, 1]).tobytes()
     assert not argument("buffer:1KiB").any() and argument("buffer:1KiB").nbytes == 1024
     random = argument("buffer:1KiB:random").view(np.float32)
     assert random.size == 256 and 0 <= random.min() < random.max() < 1
 
 
-@each("text", ["buffer:", "buffer:4:ones", "int:x", "char:300", "float4:1", "file:none.npy", "nonsense"])
+@each("text", ["buffer:", "buffer:4:ones", "int:x", "char:300", "float4:1", "int5:1,2,3,4,5", "file:none.npy", "nonsense"])
 def test_an_argument_that_cannot_be_meant_names_what_can(text):
     with pytest.raises(LaunchError, match=r"--arg .*: not buffer:SIZE"):
         argument(text)

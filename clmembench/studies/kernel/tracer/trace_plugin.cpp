@@ -27,12 +27,17 @@
 extern "C" {  // of LLVM's interface in C, which Oclgrind's library exports
 void* LLVMInstructionGetDebugLoc(const void* instruction);
 unsigned LLVMDILocationGetLine(void* location);
+void* LLVMDILocationGetScope(void* location);
+void* LLVMDILocationGetInlinedAt(void* location);
+void* LLVMDIScopeGetFile(void* scope);
+const char* LLVMDIFileGetFilename(void* file, unsigned* length);
 }
 
 using namespace oclgrind;
 
 namespace {
 
+const char* const SOURCE = "input.cl";  // Oclgrind's name of a program's text
 const int PART = 76, ENDLESS = 77;  // exit codes: whole sub-groups of a work-group were traced; it does not end
 const size_t SUB_GROUP = 32;        // work-items that end together where a work-group is cut
 const uint64_t PATIENCE = 4;        // times the budget that one work-group may take
@@ -221,8 +226,17 @@ class Trace : public Plugin {
         made.branches = made.text.find("br i1 ") != std::string::npos || made.text.find("switch ") != std::string::npos;
         made.constant = made.text.find("addrspace(2)") != std::string::npos;
         void* location = LLVMInstructionGetDebugLoc(instruction);
+        while (location && !is_of_source(location)) location = LLVMDILocationGetInlinedAt(location);
         made.line = location ? LLVMDILocationGetLine(location) : 0;
         return made;
+    }
+
+    // Not of a file that the source includes, whose lines have other numbers: the line that calls its function has the cost.
+    static bool is_of_source(void* location) {
+        unsigned length = 0;
+        void* file = LLVMDIScopeGetFile(LLVMDILocationGetScope(location));
+        const char* name = file ? LLVMDIFileGetFilename(file, &length) : nullptr;
+        return !name || std::string(name, length).find(SOURCE) != std::string::npos;
     }
 
     void access(const Memory* memory, const WorkItem* item, size_t address, size_t size, Operation operation) {
