@@ -249,6 +249,28 @@ def test_equal_gpus_of_clpeak_are_devices_of_their_own():
     assert [[value.value for value in run.values] for run in two] == [[n, n] for n in range(1, 9)]
 
 
+FLOAT, FLOAT2, DOUBLE = (("float", 1.0), ("float2", 2.0), ("double", 3.0))
+
+
+@each(
+    ("entries", "listed", "expected"),
+    [
+        ([FLOAT, FLOAT2, FLOAT, FLOAT2, DOUBLE], 2, [[1, 2], [1, 2, 3]]),
+        ([FLOAT, DOUBLE, FLOAT2, FLOAT, FLOAT2], 0, [[1, 3, 2], [1, 2]]),
+        ([FLOAT, FLOAT2, DOUBLE, FLOAT, FLOAT2], 2, [[1, 2], [1, 2]]),  # of the first one's end or the second one's beginning
+        ([DOUBLE, FLOAT, DOUBLE], 2, [[3], [3]]),
+        ([FLOAT, DOUBLE], 2, []),
+    ],
+)
+def test_a_reading_that_one_of_equal_gpus_lacks_goes_to_no_wrong_one(entries, listed, expected):
+    readings = [{**READING, "test": "x_compute", "unit": "gflops", "metric": name, "value": value} for name, value in entries]
+    runs = READERS["clpeak"](json.dumps({**CLPEAK_2, "devices": [READING] * listed, "entries": readings}))
+    assert [[value.value for value in run.values] for run in runs if run.values] == expected
+    lost = len(entries) - sum(map(len, expected))
+    reasons = [reason for run in runs for reason in run.left_out]
+    assert len(reasons) == lost and all("which of equal" in reason for reason in reasons)
+
+
 def test_what_clpeak_calls_wrong_and_numbers_beyond_all_are_no_values():
     one = CLPEAK_2["entries"][0]
     odd = [
@@ -330,6 +352,7 @@ def test_what_sheets_alone_have_is_neither_written_to_an_import_file_nor_read_fr
 FAULTS = [
     ("babelstream", "", "no table"), ("babelstream", COLUMNS, "empty"),
     ("babelstream", STREAM.replace("0.0003\n", "x\n"), "numbers"),
+    ("babelstream", STREAM + STREAM.splitlines()[3].replace("Copy", "copy"), "copy several times"),
     ("babelstream", STREAM.replace(",2000000,", ",2500000,"), "rate is not that of its time"),
     ("babelstream", STREAM.replace("Triad,100", "Triad,nan"), "no numbers"), ("babelstream", TEXTS["clpeak"], "no table"),
     ("clpeak", "[]", "no object"), ("clpeak", "{", "no JSON"), ("clpeak", TEXTS["mt4g"], "clpeak_version"),

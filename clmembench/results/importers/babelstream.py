@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -49,6 +50,9 @@ def read(text: str) -> list[ImportedRun]:
     refuse_wrong([line for line in wrong if re.search(r"\bsum\b", line, re.IGNORECASE) is None], "BabelStream")
     table = _table(text)
     rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    kinds = Counter((row["function"].lower(), row["n_elements"], row["sizeof"]) for row in rows)
+    if twice := [name for (name, *_), count in kinds.items() if count > 1]:
+        raise ImportFault(f"its table has {twice[0]} several times, so it is of several runs: give each a file of its own")
     values = tuple(_value(row, table) for row in rows)
     left_out = tuple(f"{value.name}: {wrong[0].strip()[:150]}" for value in values if wrong and value.name.lower() == "dot")
     values = tuple(value for value in values if not (wrong and value.name.lower() == "dot"))

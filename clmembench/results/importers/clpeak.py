@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from clmembench.results.imported import MAX_MEASUREMENT, SCHEMA, ImportedRun, ImportedValue, ImportFault, with_distinct_devices
@@ -85,24 +86,49 @@ def _best(entries: list[ResultEntry], test: str) -> ResultEntry | None:
 
 
 def _table(found: dict[str, Any]) -> Iterator[ResultEntry]:
-    """Version 2."""
+    """Version 2, whose entries name their device, but not which of equal ones it is."""
     if found.get("format_version") not in (None, 2):
         raise ImportFault(f"its format_version is {found.get('format_version')!r}: 2 and 3 are read")
-    seen: Counter[tuple[str, ...]] = Counter()
+    listed = found.get("devices")
+    counts = Counter(_described(one) for one in listed if isinstance(one, dict)) if isinstance(listed, list) else Counter()
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for one in part(found, "entries", list, "it"):
-        test, metric, unit = (part(one, key, str, "an entry") for key in ("test", "metric", "unit"))
-        backend = ", ".join(dict.fromkeys(filter(None, (text_of(one, "backend"), text_of(one, "platform")))))
-        device = (part(one, "device", str, "an entry").strip(), backend, text_of(one, "driver"))
-        # equal devices have equal entries, one device after the other
-        seen[*device, test, metric] += 1
-        yield _entry((*device, seen[*device, test, metric]), test, metric, one, UNITS.get(unit), unit)
+        part(one, "device", str, "an entry")
+        groups.setdefault(_described(one), []).append(one)
+    for described, entries in groups.items():
+        names = [tuple(part(one, key, str, "an entry") for key in ("test", "metric", "unit")) for one in entries]
+        for one, (test, metric, unit), device in zip(entries, names, _equal_devices(names, counts[described]), strict=True):
+            if device is not None:
+                yield _entry((*described, device), test, metric, one, UNITS.get(unit), unit)
+            else:
+                yield ResultEntry((*described, 0), test, metric, unit, None, "it does not say which of equal devices has it")
+
+
+def _described(one: dict[str, Any]) -> tuple[str, str, str]:
+    """Name, backend with platform, and driver of a device, or of the device of an entry."""
+    backend = ", ".join(dict.fromkeys(filter(None, (text_of(one, "backend"), text_of(one, "platform")))))
+    return text_of(one, "device").strip(), backend, text_of(one, "driver")
+
+
+def _equal_devices(names: Sequence[tuple[str, ...]], listed: int) -> list[int | None]:
+    """Which of equal devices each entry is of: their entries follow each other, one device after the other. What each device
+    has says where it begins and ends; what some lack is of a device only if the entries before and after it are."""
+    every = Counter(names)
+    devices = max(*every.values(), listed)
+    seen: Counter[tuple[str, ...]] = Counter()
+    known: list[int | None] = []
+    for name in names:
+        seen[name] += 1
+        known.append(seen[name] - 1 if every[name] == devices else None)
+    before = list(accumulate(known, lambda last, one: last if one is None else one, initial=0))[1:]
+    after = list(accumulate(reversed(known), lambda last, one: last if one is None else one, initial=devices - 1))[:0:-1]
+    return [first if first == last else None for first, last in zip(before, after, strict=True)]
 
 
 def _tree(found: dict[str, Any]) -> Iterator[ResultEntry]:
     """Version 3, whose values are in SI units."""
     for number, of in enumerate(part(found, "devices", list, "it")):
-        backend = ", ".join(dict.fromkeys(filter(None, (text_of(of, "backend"), text_of(of, "platform")))))
-        device = (part(of, "name", str, "a device").strip(), backend, text_of(of, "driver"), number)
+        device = (part(of, "name", str, "a device").strip(), *_described(of)[1:], number)
         for test in part(of, "tests", list, "a device"):
             for one in part(test, "metrics", list, "a test"):
                 quantity = text_of(one, "quantity") or text_of(test, "quantity")
