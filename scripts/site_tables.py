@@ -39,7 +39,7 @@ TITLES = {
         "peers",
     ),
     "h200-spmv-structures": (
-        "SpMV by structure on an H200: by rule, best found, best of cuSPARSE's (one_row to few_dense: the day before)",
+        "SpMV by structure on an H200: by rule, best found, best of cuSPARSE's",
         "scripts/spmv_structures.py name~NVIDIA --seconds 235",
         "peers",
     ),

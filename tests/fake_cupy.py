@@ -102,19 +102,25 @@ def _matmul(a: Array, b: Array, out: Array) -> Array:
     return out
 
 
+class CUBLASError(RuntimeError):
+    """As cupy.cuda.cublas has it."""
+
+
 def _gemm_ex(handle: int, *given: int) -> None:
     """Of square matrices, the first one transposed: of halves with a result of floats, and of bytes with one of integers."""
-    transposed, plain, n, _, _, _, a, a_kind, _, b, b_kind, _, _, c, c_kind, _, computed, _ = given
+    transposed, plain, n, _, _, _, a, a_kind, a_pitch, b, b_kind, b_pitch, _, c, c_kind, c_pitch, computed, _ = given
+    if a_kind == 3 and n % 2:
+        raise CUBLASError("CUBLAS_STATUS_NOT_SUPPORTED")
     assert (transposed, plain) == (1, 0) and (a_kind, c_kind, computed) in ((2, 0, 68), (3, 10, 72)) and a_kind == b_kind
 
-    def matrix(address: int, kind: int) -> np.ndarray:
+    def matrix(address: int, kind: int, pitch: int) -> np.ndarray:
         """By columns."""
         scalar = np.dtype({2: np.float16, 3: np.int8, 0: np.float32, 10: np.int32}[kind])
-        memory = (ctypes.c_uint8 * (n * n * scalar.itemsize)).from_address(address)
-        return np.frombuffer(memory, scalar).reshape(n, n).T
+        memory = (ctypes.c_uint8 * (n * pitch * scalar.itemsize)).from_address(address)
+        return np.frombuffer(memory, scalar).reshape(n, pitch)[:, :n].T
 
-    result = matrix(c, c_kind)
-    result[:] = matrix(a, a_kind).T.astype(np.float64) @ matrix(b, b_kind).astype(np.float64)
+    result = matrix(c, c_kind, c_pitch)
+    result[:] = matrix(a, a_kind, a_pitch).T.astype(np.float64) @ matrix(b, b_kind, b_pitch).astype(np.float64)
     _spoilt(result)
 
 
@@ -251,7 +257,9 @@ def modules() -> dict[str, ModuleType]:
         Device=lambda number=0: device,
         Event=Event,
         get_elapsed_time=lambda a, b: STEP_MS * CALL_NS * (b.at - a.at),
-        cublas=SimpleNamespace(getVersion=lambda handle: 130002, gemmEx=_gemm_ex, dsyrk=_syrk, dgemv=_gemv),
+        cublas=SimpleNamespace(
+            getVersion=lambda handle: 130002, gemmEx=_gemm_ex, CUBLASError=CUBLASError, dsyrk=_syrk, dgemv=_gemv
+        ),
         cusparse=SimpleNamespace(getVersion=lambda handle: 12603),
         cub=SimpleNamespace(get_build_version=lambda: 300102),
         device=SimpleNamespace(get_cublas_handle=lambda: 0, get_cusparse_handle=lambda: 0),

@@ -129,7 +129,7 @@ def test_work_counts_the_product_alone_and_launches_a_work_group_for_each_unit_o
     work = prepare(FakeDevice(GPU), dtype="tf32", n=130, columns=64)
     (launch,) = work.commands
     assert work.flops == 2 * 130**3 and launch.global_size == (3 * 288, 1) and launch.local_size == (288, 1)
-    assert [int(x) for x in launch.args[4:]] == [2, 3, 130, 528, 528]
+    assert [int(x) for x in launch.args[4:]] == [2, 3, 130, 640, 528]
     assert prepare(FakeDevice(GPU), dtype="half", n=64, columns=64).commands[0].global_size == (288, 1)
     assert prepare(FakeDevice(GPU), dtype="half", n=130, columns=128).commands[0].global_size == (3 * 288, 1)
     assert prepare(FakeDevice(GPU), dtype="half", n=66, columns=64).commands[0].global_size == (288, 2)

@@ -9,7 +9,16 @@ import numpy as np
 from clmembench.benchmarks import axis, axis_of, benchmark, is_timed_in_batches
 from clmembench.benchmarks.dgemm.dgemm import INIT_GROUP_SIZE, MAX_ELEMENT, SEEDS, check_product, require_memory
 from clmembench.benchmarks.dgemm.gemm_ptx import PIECE
-from clmembench.benchmarks.gemm.gemm_ptx import MAP_BYTES, MAPS, TILE_ROWS, GemmTiles, kept_sums, map_program, program
+from clmembench.benchmarks.gemm.gemm_ptx import (
+    MAP_BYTES,
+    MAPS,
+    SLAB_ROW_BYTES,
+    TILE_ROWS,
+    GemmTiles,
+    kept_sums,
+    map_program,
+    program,
+)
 from clmembench.benchmarks.gemm.wgmma import BY_TYPE
 from clmembench.model import Array, Buffer, BuildError, Device, DeviceInfo, Headline, Launch, Metric, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -38,6 +47,12 @@ def element_bits(dtype: str) -> Array:
         return ELEMENTS.astype(np.float16).view(np.uint16)
     bits = ELEMENTS.astype(np.float32).view(np.uint32)
     return (bits >> 16).astype(np.uint16) if dtype == "bfloat16" else bits
+
+
+def row_pitch(n: int, itemsize: int) -> int:
+    """Bytes from a row of A or B to the next, padded to lines: rows that begin inside a sector cost a quarter of the rate (FP16
+    on an H200: n = 1000 and 1001, of 2,000 and 2,016 bytes)."""
+    return -(-n * itemsize // SLAB_ROW_BYTES) * SLAB_ROW_BYTES
 
 
 def result_type(dtype: str) -> np.dtype[np.generic]:
@@ -71,7 +86,7 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     A product has 2 n^3 operations. A program in PTX for sm_90a, with a work-group for each compute unit: one work-item has the
     bulk copy engine load slabs of 128 bytes a row into a ring in local memory; eight sub-groups multiply slabs by wgmma, of
     64 rows by `columns`, and store C. Half, bfloat16 and TF32 have sums and C in float, char in int. Tiles are whole: their
-    part outside the matrices is multiplied as zeros, and not counted.
+    part outside the matrices is multiplied as zeros, and not counted. Rows of A and B are padded to 128 bytes, for cuBLAS too.
 
     Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
     n = 512. Raises Skip where the driver does not assemble the program, and for matrices that do not fit.
@@ -83,7 +98,7 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     down, along = -(-n // TILE_ROWS), -(-n // columns)
     groups = device.info.work_groups or device.info.compute_units
     bits, result = element_bits(dtype), result_type(dtype)
-    row_bytes, c_row_bytes = (-(-n * size // PIECE) * PIECE for size in (bits.itemsize, result.itemsize))
+    row_bytes, c_row_bytes = row_pitch(n, bits.itemsize), -(-n * result.itemsize // PIECE) * PIECE
     single = down * along <= groups
     tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns], single, 0 if single else kept_sums(columns, row_bytes))
     sizes = (n * row_bytes, n * row_bytes, n * c_row_bytes)

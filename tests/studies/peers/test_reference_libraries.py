@@ -200,8 +200,8 @@ def test_what_this_cusparse_lacks_is_skipped(gpu, cupy, monkeypatch):
         discovered()["cusparse_csr_1"].prepare(gpu, matrix="reservoir")
 
 
-def test_bytes_in_rows_that_cublas_does_not_take_are_skipped(gpu, cupy):
-    with pytest.raises(Skip, match="multiple of 4 bytes, and n is 33"):
+def test_what_cublas_does_not_multiply_is_skipped(gpu, cupy):
+    with pytest.raises(Skip, match="does not multiply matrices of char at n = 33: CUBLAS_STATUS_NOT_SUPPORTED"):
         discovered()["cublas_gemm_ex"].prepare(gpu, dtype="char", n=33)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark
 from clmembench.benchmarks.dgemm.dgemm import MAX_ELEMENT, SEEDS, element, expected_products
-from clmembench.benchmarks.gemm.gemm import RATES, SIZES, element_bits, result_type
+from clmembench.benchmarks.gemm.gemm import RATES, SIZES, element_bits, result_type, row_pitch
 from clmembench.host.cpu_topology import usable_cpus
 from clmembench.model import Array, Batch, Call, Device, DeviceInfo, Metric, Skip, Value, Work
 from clmembench.studies.peers.benchmarks import cuda_timing
@@ -183,7 +183,7 @@ def _times_vectors(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
 # cudaDataType of operands and of the result, and cublasComputeType: sums of 32 bits, floats by TF32
 CUDA_TYPES = {"half": (2, 0, 68), "bfloat16": (14, 0, 68), "tf32": (0, 0, 77), "char": (3, 10, 72)}
 DEFAULT_ALGORITHM = -1
-BYTES_ALIGNED = 4
+NOT_SUPPORTED = "CUBLAS_STATUS_NOT_SUPPORTED"
 
 
 @benchmark(
@@ -201,18 +201,18 @@ def cublas_gemm_ex(device: Device, dtype: str, n: int) -> Work:
 
     A product has 2 n^3 operations. Passes are enqueued behind a blocking kernel, between two CUDA events. The product is
     compared exactly by Freivalds' check, whose products come from a kernel of its own and from the host. Raises Skip where CuPy
-    does not work or does not find this GPU, for matrices that do not fit into its memory, and for bytes in rows that are no
-    multiple of 4, which cuBLAS does not take.
+    does not work or does not find this GPU, for matrices that do not fit into its memory, and for what this cuBLAS does not
+    multiply.
     """
-    if dtype == "char" and n % BYTES_ALIGNED:
-        raise Skip(f"cuBLAS multiplies bytes in rows that are a multiple of {BYTES_ALIGNED} bytes, and n is {n}")
     cupy = cuda_timing.cupy_on(device.info)
     bits, result = element_bits(dtype), result_type(dtype)
-    require_memory(device.info, "device", n * n * (2 * bits.itemsize + CHUNKS_PER_OPERAND * result.itemsize), OPERANDS)
+    pitch = row_pitch(n, bits.itemsize) // bits.itemsize
+    require_memory(device.info, "device", n * (2 * pitch * bits.itemsize + n * CHUNKS_PER_OPERAND * result.itemsize), OPERANDS)
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
     kernels, values = _kernels(cupy, "signed char"), cupy.asarray(bits)
     a, b = (_make_matrix(cupy, kernels, np.dtype(np.int8), n, seed).astype(np.int32) + MAX_ELEMENT for seed in seeds)
-    left, right = values[a], values[cupy.ascontiguousarray(b.T)]
+    left, right = cupy.zeros((n, pitch), bits.dtype), cupy.zeros((n, pitch), bits.dtype)
+    left[:, :n], right[:, :n] = values[a], values[b.T]
     del a, b
     c = cupy.full((n, n), -1, result)
     one, zero = np.ones(1, result), np.zeros(1, result)
@@ -223,10 +223,16 @@ def cublas_gemm_ex(device: Device, dtype: str, n: int) -> Work:
         # C by rows is its transpose by columns, the product of B's transpose and A's
         return cublas.gemmEx(
             cupy.cuda.device.get_cublas_handle(), transposed, plain, n, n, n,
-            one.ctypes.data, right.data.ptr, kind, n, left.data.ptr, kind, n,
+            one.ctypes.data, right.data.ptr, kind, pitch, left.data.ptr, kind, pitch,
             zero.ctypes.data, c.data.ptr, result_kind, n, computed, DEFAULT_ALGORITHM,
         )  # fmt: skip
 
+    try:
+        multiply()
+    except cublas.CUBLASError as error:
+        if NOT_SUPPORTED not in str(error):
+            raise
+        raise Skip(f"this cuBLAS does not multiply matrices of {dtype} at n = {n}: {error}") from error
     multiplied = _kernels(cupy, "int" if dtype == "char" else "float")
 
     def check() -> None:
