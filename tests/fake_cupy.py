@@ -102,6 +102,24 @@ def _matmul(a: Array, b: Array, out: Array) -> Array:
     return out
 
 
+def _gemm(scalar: type) -> Any:
+    """cuBLAS's product of square matrices by columns, none of them transposed."""
+
+    def multiply(handle: int, *given: int) -> None:
+        first, second, n, _, _, _, a, a_pitch, b, b_pitch, _, c, c_pitch = given
+        assert (first, second) == (0, 0)
+
+        def matrix(address: int, pitch: int) -> np.ndarray:
+            memory = (ctypes.c_uint8 * (n * pitch * np.dtype(scalar).itemsize)).from_address(address)
+            return np.frombuffer(memory, scalar).reshape(n, pitch)[:, :n].T
+
+        result = matrix(c, c_pitch)
+        result[:] = matrix(a, a_pitch) @ matrix(b, b_pitch)
+        _spoilt(result)
+
+    return multiply
+
+
 class CUBLASError(RuntimeError):
     """As cupy.cuda.cublas has it."""
 
@@ -258,7 +276,13 @@ def modules() -> dict[str, ModuleType]:
         Event=Event,
         get_elapsed_time=lambda a, b: STEP_MS * CALL_NS * (b.at - a.at),
         cublas=SimpleNamespace(
-            getVersion=lambda handle: 130002, gemmEx=_gemm_ex, CUBLASError=CUBLASError, dsyrk=_syrk, dgemv=_gemv
+            getVersion=lambda handle: 130002,
+            gemmEx=_gemm_ex,
+            CUBLASError=CUBLASError,
+            dgemm=_gemm(np.float64),
+            sgemm=_gemm(np.float32),
+            dsyrk=_syrk,
+            dgemv=_gemv,
         ),
         cusparse=SimpleNamespace(getVersion=lambda handle: 12603),
         cub=SimpleNamespace(get_build_version=lambda: 300102),

@@ -126,7 +126,7 @@ def _check_elements(found: Array, wanted: Array) -> None:
     n=axis_of(lambda info: (1024, 4096, 8192)),
 )
 def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
-    """Rate of C = A B by cuBLAS, for the same matrices as dgemm's.
+    """Rate of C = A B by cuBLAS, for the same matrices as dgemm's, with rows padded to 128 bytes.
 
     A product has 2 n^3 FLOP; double uses the instructions that cuBLAS chooses, single excludes TF32. Passes are enqueued behind
     a blocking kernel, between two CUDA events. The product is compared exactly by Freivalds' check, whose products come from a
@@ -135,21 +135,33 @@ def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
     """
     cupy = cuda_timing.cupy_on(device.info)
     scalar = NUMPY_TYPES[dtype]
-    require_memory(device.info, "device", CHUNKS_PER_OPERAND * scalar.itemsize * n * n, OPERANDS)
+    pitch = row_pitch(n, scalar.itemsize) // scalar.itemsize
+    require_memory(device.info, "device", CHUNKS_PER_OPERAND * scalar.itemsize * n * pitch, OPERANDS)
     kernels = _kernels(cupy, "double" if dtype == "double" else "float")
     seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
     a, b = (_make_matrix(cupy, kernels, scalar, n, seed) for seed in seeds)
-    c = cupy.full((n, n), np.nan, scalar)
+    c = cupy.full((n, pitch), np.nan, scalar)
     vectors = np.random.default_rng(device.seed).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
     wanted = cupy.asnumpy(_times_vectors(cupy, kernels, a, _times_vectors(cupy, kernels, b, cupy.asarray(vectors))))
 
+    left, right = cupy.zeros((n, pitch), scalar), cupy.zeros((n, pitch), scalar)
+    left[:, :n], right[:, :n] = a, b
+    del a, b
+
     def check() -> None:
-        _check_elements(cupy.asnumpy(_times_vectors(cupy, kernels, c, cupy.asarray(vectors))), wanted)
+        found = _times_vectors(cupy, kernels, cupy.ascontiguousarray(c[:, :n]), cupy.asarray(vectors))
+        _check_elements(cupy.asnumpy(found), wanted)
+
+    one, zero, cublas, plain = np.ones(1, scalar), np.zeros(1, scalar), cupy.cuda.cublas, 0
+    product = cublas.dgemm if dtype == "double" else cublas.sgemm
 
     def multiply() -> object:
-        return cupy.matmul(a, b, out=c)
+        # C by rows is its transpose by columns, the product of B's transpose and A's
+        return product(
+            cupy.cuda.device.get_cublas_handle(), plain, plain, n, n, n,
+            one.ctypes.data, right.data.ptr, pitch, left.data.ptr, pitch, zero.ctypes.data, c.data.ptr, pitch,
+        )  # fmt: skip
 
-    cublas = cupy.cuda.cublas
     facts = cuda_timing.library_facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
     return Work((Batch(cuda_timing.timed_batch(cupy, multiply)),), flops=2 * n**3, check=check, facts=facts)
 
