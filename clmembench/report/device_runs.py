@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clmembench.analysis.derive import derive
+from clmembench.analysis.record_values import usual_record
 from clmembench.host import checks
 from clmembench.model import DeviceInfo, Header, Placement, Record, Run
 from clmembench.model.device_identity import MAKERS, device_groups, model_key, model_name, number_of_devices
@@ -149,7 +150,9 @@ def _merged(runs: Sequence[Run]) -> tuple[Run, tuple[str, ...]]:
         return runs[0], ()
     ordered = sorted(runs, key=lambda run: (run.header.started, run.header.run_id), reverse=True)
     cards = {name: card for run in reversed(ordered) for name, card in run.header.benchmarks.items()}
-    notes = [f"{count(len(runs), 'run')} of this device are shown as one: of each point the latest value"]
+    notes = [
+        f"{count(len(runs), 'run')} of this device are shown as one: of each point the latest value, suspect where all are"
+    ]
     pieces = number_of_devices([run.header.device for run in runs])
     if pieces > 1:
         notes.append(f"they are of {pieces} devices of this name: give them names of their own with --label where that matters")
@@ -197,21 +200,27 @@ def _has_grid(name: str) -> bool:
 
 
 def _latest_records(by_run: Sequence[Sequence[Record]], tuning: Set[str]) -> list[Record]:
-    """The records of each point in the first of the runs that measured it, or else left it out; `tuning` are the parameters
-    that were searched."""
+    """The records of each point in the first of the runs that measured it, where it is not suspect if there is such a run, or
+    else left it out; `tuning` are the parameters that were searched. A failure is as good as a value: none may hide it."""
+    keyed = [[(_point(record, tuning), record) for record in records] for records in by_run]
+    states = [_point_states(records) for records in keyed]
     seen: set[str] = set()
     found: list[Record] = []
-    keyed = [[(_point(record, tuning), record) for record in records] for records in by_run]
-    for may_be_skipped in (False, True):
-        for records in keyed:
-            points = {
-                point
-                for point, record in records
-                if may_be_skipped or (record.role == "measure" and record.status != "skipped")
-            } - seen
+    for poor in (("suspect", "skipped", ""), ("skipped", ""), ()):
+        for records, state in zip(keyed, states, strict=True):
+            points = {point for point, status in state.items() if status not in poor} - seen
             found += [record for point, record in records if point in points]
             seen |= points
     return found
+
+
+def _point_states(keyed: Sequence[tuple[str, Record]]) -> dict[str, str]:
+    """The status that most processes gave each point; "" of one that was tried alone."""
+    measured: dict[str, list[Record]] = {point: [] for point, _ in keyed}
+    for point, record in keyed:
+        if record.role == "measure":
+            measured[point].append(record)
+    return {point: usual_record(records).status if records else "" for point, records in measured.items()}
 
 
 def _point(record: Record, tuning: Set[str]) -> str:

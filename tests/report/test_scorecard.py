@@ -626,8 +626,20 @@ def test_of_each_point_of_one_device_the_latest_value_is_shown():
     assert {r.params["array_bytes"]: r for r in found.run.records} == {
         1 << 20: old.records[0], 1 << 30: new.records[0],
     }  # fmt: skip
-    assert found.notes == ("2 runs of this device are shown as one: of each point the latest value",)
+    assert found.notes == ("2 runs of this device are shown as one: of each point the latest value, suspect where all are",)
     assert found.run.header.run_id == "B, A"
+
+
+def test_a_suspect_value_hides_no_good_one_and_a_failure_is_not_hidden():
+    old = stored("2026-01-01T00:00:00+00:00", triad(2.0, 1 << 30), triad(2.0, 1 << 29))
+    doubted = [replace(triad(1.0, 1 << 30, status="suspect", reason="drifted"), process=n) for n in range(2)]
+    few = replace(triad(1.0, 1 << 30), process=2)  # most processes were disturbed
+    failed = triad(1.0, 1 << 29, status="failed", reason="out of resources")
+    new = stored("2026-02-01T00:00:00+00:00", *doubted, few, failed)
+    (found,) = merged_runs([old, new])
+    assert found.run.records == (failed, old.records[0])
+    (alone,) = merged_runs([new])
+    assert alone.run.records == new.records
 
 
 def test_a_point_that_the_latest_run_left_out_is_that_of_an_earlier_one():
