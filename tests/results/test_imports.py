@@ -114,6 +114,8 @@ FULL = COLUMNS.replace("MB_per", "mbytes_per")
 SHAPES = {
     "BOM": "\ufeff" + STREAM, "CRLF": STREAM.replace("\n", "\r\n"), "tabs": STREAM.replace(",", "\t"),
     "semicolons and decimal commas": STREAM.replace(",", ";").replace(".", ","), "blank lines": STREAM + "\n \n",
+    "three decimals": STREAM.replace("MB_", "TB_").replace("2000000,", "2.000,").replace("2684354.56", "2.68435456")
+    .replace(",", ";").replace(".", ","),
     "capitals": STREAM.replace(COLUMNS, COLUMNS.title()).replace("Copy", "COPY"), "empty cells": STREAM.replace("4\n", "4,,\n"),
     "quotes": STREAM.replace("Copy", '"Copy"').replace("0.0003\n", '"0,0003"\n'), "old unit": STREAM.replace("MB_", "mbytes_"),
     "mebibytes": STREAM.replace("MB_", "mibytes_").replace("2000000", str(2e12 / 2**20)).replace("2684354.56", "2560000"),
@@ -134,8 +136,9 @@ def test_times_of_few_digits_are_noted():
     assert run.values[0].note == "its times have a last digit of 0.001 s"
 
 
-def test_a_file_of_powershell_is_text():
-    assert foreign_text.decoded(STREAM.encode("utf-16")) == STREAM
+@each("end", ["\n", "\r\n", "\r"])
+def test_a_file_of_powershell_is_text(end):
+    assert foreign_text.decoded(STREAM.replace("\n", end).encode("utf-16")) == STREAM
 
 
 @each(("unit", "factor"), [("gbytes", 1e9), ("gibytes", 2**30)])
@@ -253,18 +256,17 @@ FLOAT, FLOAT2, DOUBLE = (("float", 1.0), ("float2", 2.0), ("double", 3.0))
 
 
 @each(
-    ("entries", "listed", "expected"),
+    ("entries", "expected"),
     [
-        ([FLOAT, FLOAT2, FLOAT, FLOAT2, DOUBLE], 2, [[1, 2], [1, 2, 3]]),
-        ([FLOAT, DOUBLE, FLOAT2, FLOAT, FLOAT2], 0, [[1, 3, 2], [1, 2]]),
-        ([FLOAT, FLOAT2, DOUBLE, FLOAT, FLOAT2], 2, [[1, 2], [1, 2]]),  # of the first one's end or the second one's beginning
-        ([DOUBLE, FLOAT, DOUBLE], 2, [[3], [3]]),
-        ([FLOAT, DOUBLE], 2, []),
+        ([FLOAT, FLOAT2, FLOAT, FLOAT2, DOUBLE], [[1, 2], [1, 2, 3]]),
+        ([FLOAT, DOUBLE, FLOAT2, FLOAT, FLOAT2], [[1, 3, 2], [1, 2]]),
+        ([FLOAT, FLOAT2, DOUBLE, FLOAT, FLOAT2], [[1, 2], [1, 2]]),  # of the first one's end or the second one's beginning
+        ([DOUBLE, FLOAT, DOUBLE], [[3], [3]]),
     ],
 )
-def test_a_reading_that_one_of_equal_gpus_lacks_goes_to_no_wrong_one(entries, listed, expected):
+def test_a_reading_that_one_of_equal_gpus_lacks_goes_to_no_wrong_one(entries, expected):
     readings = [{**READING, "test": "x_compute", "unit": "gflops", "metric": name, "value": value} for name, value in entries]
-    runs = READERS["clpeak"](json.dumps({**CLPEAK_2, "devices": [READING] * listed, "entries": readings}))
+    runs = READERS["clpeak"](json.dumps({**CLPEAK_2, "devices": [READING], "entries": readings}))
     assert [[value.value for value in run.values] for run in runs if run.values] == expected
     lost = len(entries) - sum(map(len, expected))
     reasons = [reason for run in runs for reason in run.left_out]

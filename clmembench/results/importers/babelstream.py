@@ -30,6 +30,7 @@ MAX_SECONDS = 1e6
 MAX_LINE_LETTERS = 10_000  # of a line, of the program's messages too
 MAX_TIMES = 10**9
 MAX_ELEMENTS = 1 << 48
+DECIMAL_COMMA = re.compile(r"0,\d+")  # a time; in 613,678 the comma alone may be one of thousands
 WRONG = re.compile(r"validation\b.*\bfail|\bfail\w*\b.*\bvalidation", re.IGNORECASE)
 
 
@@ -85,6 +86,8 @@ def _table(text: str) -> Table:
         raise ImportFault("it holds several tables of BabelStream: give each a file of its own")
     if not filled:
         raise ImportFault("its table is empty")
+    if separator != "," and any(DECIMAL_COMMA.fullmatch(cell) for row in filled[0].rows for cell in row):
+        filled[0].rows[:] = [[cell.replace(",", ".") for cell in row] for row in filled[0].rows]
     return filled[0]
 
 

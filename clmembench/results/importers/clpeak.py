@@ -89,15 +89,13 @@ def _table(found: dict[str, Any]) -> Iterator[ResultEntry]:
     """Version 2, whose entries name their device, but not which of equal ones it is."""
     if found.get("format_version") not in (None, 2):
         raise ImportFault(f"its format_version is {found.get('format_version')!r}: 2 and 3 are read")
-    listed = found.get("devices")
-    counts = Counter(_described(one) for one in listed if isinstance(one, dict)) if isinstance(listed, list) else Counter()
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for one in part(found, "entries", list, "it"):
         part(one, "device", str, "an entry")
         groups.setdefault(_described(one), []).append(one)
     for described, entries in groups.items():
         names = [tuple(part(one, key, str, "an entry") for key in ("test", "metric", "unit")) for one in entries]
-        for one, (test, metric, unit), device in zip(entries, names, _equal_devices(names, counts[described]), strict=True):
+        for one, (test, metric, unit), device in zip(entries, names, _equal_devices(names), strict=True):
             if device is not None:
                 yield _entry((*described, device), test, metric, one, UNITS.get(unit), unit)
             else:
@@ -110,11 +108,11 @@ def _described(one: dict[str, Any]) -> tuple[str, str, str]:
     return text_of(one, "device").strip(), backend, text_of(one, "driver")
 
 
-def _equal_devices(names: Sequence[tuple[str, ...]], listed: int) -> list[int | None]:
-    """Which of equal devices each entry is of: their entries follow each other, one device after the other. What each device
+def _equal_devices(names: Sequence[tuple[str, ...]]) -> list[int | None]:
+    """Which of equal devices, which the file lists as one, each entry is of: their entries follow each other, one device after the other. What each device
     has says where it begins and ends; what some lack is of a device only if the entries before and after it are."""
     every = Counter(names)
-    devices = max(*every.values(), listed)
+    devices = max(every.values())
     seen: Counter[tuple[str, ...]] = Counter()
     known: list[int | None] = []
     for name in names:

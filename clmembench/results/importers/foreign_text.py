@@ -19,8 +19,10 @@ MAX_WHOLE_DIGITS = 19  # of a whole number with its sign, which 64 bits hold
 
 
 def decoded(content: bytes) -> str:
-    """The text of a file, whichever Unicode its first bytes announce; what is none becomes a sign that no number has."""
-    return content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig", errors="replace")
+    """The text of a file, whichever Unicode its first bytes announce, with the line ends of Unix; what is no letter becomes a
+    sign that no number has."""
+    text = content.decode("utf-16" if content.startswith(_UTF16) else "utf-8-sig", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def number(text: str) -> float:
