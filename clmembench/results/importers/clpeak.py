@@ -95,7 +95,8 @@ def _table(found: dict[str, Any]) -> Iterator[ResultEntry]:
         groups.setdefault(_described(one), []).append(one)
     for described, entries in groups.items():
         names = [tuple(part(one, key, str, "an entry") for key in ("test", "metric", "unit")) for one in entries]
-        for one, (test, metric, unit), device in zip(entries, names, _equal_devices(names), strict=True):
+        places = _equal_devices([name[:2] for name in names])
+        for one, (test, metric, unit), device in zip(entries, names, places, strict=True):
             if device is not None:
                 yield _entry((*described, device), test, metric, one, UNITS.get(unit), unit)
             else:
@@ -109,8 +110,8 @@ def _described(one: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _equal_devices(names: Sequence[tuple[str, ...]]) -> list[int | None]:
-    """Which of equal devices, which the file lists as one, each entry is of: their entries follow each other, one device after the other. What each device
-    has says where it begins and ends; what some lack is of a device only if the entries before and after it are."""
+    """Which of equal devices, which the file lists as one, each entry is of: they follow each other. What each device has says
+    where it begins and ends; what some lack is of a device only if the entries before and after it are."""
     every = Counter(names)
     devices = max(every.values())
     seen: Counter[tuple[str, ...]] = Counter()
