@@ -8,6 +8,7 @@ import io
 import os
 import re
 import select
+import shlex
 import stat
 import tomllib
 from pathlib import Path
@@ -56,6 +57,11 @@ def line(text: str, most: int = MAX_LINE_CHARACTERS) -> str:
     """One line for a terminal: printable, and cut where it is longer than any honest one."""
     shown = printable(text)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def argument(path: str | Path) -> str:
+    """A file's name as a shell takes it in a command that is copied from a line of ours."""
+    return shlex.quote(line(str(path)))
 
 
 def markdown(text: str) -> str:

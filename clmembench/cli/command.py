@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from typer.core import TyperCommand, TyperGroup
 
 from clmembench.cli import exit_codes, waiting
-from clmembench.sanitize import is_file
+from clmembench.sanitize import argument, is_file
 
 
 class Command(TyperCommand):
@@ -167,7 +167,7 @@ def _remedy(word: str, options: set[str] | None = None) -> str:
 
     run = "" if options is not None else "clmembench run "
     if word.endswith(run_files.SUFFIXES) or is_file(word):
-        return f"to read a results file, use clmembench show {word}"
+        return f"to read a results file, use clmembench show {argument(word)}"
     if options is not None and "-d" in options and word.isdecimal():
         return f"did you mean -d {word}?"
     if options is not None and "-a" in options and "=" in word:

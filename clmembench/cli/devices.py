@@ -104,9 +104,11 @@ def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
         pci = wanted[4:].lower()
         hits = [d for d in found if pci and d.pci and (d.pci == pci or d.pci.endswith(f":{pci}"))]
     elif wanted.startswith("name~"):
-        hits = [d for d in found if wanted[5:].lower() in d.name.lower()]
+        name = wanted[5:].lower()
+        hits = [d for d in found if name and name in d.name.lower()]
     elif wanted.endswith("~"):
-        hits = [d for d in found if wanted[:-1].lower() in d.name.lower()]
+        name = wanted[:-1].lower()
+        hits = [d for d in found if name and name in d.name.lower()]
     else:
         hits = [d for d in found if d.selector == text or (text != wanted and d.selector.startswith(f"{text}:"))]
     if len(hits) != 1:
@@ -238,4 +240,4 @@ def of_runtime(runtime: str, device: str | None) -> str:
         exit_codes.stop(f"--runtime {runtime!r}: give opencl, sycl, or opencl,sycl for both interleaved", exit_codes.USAGE)
     if device is not None and runtime_of(device) != runtime:
         exit_codes.stop(f"--runtime {runtime} and --device {device} name two runtimes: leave out --runtime", exit_codes.USAGE)
-    return device or ("0" if runtime == "opencl" else f"{SYCL}0")
+    return device if device is not None else ("0" if runtime == "opencl" else f"{SYCL}0")

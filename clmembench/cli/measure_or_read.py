@@ -12,7 +12,7 @@ import typer
 from clmembench import units
 from clmembench.cli import devices, exit_codes, options, stored_runs, waiting
 from clmembench.cli.running import session
-from clmembench.sanitize import line
+from clmembench.sanitize import argument
 from clmembench.studies import SelectionError, studies
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def measure_or_read(context: typer.Context, path: Path | None, command: StudyCom
             exit_codes.stop(f"{path} {command.no_evidence}", exit_codes.USAGE)
         command.show(run, form)
         return
-    info = devices.select(devices.listed(given.device), given.device or "0")
+    info = devices.select(devices.listed(given.device), "0" if given.device is None else given.device)
     try:
         measured = command.measurement(given, info)
         waits = waiting.parse(given.wait, given.wait_quiet)
@@ -132,7 +132,7 @@ def measure_or_read(context: typer.Context, path: Path | None, command: StudyCom
     if command.has_evidence(run):
         command.show(run, form)
     if form == "text":
-        print(command.footer.format(line(str(written.path))))
+        print(command.footer.format(argument(written.path)))
     session.end(written)
 
 

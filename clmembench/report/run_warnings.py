@@ -122,7 +122,7 @@ def _small_arrays(run: Run, table: Sequence[Row]) -> list[Complaint]:
     """Bandwidth over arrays that a cache may hold part of, by STREAM's rule. Larger ones are advised where this device can
     measure them: it holds them, and none of this run's was too large."""
     device = run.header.device
-    sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s"]
+    sizes = [row.value.params.get("array_bytes") for row in table if row.value.unit == "GB/s" and row.value.median is not None]
     arrays = [size for size in sizes if isinstance(size, int)]
     needed = -(-4 * device.cache_bytes >> 20)
     if not device.cache_bytes or not arrays or max(arrays) >= 4 * device.cache_bytes:

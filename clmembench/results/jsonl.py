@@ -19,7 +19,7 @@ from clmembench.model.device_identity import is_same_device, is_same_platform
 from clmembench.results import limits, line_limits, run_files
 from clmembench.results.record_lines import decode, decode_record, encode, encode_record, first_problem
 from clmembench.results.run_files import ResultsError as ResultsError
-from clmembench.sanitize import input_problem, open_new, sync
+from clmembench.sanitize import argument, input_problem, open_new, sync
 
 SCHEMA = 1
 SYNC_S = 5.0  # between two fsyncs, each of which takes some milliseconds
@@ -50,11 +50,13 @@ class Writer:
         self._synced = -SYNC_S
         try:
             self._line(encode(header))
-            sync(path.parent)
-        except ResultsError:
+        except OSError as error:
             if path.is_file():  # it holds no run, and blocks the next one
                 path.unlink()
-            raise
+            raise ResultsError(
+                f"cannot write {path}: {error.strerror}: nothing was measured: free space, or choose another place with -o"
+            ) from error
+        sync(path.parent)
 
     @classmethod
     def going_on(cls, path: Path) -> Writer:
@@ -86,7 +88,13 @@ class Writer:
 
     def write(self, record: Record) -> None:
         """Append one record. Raises ResultsError when the disk is full or gone; earlier records stay whole."""
-        self._line(encode_record(record))
+        try:
+            self._line(encode_record(record))
+        except OSError as error:
+            raise ResultsError(
+                f"cannot write {self.path}: {error.strerror}: records before this one are kept; free space, "
+                f"and resume a run with clmembench run --resume {argument(self.path)}"
+            ) from error
 
     def _line(self, text: str) -> None:
         data = f"{text}\n".encode()
@@ -99,12 +107,9 @@ class Writer:
             if time.monotonic() - self._synced >= SYNC_S:
                 os.fsync(self._file.fileno())
                 self._synced = time.monotonic()
-        except OSError as error:
+        except OSError:
             self._member = None  # what ends it does not fit behind a part of a record
-            raise ResultsError(
-                f"cannot write {self.path}: {error.strerror}: records before this one are kept; free space, "
-                f"and resume a run with clmembench run --resume {self.path}"
-            ) from error
+            raise
 
     def __enter__(self) -> Writer:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -202,6 +203,14 @@ def test_sizes_of_an_axis_may_have_units_and_quotes():
     assert "array_bytes 64 KiB, 1 MiB, 4 KiB" in done.stdout
 
 
+def test_the_next_command_is_printed_as_a_shell_takes_it(tmp_path):
+    path = tmp_path / "two words & $HOME.jsonl"
+    done = cli("run", "-b", "launch", "-a", "groups=1", "-o", str(path))
+    assert done.returncode == 0, done.stderr
+    command = done.stdout.partition("\nNext: ")[2].partition(",")[0]
+    assert shlex.split(command)[2] == str(path)
+
+
 @each(
     ("args", "code", "says"),
     [
@@ -218,6 +227,8 @@ def test_sizes_of_an_axis_may_have_units_and_quotes():
         (("run", "--budget", "soon"), 2, "no duration"),
         (("run", "-d", "99"), 3, "matches no device"),
         (("run", "-d", "uuid:"), 3, "matches no device"),
+        (("run", "-d", "name~"), 3, "matches no device"),
+        (("run", "-d", ""), 3, "matches no device"),
         (("show", "/nowhere.jsonl"), 2, "cannot read"),
         (("describe", "nonsense"), 2, "choose from"),
     ],

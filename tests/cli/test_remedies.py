@@ -16,6 +16,7 @@ from clmembench.cli.program import app
 from clmembench.cli.running.run_request import MIN_ARRAY_BYTES, _with_array_size, parse_array_bytes
 from clmembench.gates import point
 from clmembench.model import Cause
+from clmembench.model.record import Status
 from clmembench.plan.selection import suites
 from clmembench.report import frame, run_warnings
 from clmembench.units import parse_bytes
@@ -88,9 +89,9 @@ def test_the_size_that_a_refusal_of_size_names_is_taken(text):
     assert _with_array_size(small, size).array_bytes == size >= MIN_ARRAY_BYTES
 
 
-def small_arrays(memory_gib: int, *, cause: Cause = Cause.NONE, gate: str = "") -> str:
+def small_arrays(memory_gib: int, *, cause: Cause = Cause.NONE, gate: str = "", status: Status = "ok") -> str:
     info = device(cache_bytes=200 * MIB, max_alloc_bytes=memory_gib << 30, global_mem_bytes=memory_gib << 30)
-    records = [record("stream", {"op": "copy", "array_bytes": 256 * MIB}, series([1000] * 40, nbytes=512 * MIB))]
+    records = [record("stream", {"op": "copy", "array_bytes": 256 * MIB}, series([1000] * 40, nbytes=512 * MIB), status=status)]
     records.append(record("stream", {"op": "dot", "array_bytes": 256 * MIB}, cause=cause, gate=gate, status="failed"))
     measured = run(records, header(info))
     return " ".join(map(str, run_warnings._small_arrays(measured, frame.judged_rows(measured, None)[1])))
@@ -102,6 +103,7 @@ def test_larger_arrays_are_advised_where_this_device_can_measure_them():
     assert _with_array_size(info, parse_bytes("800MiB")).array_bytes >= 4 * info.cache_bytes
     for other in (small_arrays(2), small_arrays(8, cause=Cause.OUT_OF_MEMORY), small_arrays(8, gate="samples")):
         assert "under four times as large" in other and "raise" not in other
+    assert small_arrays(8, status="skipped") == ""  # no bandwidth was measured
 
 
 @pytest.mark.parametrize(

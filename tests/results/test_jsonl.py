@@ -252,8 +252,8 @@ def test_a_folder_as_the_file_is_a_results_error(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_is_a_results_error():
-    with pytest.raises(ResultsError, match="free space"):
+def test_a_disk_without_space_for_the_header_leaves_nothing_to_resume():
+    with pytest.raises(ResultsError, match=r"nothing was measured: free space, or choose another place with -o$"):
         Writer(Path("/dev/full"), header(), overwrite=True)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from clmembench.cli import exit_codes, options, outputs
-from clmembench.sanitize import line
+from clmembench.sanitize import argument, line
 
 if TYPE_CHECKING:
     from clmembench.results.imported import ImportedRun
@@ -53,7 +53,7 @@ def import_results(
 
         content = imported.as_lines(runs).encode()
         outputs.write(output, run_files.compress(content) if run_files.is_compressed(output) else content, overwrite)
-        print(line(f"wrote {output}; show it: clmembench report RUN {output} -o report.html"), file=sys.stderr)
+        print(line(f"wrote {output}; show it: clmembench report RUN {argument(output)} -o report.html"), file=sys.stderr)
 
 
 def _read(path: Path, program: str, label: str) -> list[ImportedRun]:

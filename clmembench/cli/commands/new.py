@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from clmembench.cli import exit_codes, options, outputs
-from clmembench.sanitize import line
+from clmembench.sanitize import argument, line
 
 TEMPLATES = Path(__file__).parent / "templates"
 NAME = re.compile(r"[a-z][a-z0-9_]{1,39}")
@@ -41,5 +41,5 @@ def new(
         text = (TEMPLATES / f"benchmark{path.suffix}.txt").read_text(encoding="utf-8")
         outputs.write(path, text.replace("@NAME@", name), overwrite, "NAME")
     print(line(f"wrote {paths[0]} and {paths[1]}"))
-    print(line(f"Measure it: clmembench run --path {output} -b {name}"))
-    print(line(f"Describe it: clmembench describe --path {output} {name}"))
+    print(line(f"Measure it: clmembench run --path {argument(output)} -b {name}"))
+    print(line(f"Describe it: clmembench describe --path {argument(output)} {name}"))

@@ -13,7 +13,7 @@ import typer
 from clmembench.cli import devices, exit_codes, measure_or_read, options, outputs, waiting
 from clmembench.cli.running import at_once, interrupted_run, run_header, run_preview, run_request, session, several_devices
 from clmembench.cli.running.several_devices import Target
-from clmembench.sanitize import line
+from clmembench.sanitize import argument
 
 if TYPE_CHECKING:
     from clmembench.model import Run
@@ -136,7 +136,7 @@ def run(
         interrupted_run.refuse_options(context)
         wanted = [_resumed(asked, resume)]
     else:
-        planned = several_devices.plan(asked, several_devices.select(devices.listed(device), device or "0"))
+        planned = several_devices.plan(asked, several_devices.select(devices.listed(device), "0" if device is None else device))
         wanted = several_devices.targets(planned, output, overwrite)
     if together and (len(wanted) < 2 or output is None or dry_run):
         why = "--dry-run measures nothing" if dry_run else "it needs several devices (-d all or gpu) and a folder (-o)"
@@ -182,7 +182,9 @@ def _run_one(target: Target, settings: Settings) -> Path:
         waits=settings.waits,
     )
     suspect = print_results(written.path, settings.as_json, settings.wide)
-    session.end(written, f"{written.path} holds every record up to here; resume with clmembench run --resume {written.path}")
+    session.end(
+        written, f"{written.path} holds every record up to here; resume with clmembench run --resume {argument(written.path)}"
+    )
     if settings.strict and suspect:
         exit_codes.stop(f"{suspect} of the values are suspect", exit_codes.INCONCLUSIVE)
     return written.path
@@ -200,7 +202,7 @@ def print_results(path: Path, as_json: bool = False, wide: bool = False) -> int:
     if as_json:
         print(render.json_text(frame.point_values(table, roofline_tables.by_point(stored, table, sheet))))
     else:
-        width, name = outputs.width() or DEFAULT_COLUMNS, line(str(path))
+        width, name = outputs.width() or DEFAULT_COLUMNS, argument(path)
         shown = summary.run_summary(stored, table, sheet, width)
         print(render.text(shown.key, outputs.is_coloured(sys.stdout), width))
         is_whole = bool(shown.tables.sections)

@@ -11,7 +11,7 @@ import typer
 
 from clmembench.cli import devices, exit_codes, outputs
 from clmembench.cli.running import run_request, session
-from clmembench.sanitize import line
+from clmembench.sanitize import argument
 from clmembench.units import count
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def run_each(wanted: Sequence[Target], run_one: Callable[[Target], Path]) -> lis
             _say_what_is_left(finished, [one.planned.info for one in wanted[number + 1 :]])
             raise typer.Exit(exit_codes.INTERRUPTED)
     if finished:
-        names = " ".join(line(str(path)) for path in finished)
+        names = " ".join(map(argument, finished))
         print(f"Results of {count(len(finished), 'device')}: {names}\nMore: clmembench report {names} -o report.html")
     if codes:
         raise typer.Exit(codes[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from clmembench.cli import exit_codes, options, outputs
-from clmembench.sanitize import line
+from clmembench.sanitize import argument, line
 from clmembench.studies.fleet import run_command
 from clmembench.units import count
 
@@ -200,6 +200,6 @@ def _opened(store: Path) -> Iterator[DuckDBPyConnection]:
     except StoreError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     if not found:
-        exit_codes.stop(f"{store} has no runs: add some with clmembench fleet import {store} FILES", exit_codes.USAGE)
+        exit_codes.stop(f"{store} has no runs: add some with clmembench fleet import {argument(store)} FILES", exit_codes.USAGE)
     with query.opened(store, found) as database:
         yield database

@@ -18,7 +18,7 @@ from clmembench.cli.commands import run
 from clmembench.cli.running import run_request
 from clmembench.cli.running.outlook import ProgressEstimate
 from clmembench.cli.running.progress import BAR_COLUMNS, LINE_PERIOD_S, is_live, snapshot_text
-from clmembench.sanitize import line
+from clmembench.sanitize import argument
 from clmembench.units import count
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _measure(output: Path, plan: Plan, workers: Workers, state: State | None = N
         if interrupted:
             exit_codes.stop("interrupted before anything was measured", exit_codes.INTERRUPTED)
         exit_codes.stop(problem or f"no worker has a device {plan.selector} to measure", exit_codes.NO_DEVICE)
-    name = line(str(output))
+    name = argument(output)
     print(f"{len(complete)} of {count(len(targets), 'device')} complete\nMore: clmembench fleet show {name}")
     remedy = f"{name} has every record up to here; continue with clmembench fleet resume {name}"
     if interrupted:

@@ -23,7 +23,7 @@ from clmembench.model import Header, Record, Run
 from clmembench.model.device_identity import driver_uuid, model_name
 from clmembench.results import jsonl, record_lines
 from clmembench.results.whole_file import write_whole
-from clmembench.sanitize import printable, sync
+from clmembench.sanitize import argument, printable, sync
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +113,9 @@ def open_store(store: Path, create: bool = False) -> None:
                 write_whole(about, json.dumps({"schema": SCHEMA}) + "\n")
         found = json.loads(about.read_text(encoding="utf-8"))["schema"]
     except FileNotFoundError as error:
-        raise StoreError(f"{store} is no store of a fleet: make one with clmembench fleet import {store} FILES") from error
+        raise StoreError(
+            f"{store} is no store of a fleet: make one with clmembench fleet import {argument(store)} FILES"
+        ) from error
     except (ValueError, TypeError, KeyError) as error:
         raise StoreError(f'{about} is damaged: write {{"schema": {SCHEMA}}} to it') from error
     if found != SCHEMA:
@@ -298,7 +300,7 @@ def export_run(store: Path, run_id: str) -> str:
                 lines[-1]["series"].append(json.loads(row["series_json"]) | {name: row[name] for name in (*AMOUNTS, *ARRAYS)})
         return "".join(f"{line}\n" for line in (header["header"], *map(record_lines.encode, lines)))
     raise StoreError(
-        f"{store} has no run {printable(run_id)[:40]}: list them with clmembench fleet show {store} --sql 'from runs'"
+        f"{store} has no run {printable(run_id)[:40]}: list them with clmembench fleet show {argument(store)} --sql 'from runs'"
     )
 
 
