@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -115,6 +115,16 @@ def is_same_device(one: DeviceInfo, other: DeviceInfo) -> bool:
     return has_address or is_renamed or one.id == other.id
 
 
+def distinction(one: DeviceInfo, other: DeviceInfo) -> tuple[str, str]:
+    """What differs between two devices of one name, of each of them; empty texts where their names differ, or nothing else that
+    is known of both."""
+    for what, take in _DISTINCTIONS.items() if one.name == other.name else ():
+        first, second = take(one), take(other)
+        if first and second and first != second:
+            return f"{what} {first}", f"{what} {second}"
+    return "", ""
+
+
 def is_same_platform(one: DeviceInfo, other: DeviceInfo) -> bool:
     """Whether two devices are reached through the same runtime and the same platform, by its name."""
     return one.runtime == other.runtime and is_platform_renamed(one.platform, other.platform)
@@ -211,3 +221,11 @@ def _pci(info: DeviceInfo) -> tuple[int, int, int] | None:
 
 def _instance(info: DeviceInfo) -> int:
     return info.instance
+
+
+_DISTINCTIONS: Mapping[str, Callable[[DeviceInfo], object]] = {
+    "processor": lambda info: info.cpu_id,
+    "uuid": driver_uuid,
+    "PCI address": lambda info: info.pci,
+    "number": _instance,
+}

@@ -13,7 +13,7 @@ from clmembench.analysis.decision import Verdict
 from clmembench.analysis.matching import Uncompared
 from clmembench.analysis.stats import Ratio
 from clmembench.model import DeviceInfo, Run
-from clmembench.model.device_identity import is_same_device, is_same_model, is_same_platform
+from clmembench.model.device_identity import distinction, is_same_device, is_same_model, is_same_platform
 from clmembench.report import render
 from clmembench.report.table import DEFAULT_COLUMNS, Cell, Column, Entry, Table
 from clmembench.sanitize import MAX_LINE_CHARACTERS, line, printable
@@ -127,7 +127,8 @@ def device_lines(first: DeviceInfo, second: DeviceInfo) -> list[str]:
         note = "the drivers differ: the ratios include the change of the driver"
     else:
         return [f"both on {a}"]
-    return [f"first on {a}", f"second on {b}", f"note: {note}"]
+    one, other = (f" ({what})" if what else "" for what in distinction(first, second))
+    return [f"first on {a}{one}", f"second on {b}{other}", f"note: {note}"]
 
 
 def judgement_text(found: Judgement) -> str:

@@ -440,10 +440,12 @@ FIRST = device("One", uuid="1" * 32, driver="1.0")
         (FIRST, "  both on One, Test Platform 1.0\n"),
         (device("Two", uuid="2" * 32, driver="1.0"), "the devices differ"),
         (replace(FIRST, uuid="2" * 32), "two devices of one model"),
+        (replace(FIRST, uuid="2" * 32), f"first on One, Test Platform 1.0 (uuid {'1' * 32})\n"),
+        (replace(FIRST, uuid="2" * 32), f"second on One, Test Platform 1.0 (uuid {'2' * 32})\n"),
         (replace(FIRST, platform="Unlike"), "the platforms differ"),
         (replace(FIRST, driver="2.0"), "the drivers differ"),
     ],
-    ids=["same", "model", "card", "platform", "driver"],
+    ids=["same", "model", "card", "first uuid", "second uuid", "platform", "driver"],
 )
 def test_a_comparison_names_both_devices_and_says_when_they_differ(second, said):
     text = comparison.comparison_text(["a", "b"], [compare.compare(points(), points())], False, devices=(FIRST, second))

@@ -377,7 +377,11 @@ def test_resume_needs_a_run_of_a_device_that_is_here(stored, tmp_path):
     device = jsonl.read(path).header.device
     other.write_text(header.replace(f'"name":"{device.name}"', '"name":"Another CPU"') + "\n" + rest)
     done = cli("run", "--resume", str(other))
-    assert done.returncode == 3 and "which is not here" in done.stderr
+    assert done.returncode == 3 and "which is not here: see devices" in done.stderr
+    other.write_text(header.replace(f'"cpu_id":"{device.cpu_id}"', '"cpu_id":"Maker-1-2"') + "\n" + rest)
+    done = cli("run", "--resume", str(other))  # by its name and its id it is here
+    assert done.returncode == 3
+    assert f"(processor Maker-1-2), which is not here, but one of processor {device.cpu_id}" in done.stderr
     brand = device.name.partition("-")[2]
     renamed = header.replace(device.id, "0123").replace(f'"name":"{device.name}"', f'"name":"cpu-znver4-{brand}"')
     other.write_text(renamed + "\n" + rest)  # as an older version of the driver named it

@@ -35,6 +35,7 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     """The device as it is now, the selection of the interrupted run, and that run. Ends the command where the file is none, or
     the device is not here."""
     from clmembench.benchmarks import discovered
+    from clmembench.model.device_identity import distinction
     from clmembench.plan.selection import Selection
     from clmembench.results import jsonl
 
@@ -46,10 +47,14 @@ def read(path: Path) -> tuple[DeviceInfo, Selection, Run]:
     except jsonl.ResultsError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)
     then = earlier.header
-    info = _found_again(then.device, devices.listed(f"{then.runtime}:"))
+    listed = devices.listed(f"{then.runtime}:")
+    info = _found_again(then.device, listed)
     if info is None:
+        unlike = (distinction(then.device, one) for one in listed)
+        there, here = next(filter(all, unlike), (then.device.id, ""))
         exit_codes.stop(
-            f"{path} was measured on {then.device.name} ({then.device.id}), which is not here: see devices",
+            f"{path} was measured on {then.device.name} ({there}), which is not here{f', but one of {here}' if here else ''}: "
+            "see devices",
             exit_codes.NO_DEVICE,
         )
     lacking = [name for name in then.benchmarks if name not in discovered()]
