@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -104,7 +105,7 @@ def test_a_program_without_kernels_is_told_with_the_folder_to_remove(cache):
 
 def system(**changes):
     """What statvfs says of a file system with room, but for these changes."""
-    room = {"f_flag": 0, "f_bavail": 9, "f_files": 9, "f_favail": 9}
+    room = {"f_flag": 0, "f_blocks": 9, "f_bavail": 9, "f_files": 9, "f_favail": 9}
     return lambda path: SimpleNamespace(**{**room, **changes})
 
 
@@ -116,12 +117,19 @@ def system(**changes):
         ({"f_bavail": 0}, "is on a file system that is full"),
         ({"f_favail": 0}, "is on a file system that is full"),
         ({"f_files": 0, "f_favail": 0}, ""),  # a file system that counts no files
+        ({"f_blocks": 0, "f_bavail": 0}, ""),  # one that counts no blocks, as ramfs and a tmpfs without a limit
     ],
 )
 def test_a_file_system_that_the_cache_cannot_be_on_is_named(cache, monkeypatch, changes, says):
     monkeypatch.setattr(os, "statvfs", system(**changes))
     reason = unusable_reason()
     assert (says in reason and str(cache) in reason and "set POCL_CACHE_DIR" in reason) if says else not reason
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc here")
+def test_a_folder_in_which_no_file_can_be_made_is_not_called_full():
+    with_proc = {"POCL_CACHE_DIR": "/proc"}
+    assert unusable_reason(with_proc).startswith("PoCL's cache folder /proc cannot be written: ")
 
 
 def test_a_folder_that_cannot_be_made_or_written_is_named_and_pocl_is_missed(tmp_path, cache, monkeypatch):

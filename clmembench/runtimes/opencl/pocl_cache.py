@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -46,8 +47,14 @@ def unusable_reason(environment: Mapping[str, str] | None = None) -> str:
         system = os.statvfs(there)
         if system.f_flag & getattr(os, "ST_NOEXEC", 0):
             fault = "is on a file system that is mounted noexec, from which no compiled kernel can be loaded"
-        elif not system.f_bavail or (system.f_files and not system.f_favail):
+        elif (system.f_blocks and not system.f_bavail) or (system.f_files and not system.f_favail):
             fault = "is on a file system that is full"
+        else:
+            try:  # as root every folder passes for writable, those of /proc too
+                with tempfile.TemporaryFile(dir=there):
+                    pass
+            except OSError as error:
+                fault = f"cannot be {'written' if there == folder else f'created in {there}'}: {error.strerror}"
     return f"PoCL's cache folder {folder} {fault}: set POCL_CACHE_DIR to a folder that can be used" if fault else ""
 
 
