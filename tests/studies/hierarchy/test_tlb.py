@@ -213,9 +213,16 @@ def test_sets_whose_victims_are_drawn_are_not_told_as_one(sets, seed, noise, nea
     assert last["entries"].value in (None, sum(sets.ways))
 
 
-def test_one_set_whose_victims_are_drawn_is_told():
-    (only,) = tlb_levels(plain(1, 48, 2 * MIB), 5, nearer=False, policy="random")
-    assert (only["sets"].value, only["entries"].value) == (1, 48)
+@each(("sets", "nearer"), [(plain(1, 48, 2 * MIB), False), (plain(1, 40, 2 * MIB), True), (Sets((4,) * 12), False),
+    (plain(4, 12, 2 * MIB), True), (Sets((9,) * 6), False)])  # fmt: skip
+def test_sets_whose_victims_are_drawn_are_told_by_their_pages(sets, nearer):
+    *_, last = tlb_levels(sets, 5, nearer=nearer, policy="random")
+    assert [last[name].value for name in ("ways", "sets", "entries")] == [sets.ways[0], len(sets.ways), sum(sets.ways)]
+
+
+def test_pairs_of_pages_of_one_set_are_not_told_as_more_sets():
+    (only,) = tlb_levels(Sets((8,) * 8, bits=(22, 23, 24)), 1, nearer=False, policy="random", noise=0.0008)
+    assert only["sets"].value is None and only["entries"].value in (None, 64)
 
 
 @pytest.mark.parametrize(
@@ -437,7 +444,7 @@ def test_bits_tell_no_fewer_entries_than_pages_that_surely_fit(hidden, is_told, 
     held, page = CapacityBound(65, 66, 9.0, hidden), 4 * KIB
     level = TlbGeometry(HitMissModel(8.0, 42.0, 0.1), held, page, (34.0, 34.0), UnitSize(page), None, None, sources=SOURCES)
     pages = PageProbe(ProbeSession(), ChaseLayout(page_lines=2), PageCountLimits(GIB, 0.002))
-    assert (replay(tlb._with_bits(pages, level), lambda _: []).by_bits is not None) == is_told
+    assert (replay(tlb._with_bits(pages, level), lambda _: []).by_rows is not None) == is_told
 
 
 def told(answer):

@@ -26,7 +26,7 @@ from clmembench.studies.hierarchy.probes.probing import (
 )
 from clmembench.studies.hierarchy.tlb.fully_associative_tlb import is_fully_associative_tlb
 from clmembench.studies.hierarchy.tlb.page_size import next_page_size, page_size
-from clmembench.studies.hierarchy.tlb.tlb_bits import sets_by_bits
+from clmembench.studies.hierarchy.tlb.tlb_bits import sets_by_bits, sets_by_remainders
 from clmembench.studies.hierarchy.tlb.tlb_confirmation import (
     APART_BYTES,
     count_without_prefetchers,
@@ -55,7 +55,7 @@ from clmembench.studies.hierarchy.tlb.tlb_geometry import (
     may_be_of_nearest_cache,
     sets_agree,
 )
-from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays, with_equal_sets, with_plain_bits
+from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays, with_equal_sets, with_plain_bits, with_sets
 from clmembench.studies.hierarchy.tlb.unequal_tlb import sets_page_by_page
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -268,24 +268,26 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Experiment[Tl
     if tlb.by_pages is not None or tlb.alike is False:
         return tlb
     decided = tlb.ramp.sets if tlb.ramp is not None else None
-    if decided is not None and (yield from _is_held(pages, cost, decided, page, nearer)):
+    is_open = decided is None or (decided.sets == 1 and not decided.misses_all) or _may_draw(tlb)
+    if decided is not None and not is_open and (nearer or (yield from _sets_hold_ways(pages, cost, decided, page))):
         held = replace(tlb.pages, fits=decided.entries, over=decided.entries + 1, hidden=0.0)
         return replace(tlb, tags=held, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
+    if is_open:
+        found = yield from _with_sets_of_any_policy(pages, cost, page, tlb)
+        if found is not None:
+            return found
     if decided is not None:  # some accesses hit, as where the nearest cache holds lines
         tlb = replace(tlb, ramp=None)
     pages.asked.cited()
-    is_exact = pages.chase.page_lines != 1 and tlb.pages.sharp and tlb.pages.over == tlb.pages.fits + 1
-    # asked first, since it takes a tenth of the laps that strides take
-    if not nearer and is_exact and (yield from is_fully_associative_tlb(pages, cost, page, tlb.pages.fits)):
-        one = SetGeometry(((page, tlb.pages.fits),), (), tlb.pages.fits)
-        return replace(tlb, tags=tlb.pages, sets=one, sources=replace(tlb.sources, sets=pages.asked.cited()))
     contrast = replace(tlb.contrast, noise=tlb.contrast.noise / math.sqrt(MAX_SEEDS_AT_KNEE))
     counting = partial(count_pages_near, pages, cost)
     probe = LevelProbe(pages.asked, pages.chase, contrast, counting)
     tags, sets, tags_from = yield from entries_and_sets(probe, tlb.page, tlb.pages.fits, page, pages.field.most_bytes)
     counted = tuple(dict.fromkeys((*tlb.sources.entries, *tags_from)))
     sources = replace(tlb.sources, entries=counted, sets=pages.asked.cited())
-    ramp = with_plain_bits(tlb.ramp, len(sets.bits)) if tlb.ramp is not None and sets is not None else tlb.ramp
+    ramp = tlb.ramp
+    if ramp is not None and sets is not None and not _may_draw(tlb):
+        ramp = with_plain_bits(ramp, len(sets.bits))
     found = replace(tlb, tags=tags, sets=sets, sources=sources, ramp=ramp)
     return without_nearer_sets(found, nearer) if nearer else found
 
@@ -325,15 +327,33 @@ def _with_bits(pages: PageProbe, tlb: TlbGeometry) -> Experiment[TlbGeometry]:
         return tlb
     evidence = pages.asked.cited()
     entries = tuple(dict.fromkeys((*tlb.sources.entries, *evidence)))
-    return replace(tlb, by_bits=found, sources=replace(tlb.sources, entries=entries, sets=evidence))
+    return replace(tlb, by_rows=found, sources=replace(tlb.sources, entries=entries, sets=evidence))
 
 
-def _is_held(pages: PageProbe, cost: PageCost, sets: SetWays, page: int, nearer: int) -> Experiment[bool]:
-    """True if what a ramp tells holds for other pages too. A set whose victims are drawn has room for as many random pages;
-    several such sets miss as evenly as one does, and overflow there."""
-    if sets.sets == 1 and not sets.misses_all:
-        return (yield from is_fully_associative_tlb(pages, cost, page, sets.entries))
-    return nearer > 0 or (yield from _sets_hold_ways(pages, cost, sets, page))
+def _may_draw(tlb: TlbGeometry) -> bool:
+    """True if drawn victims explain how misses grow, which then tells no sets: where pages in a row overflow them, several miss
+    as evenly as a single one does."""
+    return "random" in {one.policy for one in (tlb.ramp.likely if tlb.ramp is not None else ())}
+
+
+def _with_sets_of_any_policy(pages: PageProbe, cost: PageCost, page: int, tlb: TlbGeometry) -> Experiment[TlbGeometry | None]:
+    """The level with equal sets that chosen pages tell, as many as there are entries, whatever the policy; None where they do
+    not, or the entries are not known."""
+    is_exact = pages.chase.page_lines != 1 and tlb.pages.sharp and tlb.pages.over == tlb.pages.fits + 1
+    entries = (tlb.ramp.entries if tlb.ramp is not None else None) or (tlb.pages.fits if is_exact else 0)
+    if not entries:
+        return None
+    pages.asked.cited()
+    # asked first, since it takes the fewest laps
+    if (yield from is_fully_associative_tlb(pages, cost, page, entries)):
+        found: SetWays | None = SetWays(1, entries, entries)
+    else:
+        found = yield from sets_by_remainders(pages, cost, page, entries)
+    if found is None:
+        return None
+    held = replace(tlb.pages, fits=entries, over=entries + 1, hidden=0.0)
+    sources, ramp = replace(tlb.sources, sets=pages.asked.cited()), tlb.ramp and with_sets(tlb.ramp, found)
+    return replace(tlb, by_rows=found, tags=held, sets=_as_geometry(found, page), ramp=ramp, sources=sources)
 
 
 def _sets_hold_ways(pages: PageProbe, cost: PageCost, sets: SetWays, page: int) -> Experiment[bool]:

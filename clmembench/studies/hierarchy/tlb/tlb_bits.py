@@ -1,8 +1,11 @@
-"""Sets of a TLB, from which bits of a page's number choose among them. Pure.
+"""Sets of a TLB, from which bits of a page's number, or its remainder, choose among them. Pure.
 
 A nearer TLB answers for the few pages of one set itself, so that no stride leaves one set to be counted. But pages whose
 numbers all have one bit at 0 use half of the sets where that bit chooses among them, and all sets otherwise: three quarters of
 the pages that fit then miss mostly, or all hit, and they are more than the nearer TLB holds. So each bit is asked alone.
+
+Of a known number of entries any number of sets is found so, whatever the policy: as many pages, of a part of the remainders
+modulo a multiple of the sets, fit as long as the sets divide that part too.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import numpy as np
 from clmembench.model import Experiment
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageProbe, cost_of_pages
 from clmembench.studies.hierarchy.probes.probing import CapacityBound
-from clmembench.studies.hierarchy.tlb.tlb_ramp import SetWays
+from clmembench.studies.hierarchy.tlb.tlb_ramp import MIN_WAYS, SetWays
 
 # Thresholds, each with its reason
 ASKED_SHARE = 0.75  # of the pages that fit: half of the sets have room for two thirds of them, all have for all
@@ -30,6 +33,8 @@ MAX_NOISE, FIT_SIGMAS = 0.1, 2.0  # of a share by one order; of that noise, by w
 ORDERS, MAX_ORDERS = 2, 5  # of laps, which have to agree on that; tried at most
 MIN_BITS = 2  # of which a single one may be chance
 ROWS_SEEDS = 8  # random choices of rows of pages, one of each set, that have to fit
+HALVES_SEEDS, MIN_HALVES_SHARE = 4, 0.7  # choices of half of the sets that have to overflow; of twice the ways 80% miss
+MAX_ENTRIES = 256  # whose number is known: one miss of more is within the noise
 MIN_ROOM_RATIO = 4 / 3  # times those rows, among which is chosen
 
 
@@ -61,6 +66,56 @@ def sets_by_bits(pages: PageProbe, cost: PageCost, page_bytes: int, held: Capaci
     ways = yield from _ways_of_sets(probe, 1 << bits, held)
     found = SetWays(1 << bits, ways, ways)
     return found if ways and (yield from _rows_fit(probe, found)) else None
+
+
+def sets_by_remainders(pages: PageProbe, cost: PageCost, page_bytes: int, entries: int) -> Experiment[SetWays | None]:
+    """The several equal sets of a level of so many entries that the remainder of a page's number chooses, whatever the policy;
+    None where something else does, or noise hides it."""
+    if cost.miss <= cost.hit or entries > MAX_ENTRIES or not pages.chase.has_enough_lines(entries, page_bytes):
+        return None
+    if pages.noise(entries, page_bytes) > math.sqrt(ORDERS * ROWS_SEEDS) * (cost.miss - cost.hit) / entries:
+        return None  # it would hide half of the misses of a set that has one way less than the others
+    probe = _BitProbe(pages, cost, page_bytes)
+    for largest_first in (False, True):  # a multiple of the sets by an odd number may seem to be divided by 2
+        sets = yield from _least_multiple(probe, entries, largest_first)
+        found = SetWays(sets, entries // sets, entries // sets)
+        if sets == 1 or found.ways < MIN_WAYS or entries + sets > probe.room:
+            continue
+        over = yield from probe.share(range(entries + sets))
+        if over is None or over < 1 / (found.ways + 1):  # half of what drawn victims of a row too many let miss
+            continue
+        if (yield from _halves_overflow(probe, found)) and (yield from _rows_fit(probe, found, 1 / entries)):
+            return found
+    return None
+
+
+def _least_multiple(probe: _BitProbe, entries: int, largest_first: bool) -> Experiment[int]:
+    """The least number of which pages of some remainders alone miss mostly, by all its primes, or 1 where it is not known: the
+    sets, or a multiple of these by chance."""
+    sets, is_smaller = entries, True
+    while is_smaller:
+        is_smaller, least = False, 1.0
+        for prime in sorted(_primes_of(sets), reverse=largest_first):
+            numbers = _some_remainders(entries, sets, prime)
+            share = (yield from probe.share(numbers)) if numbers[-1] < probe.room else None
+            if share is None:
+                return 1
+            least = min(least, share)
+            if share <= MAX_MISS_SHARE:
+                sets, is_smaller = sets // prime, True
+                break
+    return sets if least >= MIN_MISS_SHARE else 1
+
+
+def _primes_of(number: int) -> list[int]:
+    """The prime factors of a number, each once."""
+    return [n for n in range(2, number + 1) if number % n == 0 and all(n % m for m in range(2, n))]
+
+
+def _some_remainders(count: int, modulus: int, prime: int) -> list[int]:
+    """So many numbers, of a half of the remainders, or nearly, that is a multiple of this prime part."""
+    row = modulus // prime * (prime // 2)
+    return [n // row * modulus + n % row for n in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +171,33 @@ def _ways_of_sets(probe: _BitProbe, sets: int, held: CapacityBound) -> Experimen
     return 0
 
 
-def _rows_fit(probe: _BitProbe, sets: SetWays) -> Experiment[bool]:
-    """True if as many random rows of pages, one of each set, fit as there are ways: no other bits, and no modulus, choose sets
-    too, which would spread such rows unevenly."""
+def _halves_overflow(probe: _BitProbe, sets: SetWays) -> Experiment[bool]:
+    """True if random pages of half of the remainders, twice as many of each as there are ways, miss mostly, whichever these
+    remainders are: no two are of one set with twice the ways, and no hash spreads pages of one remainder over several sets."""
+    room, count = probe.room // sets.sets, 2 * sets.ways
+    if room < MIN_ROOM_RATIO * count:
+        return False
+    for seed in range(HALVES_SEEDS):
+        random = np.random.default_rng([seed, sets.sets, sets.ways])
+        some = random.choice(sets.sets, sets.sets // 2, replace=False)
+        rows = random.choice(room, count, replace=False)
+        share = yield from probe.share((rows[:, None] * sets.sets + some[None, :]).reshape(-1).tolist())
+        if share is None or share < MIN_HALVES_SHARE:
+            return False
+    return True
+
+
+def _rows_fit(probe: _BitProbe, sets: SetWays, most: float = MAX_ROWS_SHARE) -> Experiment[bool]:
+    """True if as many random rows of pages, one of each set, fit as there are ways, but for a share of accesses on average: no
+    other bits, and no other modulus, choose sets too, which would spread such rows unevenly."""
     room = probe.room // sets.sets
     if room < MIN_ROOM_RATIO * sets.ways or not probe.pages.chase.has_enough_lines(sets.entries, probe.page_bytes):
         return False
+    shares: list[float] = []
     for seed in range(ROWS_SEEDS):
         rows = np.random.default_rng([seed, sets.ways]).choice(room, sets.ways, replace=False)
         share = yield from probe.share((rows[:, None] * sets.sets + np.arange(sets.sets)[None, :]).reshape(-1).tolist())
         if share is None or share > MAX_ROWS_SHARE:
             return False
-    return True
+        shares.append(share)
+    return statistics.mean(shares) <= most

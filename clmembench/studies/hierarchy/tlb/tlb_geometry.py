@@ -37,7 +37,7 @@ class TlbEvidence:
 class TlbGeometry:
     """One level: how many pages fit, what a miss costs beyond a hit (and at several times as many pages, which tells whether it
     is the whole cost; `noise` is theirs), the page, its sets; None and why where that is not known. `ramp`: the sets by how
-    misses grow; `by_bits`: by which bits of a page's number choose them; `by_pages`: page by page. `alike`: as many pages miss
+    misses grow; `by_rows`: by which bits of a page's number choose them; `by_pages`: page by page. `alike`: as many pages miss
     wherever the first one is, as of equal sets; None: not known. `first_page`: from which one most pages in a row fit.
     `hit_doubt`: by how much the costs differ that tell what a miss of the nearer level adds to a hit of this one."""
 
@@ -52,7 +52,7 @@ class TlbGeometry:
     noise: float = 0.0
     sources: TlbEvidence = field(default_factory=TlbEvidence)
     ramp: RampFit | None = None
-    by_bits: SetWays | None = None
+    by_rows: SetWays | None = None
     by_pages: SetWays | None = None
     alike: bool | None = None
     first_page: int = 0
@@ -61,7 +61,7 @@ class TlbGeometry:
     @property
     def decided(self) -> SetWays | None:
         """The sets, where how misses grow, bits or single pages tell them."""
-        return self.by_pages or self.by_bits or (self.ramp.sets if self.ramp is not None else None)
+        return self.by_pages or self.by_rows or (self.ramp.sets if self.ramp is not None else None)
 
     @property
     def may_follow_another(self) -> bool:

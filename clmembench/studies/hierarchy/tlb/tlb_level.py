@@ -21,7 +21,7 @@ PAIR_METHOD, PAIRS_STOOD = "pairs of accesses", "this run has no points that sho
 COUNT_METHOD, STRIDE_METHOD = "one line a page, at two strides", "pages that fit at strides of powers of two"
 RAMP_METHOD = "misses of each page more than fit"
 DRAWN_METHOD = "only drawn victims explain how misses grow; that one way is drawn up to three times as often is not excluded"
-BITS_METHOD = "pages that fit where one bit of their numbers is 0"
+ROWS_METHOD = "pages that fit where their numbers have one bit at 0, or few remainders"
 PAGES_METHOD = "misses of a lap with one page more for each set, page by page"
 UNEQUAL_REASON = "which pages are of one of its unequal sets is not known; all that overflow miss, as under LRU and FIFO"
 UNLIKE_REASON = "as many pages do not miss wherever the first one is: its sets are not equal, or a hash chooses them"
@@ -81,8 +81,8 @@ def _entry_count(tlb: TlbGeometry, number: int) -> _EntryCount:
         return _EntryCount(None, tlb.page.reason or "the page is not known")
     if tlb.by_pages is not None:
         return _EntryCount(tlb.by_pages.entries, method=PAGES_METHOD)
-    if tlb.by_bits is not None:
-        return _EntryCount(tlb.by_bits.entries, method=BITS_METHOD)
+    if tlb.by_rows is not None:
+        return _EntryCount(tlb.by_rows.entries, method=ROWS_METHOD)
     if tlb.alike is False:
         return _EntryCount(None, UNLIKE_REASON, low=max(1.0, tlb.pages.fits - tlb.pages.hidden))
     tried = {one.entries for one in tlb.ramp.likely} if tlb.ramp is not None else set()
@@ -162,7 +162,7 @@ def _set_findings(
     page, of_sets = tlb.page.nbytes, tlb.sources.sets
     decided = tlb.decided if page else None
     if decided is not None:
-        method = PAGES_METHOD if tlb.by_pages is not None else BITS_METHOD if tlb.by_bits is not None else RAMP_METHOD
+        method = PAGES_METHOD if tlb.by_pages is not None else ROWS_METHOD if tlb.by_rows is not None else RAMP_METHOD
         found = {
             "ways": measured_finding("ways", decided.text, method, of_sets),
             "sets": measured_finding("sets", decided.sets, method, of_sets),

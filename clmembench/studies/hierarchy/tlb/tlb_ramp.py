@@ -202,3 +202,9 @@ def with_plain_bits(fit: RampFit, bits: int) -> RampFit | None:
     if not equal:
         return None if bits >= SURE_PLAIN_BITS else fit
     return RampFit(equal, fit.chi_squared)
+
+
+def with_sets(fit: RampFit, found: SetWays) -> RampFit | None:
+    """The fit of these sets alone, by whatever policies; None where none of them explains the points."""
+    likely = tuple(one for one in fit.likely if (one.sets, one.ways, one.large) == (found.sets, found.ways, found.large))
+    return RampFit(likely, fit.chi_squared) if likely else None
