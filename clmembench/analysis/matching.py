@@ -98,13 +98,18 @@ def common(first: Run, second: Run) -> list[str]:
     return [name for name in first.header.benchmarks if name in cards and not cards[name].peer_of]
 
 
+def is_one_run(one: Run, other: Run) -> bool:
+    """Whether two files hold one run, such as a file and its copy: two runs never have the same samples."""
+    return bool(one.records) and one.records == other.records
+
+
 def pooled(runs: Sequence[Run], argv: Sequence[str]) -> Run:
     """One run of all runs' measured points, each run's processes counted on from those before, so that what changes between
     runs is in its intervals; `argv` takes the place of the command. Raises ValueError where they are of several devices or
     drivers, or one run is given twice: it would count as another that agrees."""
     first = runs[0]
     for one, other in combinations(runs, 2):
-        if one.records and one.records == other.records:
+        if is_one_run(one, other):
             raise ValueError(f"{one.path} and {other.path} are one run, which is counted once")
     records: list[Record] = []
     offset = 0

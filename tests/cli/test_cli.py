@@ -481,6 +481,8 @@ def test_a_run_is_compared_checked_and_made_a_baseline(quiet, tmp_path):
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     done = cli("baseline", "create", str(path), str(path), "-o", str(base))
     assert done.returncode == 2 and "are one run" in done.stderr
+    for args in (("compare", str(path), str(path)), ("check", str(path), "--baseline", str(path))):
+        assert "are one run, which is compared with itself" in cli(*args).stderr
     runs = [tmp_path / f"run{n}.jsonl" for n in range(6)]
     for run, factor in zip(runs, (0.9, 0.94, 0.98, 1.02, 1.06, 1.1), strict=True):
         run.write_text("\n".join(map(json.dumps, [lines[0], *(slowed(record, factor) for record in lines[1:])])) + "\n")

@@ -178,6 +178,8 @@ def _compared(first: Run, second: Run, margin: float, force: bool, wanted: Point
     if force:
         for objection in objections:
             exit_codes.say(f"warning: {objection}")
+    if matching.is_one_run(first, second):
+        exit_codes.say(f"warning: {first.path} and {second.path} are one run, which is compared with itself")
     return stored_runs.chosen_changes(found, first, second, wanted)
 
 
