@@ -40,7 +40,7 @@ def device_tables(devices: Sequence[DevicePrediction]) -> list[Table]:
 
 def _time(one: DevicePrediction) -> Cell:
     if one.refused:
-        return Cell("impossible", reason=one.refused)
+        return Cell("undetermined", reason=one.refused)
     if one.ns is None and not one.missing:
         return Cell("", reason="no --on is of this device")
     if one.ns is None:

@@ -143,7 +143,7 @@ class DevicePrediction:
     the resources by which it was predicted. `mdm_ns` is by the memory divergence
     model, `roofline_ns` and `bytes_ns` are baselines: see cost.py. `measured_ns` is None
     unless the launch was measured; `reason` says why it could not be. `unmeasured` are benchmarks that would make the interval
-    narrower; `refused` says why the device does not launch it."""
+    narrower; `refused` says why a launch has no time at all there, as where the device refuses it."""
 
     device: str
     ns: Number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from clmembench.studies.memory_divergence.mdm_inputs import HardwareSheet
 from clmembench.studies.memory_divergence.model.measured import measured_inputs
 from clmembench.studies.memory_divergence.model.measured_memory import Evidence
 from clmembench.units import format_bytes
+
+IMAGE = re.compile(r"@\w*(?:read|write)_image")  # a call, which the simulator does by loads
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,9 @@ def _refused(device: MeasuredDevice, why: str) -> DevicePrediction:
 
 
 def _refusal(sample: Sample, local_bytes: int, info: DeviceInfo) -> str:
-    """Why a device does not launch it; "" where it may."""
+    """Why a launch has no predicted time on a device; "" where it may have."""
+    if any(IMAGE.search(text) for text in sample.texts.values()):
+        return "times of images are not predicted"
     if sample.group_items > info.max_work_group:
         return f"its work-groups have at most {info.max_work_group:,} work-items, not {sample.group_items:,}"
     if local_bytes > info.local_mem_bytes:

@@ -144,18 +144,18 @@ def _traced(command: Sequence[str], given: str, kernel: str, accesses: int, seco
             prefix, ended = run("trace", False)
             faults = _faults(prefix)
             _refuse_unsupported(prefix, ended.stderr)
-            _judge(ended, faults, seconds)
+            _judge(ended, faults, _endless(accesses, seconds))
             if second is not None:
                 faults = tuple(dict.fromkeys((*faults, *_faults(second.result()[0]))))
         except subprocess.TimeoutExpired as error:
-            raise TraceError(_endless(seconds)) from error
+            raise TraceError(_endless(accesses, seconds)) from error
         if not prefix.with_suffix(".instructions").exists():
             what = f"kernel {kernel}" if kernel else "a kernel"
             raise TraceError(f"the program launched no {what}: nothing was traced")
         return _read(prefix, faults, checked)
 
 
-def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], seconds: float) -> None:
+def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], endless: str) -> None:
     """Raises TraceError unless the process ended well."""
     lines = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
     code, last = ended.returncode, sanitize.line(lines[-1] if lines else "no output")
@@ -165,7 +165,7 @@ def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], secon
         message, _, log = ended.stdout.partition("\n")
         raise TraceError(message, log)
     if code == ENDLESS:
-        raise TraceError(_endless(seconds))
+        raise TraceError(endless)
     if code == DISK_FULL:
         raise TraceError(f"the trace could not be written to {tempfile.gettempdir()}: make room there, or set TMPDIR")
     if code == TOO_LARGE:
@@ -188,8 +188,9 @@ def _refuse_unsupported(prefix: Path, stderr: str) -> None:
             raise TraceError(f"the simulator cannot run this kernel: {sanitize.line(what)}{_place(lines)}")
 
 
-def _endless(seconds: float) -> str:
-    return f"one work-group did not end within {PATIENCE * seconds:g} s or its share of the budget: is there an endless loop?"
+def _endless(accesses: int, seconds: float) -> str:
+    limits = f"{PATIENCE * seconds:g} s or {PATIENCE * accesses:,.0f} accesses"
+    return f"one work-group takes over {limits}: is there an endless loop? Otherwise raise --budget or --accesses"
 
 
 def _faults(prefix: Path) -> tuple[str, ...]:

@@ -194,6 +194,22 @@ def test_a_program_is_traced_as_it_is(source, tmp_path):
     assert (facts["kernel"], facts["launch"]["global_size"], facts["launch"]["local_size"]) == ("count", [128], [32])
 
 
+def test_images_that_a_program_reads_have_no_predicted_time(tmp_path):
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import numpy, pyopencl as cl\n"
+        "context = cl.create_some_context(interactive=False)\n"
+        "queue = cl.CommandQueue(context)\n"
+        "image = cl.image_from_array(context, numpy.zeros((8, 8, 4), numpy.float32), 4)\n"
+        "cells = cl.Buffer(context, cl.mem_flags.READ_WRITE, 16)\n"
+        "source = 'kernel void one(read_only image2d_t a, global float4* b) { b[0] = read_imagef(a, (int2)(0, 0)); }'\n"
+        "cl.Program(context, source).build().one(queue, (1,), (1,), image, cells)\n"
+    )
+    stored = Path(__file__).parents[3] / "reports" / "h200-sxm-all.jsonl.gz"
+    (found,) = read(call("kernel", "--from", f"'{script}'", "--on", stored, "--json"))["devices"]
+    assert found["ns"] is None and "images" in found["refused"]
+
+
 def test_the_page_has_the_source_with_its_cost_and_no_markup_of_it(source, tmp_path):
     mine, page = tmp_path / "mine.cl", tmp_path / "page.html"
     mine.write_text("// <script>alert(1)</script>\n" + SOURCE)
