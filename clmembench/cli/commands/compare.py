@@ -169,8 +169,6 @@ def _compared(first: Run, second: Run, margin: float, force: bool, wanted: Point
     """The wanted part of the comparison. Ends the command where no benchmark of the two can be compared."""
     from clmembench.analysis import compare, matching
 
-    if first.records and first.records == second.records:
-        exit_codes.say(f"warning: {first.path} and {second.path} are one run: nothing was measured twice")
     objections = matching.objections(first, second)
     found = compare.compare(first, second, margin, force)
     if not found.changes and objections:
