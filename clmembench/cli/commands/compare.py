@@ -57,6 +57,8 @@ def compare(
             exit_codes.stop(f"--device {device!r} leaves {left}: compare needs two or more", exit_codes.USAGE)
     first, *others = runs
     found = [_compared(first, other, _fraction(margin), force, wanted) for other in others]
+    for other in others:
+        _warn_of_one_run(first, other)
     names = [_name(run) for run in runs]
     if as_json:
         print(render.json_text(comparison.comparison_objects(runs, found, verdicts)))
@@ -141,6 +143,7 @@ def check(
     judged = judge(found, margin_share, allow_left_out)
     if junit is not None:
         outputs.write(junit, comparison.junit_text(found, judged), overwrite, "--junit")
+    _warn_of_one_run(first, second)
     print("\n".join(render.wrapped([comparison.judgement_text(judged)], outputs.width(wide))))
     names = [_name(first), _name(second)]
     of = [run.header.device for run in (first, second)]
@@ -178,9 +181,14 @@ def _compared(first: Run, second: Run, margin: float, force: bool, wanted: Point
     if force:
         for objection in objections:
             exit_codes.say(f"warning: {objection}")
+    return stored_runs.chosen_changes(found, first, second, wanted)
+
+
+def _warn_of_one_run(first: Run, second: Run) -> None:
+    from clmembench.analysis import matching
+
     if matching.is_one_run(first, second):
         exit_codes.say(f"warning: {first.path} and {second.path} are one run, which is compared with itself")
-    return stored_runs.chosen_changes(found, first, second, wanted)
 
 
 def _poolable(first: Run, second: Run, force: bool) -> None:
