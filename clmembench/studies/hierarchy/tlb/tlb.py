@@ -26,7 +26,7 @@ from clmembench.studies.hierarchy.probes.probing import (
 )
 from clmembench.studies.hierarchy.tlb.fully_associative_tlb import is_fully_associative_tlb
 from clmembench.studies.hierarchy.tlb.page_size import next_page_size, page_size
-from clmembench.studies.hierarchy.tlb.tlb_bits import sets_by_bits, sets_by_remainders
+from clmembench.studies.hierarchy.tlb.tlb_bits import MAX_ENTRIES, sets_by_bits, sets_by_remainders
 from clmembench.studies.hierarchy.tlb.tlb_confirmation import (
     APART_BYTES,
     count_without_prefetchers,
@@ -64,6 +64,7 @@ PAGE_STRIDES_BYTES = (4 * KIB, 64 * KIB, 2 * MIB, 32 * MIB)  # places that far a
 FIRST_PAGES = 4  # from there on their number grows
 PAGE_LINES = 2  # of each page, whose two orders are compared
 MIN_MORE_PLACES_RATIO = 1.5  # times as many places fit half as far apart, of pages half as long that fill sets alike
+MIN_SPAN_RATIO = 3  # times the entries, over which pages are chosen that tell sets whatever the policy
 MAX_GAP_SHARE = 1 / 32  # of the pages that fit, to the first number that does not: beyond it nothing tells the entries
 MOVED_BYTES = 64 * KIB  # by which lines of a last page may be moved beyond the limit
 MAX_MISSES_RATIO = 1.15  # times the pages of a lap: no more than all miss
@@ -268,7 +269,10 @@ def _with_sets(pages: PageProbe, tlb: TlbGeometry, nearer: int) -> Experiment[Tl
     if tlb.by_pages is not None or tlb.alike is False:
         return tlb
     decided = tlb.ramp.sets if tlb.ramp is not None else None
-    is_open = decided is None or (decided.sets == 1 and not decided.misses_all) or _may_draw(tlb)
+    is_open = decided is None or _may_draw(tlb)
+    if decided is not None and not decided.misses_all:  # else misses of each set tell its ways
+        can_ask = decided.entries <= min(MAX_ENTRIES, pages.field.most_bytes // page // MIN_SPAN_RATIO)
+        is_open = is_open or decided.sets == 1 or (nearer > 0 and can_ask)
     if decided is not None and not is_open and (nearer or (yield from _sets_hold_ways(pages, cost, decided, page))):
         held = replace(tlb.pages, fits=decided.entries, over=decided.entries + 1, hidden=0.0)
         return replace(tlb, tags=held, sets=_as_geometry(decided, page) if decided.large == decided.ways else None)
