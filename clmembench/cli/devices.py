@@ -91,6 +91,11 @@ def every_device() -> list[tuple[str, DeviceInfo]]:
     return [*((str(n), info) for n, info in enumerate(opencl)), *((f"{SYCL}{n}", info) for n, info in enumerate(sycl))]
 
 
+def or_first(device: str | None) -> str:
+    """What --device says, or the first device where it is not given; an empty text names none."""
+    return "0" if device is None else device
+
+
 def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
     """The one device that INDEX, P:D, name~TEXT, uuid:HEX or pci:ADDRESS names, or the same after "sycl:", where the selector
     is BACKEND:TYPE or BACKEND:TYPE:NUMBER instead of P:D. Ends the command when it is none or several."""
@@ -103,11 +108,8 @@ def select(found: Sequence[DeviceInfo], text: str) -> DeviceInfo:
     elif wanted.startswith("pci:"):
         pci = wanted[4:].lower()
         hits = [d for d in found if pci and d.pci and (d.pci == pci or d.pci.endswith(f":{pci}"))]
-    elif wanted.startswith("name~"):
-        name = wanted[5:].lower()
-        hits = [d for d in found if name and name in d.name.lower()]
-    elif wanted.endswith("~"):
-        name = wanted[:-1].lower()
+    elif wanted.startswith("name~") or wanted.endswith("~"):
+        name = (wanted[5:] if wanted.startswith("name~") else wanted[:-1]).lower()
         hits = [d for d in found if name and name in d.name.lower()]
     else:
         hits = [d for d in found if d.selector == text or (text != wanted and d.selector.startswith(f"{text}:"))]

@@ -109,7 +109,7 @@ def measure_or_read(context: typer.Context, path: Path | None, command: StudyCom
             exit_codes.stop(f"{path} {command.no_evidence}", exit_codes.USAGE)
         command.show(run, form)
         return
-    info = devices.select(devices.listed(given.device), "0" if given.device is None else given.device)
+    info = devices.select(devices.listed(given.device), devices.or_first(given.device))
     try:
         measured = command.measurement(given, info)
         waits = waiting.parse(given.wait, given.wait_quiet)

@@ -136,7 +136,7 @@ def run(
         interrupted_run.refuse_options(context)
         wanted = [_resumed(asked, resume)]
     else:
-        planned = several_devices.plan(asked, several_devices.select(devices.listed(device), "0" if device is None else device))
+        planned = several_devices.plan(asked, several_devices.select(devices.listed(device), devices.or_first(device)))
         wanted = several_devices.targets(planned, output, overwrite)
     if together and (len(wanted) < 2 or output is None or dry_run):
         why = "--dry-run measures nothing" if dry_run else "it needs several devices (-d all or gpu) and a folder (-o)"

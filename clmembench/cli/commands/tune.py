@@ -57,7 +57,7 @@ def tune(
     from clmembench.results import tuned
     from clmembench.specs.sheets import SpecError
 
-    info = devices.select(devices.listed(device), "0" if device is None else device)
+    info = devices.select(devices.listed(device), devices.or_first(device))
     path = output or tuned.user_tuning_path()
     if output is not None:
         path = outputs.in_folder(output, "shapes.toml")

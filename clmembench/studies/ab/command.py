@@ -82,13 +82,8 @@ def live(
     began, share = time.monotonic(), _fraction(margin)
     try:
         seconds, timeout_s = units.parse_seconds(budget, "--budget"), units.parse_seconds(timeout, "--timeout")
-        wanted = _sides(
-            (a_env, a_kernels, a_python),
-            (b_env, b_kernels, b_python),
-            "0" if device is None else device,
-            b_device,
-            b_axis or [],
-        )
+        first = devices.or_first(device)
+        wanted = _sides((a_env, a_kernels, a_python), (b_env, b_kernels, b_python), first, b_device, b_axis or [])
         selection, chosen = _selected(wanted, bench or [], axis or [], timeout_s, seed or 0)
     except ValueError as error:
         exit_codes.stop(str(error), exit_codes.USAGE)

@@ -71,7 +71,7 @@ def kernel(
     if output is not None:
         outputs.check(output, overwrite, "-o", "kernel.html")
     known = measured_devices([stored_runs.load(path) for path in runs or ()])
-    info = devices.select(devices.listed(device), "0" if device is None else device) if measure else None
+    info = devices.select(devices.listed(device), devices.or_first(device)) if measure else None
     other = None
     try:
         seconds = units.parse_seconds(budget, "--budget") if budget is not None else SECONDS

@@ -140,13 +140,12 @@ def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
     kernels = _kernels(cupy, "double" if dtype == "double" else "float")
     seeds = [(seed + device.seed) % 2**32 for seed in SEEDS]
     a, b = (_make_matrix(cupy, kernels, scalar, n, seed) for seed in seeds)
-    c = cupy.full((n, pitch), np.nan, scalar)
     vectors = np.random.default_rng(device.seed).integers(1, 17, (n, FREIVALDS_VECTORS)).astype(np.float64)
     wanted = cupy.asnumpy(_times_vectors(cupy, kernels, a, _times_vectors(cupy, kernels, b, cupy.asarray(vectors))))
 
-    left, right = cupy.zeros((n, pitch), scalar), cupy.zeros((n, pitch), scalar)
-    left[:, :n], right[:, :n] = a, b
-    del a, b
+    a = _padded(cupy, a, pitch)
+    b = _padded(cupy, b, pitch)
+    c = cupy.full((n, pitch), np.nan, scalar)
 
     def check() -> None:
         found = _times_vectors(cupy, kernels, cupy.ascontiguousarray(c[:, :n]), cupy.asarray(vectors))
@@ -159,7 +158,7 @@ def cublas_gemm(device: Device, dtype: str, n: int) -> Work:
         # C by rows is its transpose by columns, the product of B's transpose and A's
         return product(
             cupy.cuda.device.get_cublas_handle(), plain, plain, n, n, n,
-            one.ctypes.data, right.data.ptr, pitch, left.data.ptr, pitch, zero.ctypes.data, c.data.ptr, pitch,
+            one.ctypes.data, b.data.ptr, pitch, a.data.ptr, pitch, zero.ctypes.data, c.data.ptr, pitch,
         )  # fmt: skip
 
     facts = cuda_timing.library_facts(cupy, "cuBLAS", lambda: cublas.getVersion(cupy.cuda.device.get_cublas_handle()), 10_000)
@@ -182,6 +181,13 @@ def _make_matrix(cupy: Any, kernels: Any, scalar: np.dtype[np.generic], n: int, 
     found = cupy.asnumpy(matrix.ravel()[cupy.asarray(index)]).astype(np.float64)
     assert np.array_equal(found, element(index, seed)), "the GPU's matrix is not that of dgemm"
     return matrix
+
+
+def _padded(cupy: Any, matrix: Any, pitch: int) -> Any:
+    """The matrix with zeros behind each row, whose elements and zeros are so many."""
+    wide = cupy.zeros((len(matrix), pitch), matrix.dtype)
+    wide[:, : matrix.shape[1]] = matrix
+    return wide
 
 
 def _times_vectors(cupy: Any, kernels: Any, matrix: Any, vectors: Any) -> Any:
@@ -223,8 +229,7 @@ def cublas_gemm_ex(device: Device, dtype: str, n: int) -> Work:
     seeds = ((SEEDS[0] + device.seed) % 2**32, (SEEDS[1] + device.seed) % 2**32)
     kernels, values = _kernels(cupy, "signed char"), cupy.asarray(bits)
     a, b = (_make_matrix(cupy, kernels, np.dtype(np.int8), n, seed).astype(np.int32) + MAX_ELEMENT for seed in seeds)
-    left, right = cupy.zeros((n, pitch), bits.dtype), cupy.zeros((n, pitch), bits.dtype)
-    left[:, :n], right[:, :n] = values[a], values[b.T]
+    left, right = _padded(cupy, values[a], pitch), _padded(cupy, values[b.T], pitch)
     del a, b
     c = cupy.full((n, n), -1, result)
     one, zero = np.ones(1, result), np.zeros(1, result)
