@@ -370,7 +370,7 @@ class _Attempts:
     def _job_at(self, place: Placement, process: int) -> Job:
         units = self._job.device.compute_units
         share = 1.0 if place.compute_units is None else place.compute_units / max(1, units)
-        budget = self._selection.budget_in(self._benchmark, process, share)
+        budget = self._selection.budget_in(self._benchmark, process, share, self._job.device.kind == "gpu")
         return replace(self._job, place=place, process=process, budget=budget)
 
     def _unmeasured(self, point: Point, process: int, status: Status, cause: Cause, reason: str) -> Record:

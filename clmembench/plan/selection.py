@@ -23,6 +23,8 @@ WORK_GROUPS_PER_UNIT = (2, 4, 8)  # a GPU's compute unit hides latency with seve
 FURTHER_PROCESS_BUDGET_DIVISOR = 4  # divides a point's budget in every process but the first
 QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
 FULL_BUDGET = Budget(min_time_s=0.03, max_time_s=0.5, max_noise=0.01, slope_ns=1e6)
+# on GPUs, whose times scatter by 0.1%: 16 samples of a slope whose ends are so far apart take 15 ms
+GPU_MIN_TIME_S, GPU_SLOPE_NS = 0.012, 5e5
 # an adaptive plan has hundreds of points; a few of them are slow
 ADAPTIVE_BUDGET = Budget(min_time_s=0.0, max_time_s=0.024, max_noise=0.003, slope_ns=4e5, patience=30)
 
@@ -91,25 +93,27 @@ class Selection:
     energy: bool = False  # further passes follow the samples until energy counters have advanced far enough
     leaders: bool = False  # among points with the same peers, measure only the best ones in later processes
 
-    def budget_of(self, benchmark: Benchmark) -> Budget:
+    def budget_of(self, benchmark: Benchmark, is_gpu: bool = False) -> Budget:
         """The sampling budget of each point of a benchmark."""
         if benchmark.adaptive and benchmark.peer_of is None:
             return replace(
                 ADAPTIVE_BUDGET, patience=max(ADAPTIVE_BUDGET.patience, benchmark.max_time_s / ADAPTIVE_BUDGET.max_time_s)
             )
         budget = QUICK_BUDGET if self.suite == "quick" else FULL_BUDGET
+        if is_gpu:
+            budget = replace(budget, min_time_s=GPU_MIN_TIME_S, slope_ns=min(GPU_SLOPE_NS, budget.slope_ns))
         least_s = max(budget.min_time_s, benchmark.min_time_s)
         most_s = max(budget.max_time_s, least_s)
         patience = max(budget.patience, benchmark.max_time_s / most_s)
         return replace(budget, min_time_s=least_s, max_time_s=most_s, patience=patience, energy=self.energy)
 
-    def budget_in(self, benchmark: Benchmark, process: int, share: float = 1.0) -> Budget:
+    def budget_in(self, benchmark: Benchmark, process: int, share: float = 1.0, is_gpu: bool = False) -> Budget:
         """The sampling budget of a point in one of its processes.
 
         A further process gets less where the benchmark needs several: the variation between processes exceeds the noise within
         one. On a `share` of the device's compute units the same work takes proportionally longer, and `patience` grows with it.
         """
-        budget = self.budget_of(benchmark)
+        budget = self.budget_of(benchmark, is_gpu)
         budget = replace(budget, patience=budget.patience / min(1.0, share))
         if process == 0 or self.processes is not None:
             return budget
