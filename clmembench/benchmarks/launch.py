@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from clmembench.benchmarks import ROUND_TRIPS, axis, axis_of, benchmark
+from clmembench.benchmarks import ROUND_TRIPS, axis, axis_of, benchmark, handover_processes
 from clmembench.model import Clock, Device, DeviceInfo, Headline, HostPart, Launch, Metric, Prepared, Quantity, Slope, Work
 from clmembench.resources import kernel_source
 
@@ -51,6 +51,8 @@ _QUICK_AXES = {"groups": axis(1)}
     source=_SOURCE,
     version=3,
     quick=_QUICK_AXES,
+    processes=handover_processes,
+    quick_processes=True,
     quantities=[Quantity(ROUND_TRIPS, "round_trip", {"groups": (1,)})],
     headlines=(Headline("synchronisation", "launch, round trip", "round_trip", {"groups": 1}),),
     groups=axis_of(_group_counts),
@@ -69,6 +71,7 @@ def launch(device: Device, groups: int) -> Prepared:
     source=_SOURCE,
     version=2,
     quick=_QUICK_AXES,
+    processes=handover_processes,
     headlines=(Headline("synchronisation", "back-to-back launch", "dispatch", {"groups": 1}),),
     groups=axis_of(_group_counts),
 )
@@ -90,6 +93,7 @@ def launch_dispatch(device: Device, groups: int) -> Prepared:
     source=_SOURCE,
     version=3,
     quick=_QUICK_AXES,
+    processes=handover_processes,
     groups=axis_of(_group_counts),
 )
 def launch_wait(device: Device, groups: int) -> Prepared:

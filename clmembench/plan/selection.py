@@ -120,12 +120,12 @@ class Selection:
         return replace(budget, max_time_s=max(budget.min_time_s, budget.max_time_s / FURTHER_PROCESS_BUDGET_DIVISOR))
 
     def processes_of(self, benchmark: Benchmark, info: DeviceInfo, params: Mapping[str, Value]) -> int:
-        """The number of fresh processes for a point: the user's, else the benchmark's own (1 in suite quick)."""
+        """The number of fresh processes for a point: the user's, else the benchmark's own (1 in suite quick, but for few)."""
         if self.processes is not None:
             return self.processes
         if not self.isolated:
             return 1
-        if self.suite == "quick" or benchmark.processes is None:
+        if benchmark.processes is None or (self.suite == "quick" and not benchmark.quick_processes):
             return 1
         return benchmark.processes(info, **params)
 

@@ -249,6 +249,7 @@ def test_processes_are_the_users_or_else_the_benchmarks_and_one_in_quick():
     chased = replace(grows, processes=lambda info, **_: 5)
     assert Selection().processes_of(chased, FAKE_DEVICE_INFO, {}) == 5
     assert Selection(suite="quick").processes_of(chased, FAKE_DEVICE_INFO, {}) == 1
+    assert Selection(suite="quick").processes_of(replace(chased, quick_processes=True), FAKE_DEVICE_INFO, {}) == 5
     assert Selection(processes=2).processes_of(chased, FAKE_DEVICE_INFO, {}) == 2
     assert Selection().processes_of(grows, FAKE_DEVICE_INFO, {}) == 1
     budget = Selection().budget_of(chased)

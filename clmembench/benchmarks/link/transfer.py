@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clmembench.benchmarks import MIB, axis, axis_of, benchmark, headline_bytes
+from clmembench.benchmarks import MIB, axis, axis_of, benchmark, handover_processes, headline_bytes
 from clmembench.model import Array, Buffer, Command, Copy, Device, DeviceInfo, Headline, Kernel, Launch, Map, Metric, Work
 from clmembench.resources import kernel_source
 
@@ -125,6 +125,7 @@ def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> W
         "memory": axis_of(lambda info: _prepare_copies(info)[:1]),
     },
     figure_axis="array_bytes",
+    processes=handover_processes,
     direction=axis("to_device", "from_device"),
     memory=axis_of(lambda info: _prepare_copies(info)),
     array_bytes=axis(4, 1 * KIB, 16 * KIB, 64 * KIB),
