@@ -62,7 +62,7 @@ def kernel(
     of banks, divergent branches, reuse, races and accesses outside buffers. Where the launch is large, some work-groups stand
     for all; the output says how many. With --on the time on that device is predicted, and what to change for it."""
     from clmembench.studies.kernel import device_views, facts_of_trace, page, views
-    from clmembench.studies.kernel.launch import LaunchError, buffer_sizes, buffers_bytes, local_bytes
+    from clmembench.studies.kernel.launch import LaunchError, buffer_sizes, buffers_bytes
     from clmembench.studies.kernel.prediction import measured_devices, predict
     from clmembench.studies.kernel.requests import Sample
     from clmembench.studies.kernel.trace import TraceError, trace, trace_script
@@ -96,7 +96,7 @@ def kernel(
         exit_codes.stop(str(error), exit_codes.USAGE)
     facts = facts_of_trace.facts_of(traced, launch, buffers_bytes(launch) if launch is not None else None)
     sample = Sample.of(traced, buffer_sizes(launch) if launch is not None else {})
-    found = predict(sample, facts, known, local_bytes(launch) if launch is not None else 0) if known else []
+    found = predict(sample, facts, known) if known else []
     if info is not None and launch is not None:
         found = _with_measured(found, info, launch)
     facts = replace(facts, devices=tuple(found))

@@ -31,10 +31,10 @@ CORE_WINDOW = 512  # instructions that an out-of-order core looks ahead: loads o
 
 @dataclass(frozen=True, slots=True)
 class KernelCost:
-    """The predicted time of a launch in ns: `parts` by resource, the largest of which is `bound`; None, with the names of the
-    benchmarks in `missing`, where the run lacks a rate. `roofline` and `bytes_only` are the baselines: the larger of arithmetic
-    and distinct bytes, and all bytes that work-items load and store over the bandwidth of memory. `unmeasured` are benchmarks
-    that would make the interval narrower."""
+    """The predicted time of a launch in ns: `parts` by resource, the largest of which is `bound` unless an empty launch takes
+    longer; None, with the names of the benchmarks in `missing`, where the run lacks a rate. `roofline` and `bytes_only` are
+    the baselines: the larger of arithmetic and distinct bytes, and all bytes that work-items load and store over the bandwidth
+    of memory. `unmeasured` are benchmarks that would make the interval narrower."""
 
     ns: Estimate | None
     parts: Mapping[str, Estimate]
@@ -108,6 +108,8 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
         missing.append(NEEDED["launch_ns"])
     bound = max(parts, key=lambda name: parts[name].value, default=LAUNCH)
     ns = total(rates.launch_ns, parts) if rates.launch_ns is not None and not missing else None
+    if ns is not None and rates.launch_ns is not None and 2 * rates.launch_ns.value > ns.value:
+        bound = LAUNCH
     if ns is not None:  # a part of the launch was traced
         ns = replace(ns, low=ns.low / (1 + demand.sample.error), high=ns.high * (1 + demand.sample.error))
     return KernelCost(ns, parts, bound, tuple(dict.fromkeys(missing)), *_baselines(demand, rates, found), groups, far,

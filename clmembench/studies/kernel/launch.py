@@ -145,11 +145,6 @@ def buffers_bytes(launch: KernelLaunch) -> int:
     return sum(buffer_sizes(launch).values())
 
 
-def local_bytes(launch: KernelLaunch) -> int:
-    """Bytes of local memory by arguments. Raises LaunchError."""
-    return sum(one.nbytes for one in map(argument, launch.arguments) if isinstance(one, Local))
-
-
 def of_file(path: Path) -> KernelLaunch:
     """The launch in a TOML file: source (beside it), kernel, global, local, args, and a table define. Raises LaunchError."""
     try:

@@ -70,10 +70,8 @@ def _hardware(info: DeviceInfo, values: Sequence[Derived]) -> HardwareSheet | No
     return None if info.has_cpu_cores or inputs.missing else inputs.sheet()
 
 
-def predict(
-    sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice], local_bytes: int = 0
-) -> list[DevicePrediction]:
-    """The launch on each device, the shortest time first; `local_bytes` are those of its arguments."""
+def predict(sample: Sample, facts: KernelFacts, devices: Sequence[MeasuredDevice]) -> list[DevicePrediction]:
+    """The launch on each device, the shortest time first."""
     demands: dict[tuple[int, int, bool], tuple[Demand, tuple[Alternatives, ...]]] = {}
     found = []
     for device in devices:
@@ -82,7 +80,7 @@ def predict(
         if key not in demands:
             every = alternatives(sample, facts, demand(sample, facts, *key))
             demands[key] = every[-1].need, every
-        refused = _refusal(sample, max(sample.local_bytes, local_bytes), rates.info)
+        refused = _refusal(sample, rates.info)
         found.append(_refused(device, refused) if refused else _prediction(device, *demands[key]))
     return sorted(found, key=lambda one: one.ns if one.ns is not None else float("inf"))
 
@@ -91,14 +89,15 @@ def _refused(device: MeasuredDevice, why: str) -> DevicePrediction:
     return DevicePrediction(device.name, None, None, None, "", {}, (), None, None, None, (), {}, refused=why)
 
 
-def _refusal(sample: Sample, local_bytes: int, info: DeviceInfo) -> str:
+def _refusal(sample: Sample, info: DeviceInfo) -> str:
     """Why a launch has no predicted time on a device; "" where it may have."""
     if any(IMAGE.search(text) for text in sample.texts.values()):
         return "times of images are not predicted"
     if sample.group_items > info.max_work_group:
         return f"its work-groups have at most {info.max_work_group:,} work-items, not {sample.group_items:,}"
-    if local_bytes > info.local_mem_bytes:
-        return f"its work-groups have {format_bytes(info.local_mem_bytes)} of local memory, not {format_bytes(local_bytes)}"
+    if sample.local_bytes > info.local_mem_bytes:
+        most, wanted = format_bytes(info.local_mem_bytes), format_bytes(sample.local_bytes)
+        return f"its work-groups have {most} of local memory, not {wanted}"
     return ""
 
 

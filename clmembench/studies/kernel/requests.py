@@ -84,7 +84,8 @@ NO_BRANCHES = Branches(*[np.zeros(0, np.int64)] * 3)
 @dataclass(frozen=True)
 class Sample:
     """The part of a trace that costs are computed from. `executed` has how often the launch executes each instruction, by its
-    number, and `buffer_bytes` the sizes of buffers by their number, as far as they are known."""
+    number, `buffer_bytes` the sizes of buffers by their number, as far as they are known, and `local_bytes` those that a
+    work-group has of local memory."""
 
     groups: int
     group_items: int
@@ -107,7 +108,6 @@ class Sample:
         kept = events[: ends[count - 1]] if len(ends) else events
         group_items = math.prod(trace.local_size)
         whole = math.prod(trace.global_size) / max(1, trace.items)
-        local = kept[kept["space"] == LOCAL]
         taken = trace.events[trace.events["operation"] == BRANCH]
         if len(kept) < len(events):
             taken = taken[np.isin(taken["group"], np.unique(kept["group"]))]
@@ -120,7 +120,7 @@ class Sample:
             {number: one.text for number, one in sorted(trace.instructions.items())},
             trace.barriers * whole,
             buffer_bytes,
-            int((local["address"] & ((1 << BUFFER_SHIFT) - 1)).max(initial=0)) + 1 if len(local) else 0,
+            trace.local_bytes,
             Branches(
                 taken["instruction"].astype(np.int64),
                 taken["group"].astype(np.int64) * group_items + taken["item"],

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -40,6 +40,7 @@ PART, ENDLESS, TOO_LARGE, DISK_FULL, REFUSED = 76, 77, 78, 79, 80  # exit codes 
 MAX_GROUPS = 1 << 25  # whose list takes 2 GB
 MAX_CHECKED_BYTES = 64 << 20  # of buffers in which races are looked for: the checker has many words for each byte
 START_S, PATIENCE = 60.0, 4.0  # to start and to build; times the budget that one work-group may take
+MIN_CPU_SHARE = 0.05  # of a process that other programs slow down, and that does not wait for ever
 SIMULATED: Mapping[str, str] = {  # a device that refuses few launches
     "OCLGRIND_GLOBAL_MEM_SIZE": str((4 << 30) - 4096), "OCLGRIND_LOCAL_MEM_SIZE": str(256 << 10),
     "OCLGRIND_CONSTANT_MEM_SIZE": str(64 << 20), "OCLGRIND_MAX_WGSIZE": "4096",
@@ -79,7 +80,7 @@ class Trace:
 
     `events` has the dtype EVENT, in the order of execution: accesses outside private memory, and branches on a condition,
     whose address is the number of the instruction that follows. `groups` work-groups were traced whole, and `part`
-    work-items of one more.
+    work-items of one more. `local_bytes` are those of a work-group: all its static arrays and local arguments.
     """
 
     kernel: str
@@ -90,6 +91,7 @@ class Trace:
     groups: int
     part: int
     barriers: int
+    local_bytes: int
     instructions: Mapping[int, Instruction]
     events: npt.NDArray[np.void]
     faults: tuple[str, ...]
@@ -136,8 +138,14 @@ def _traced(command: Sequence[str], given: str, kernel: str, accesses: int, seco
                 "CLMEMBENCH_TRACE_ACCESSES": str(accesses), "CLMEMBENCH_TRACE_SECONDS": str(seconds),
             }  # fmt: skip
             limit = START_S + 2 * PATIENCE * seconds
-            pipes: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
-            return prefix, subprocess.run(command, input=given, env=environment, timeout=limit, **pipes)
+            pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+            with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, **pipes) as process:
+                try:
+                    texts = finish(process, given, limit, _cpu_seconds)
+                except BaseException:
+                    process.kill()
+                    raise
+            return prefix, subprocess.CompletedProcess(command, process.returncode, *texts)
 
         second = pool.submit(run, "checked", True) if checked else None
         try:
@@ -153,6 +161,25 @@ def _traced(command: Sequence[str], given: str, kernel: str, accesses: int, seco
             what = f"kernel {kernel}" if kernel else "a kernel"
             raise TraceError(f"the program launched no {what}: nothing was traced")
         return _read(prefix, faults, checked)
+
+
+def finish(process: subprocess.Popen[str], given: str, limit_s: float, cpu_seconds: Callable[[int], float]) -> tuple[str, str]:
+    """What the process writes to its two outputs until it ends. Raises TimeoutExpired once it has used so much CPU time, or
+    hardly any in so much time, but not where other programs take the CPU."""
+    text, used = given or None, 0.0
+    while True:
+        try:
+            return process.communicate(text, limit_s)
+        except subprocess.TimeoutExpired:
+            text, before, used = None, used, cpu_seconds(process.pid)
+            if used > limit_s or used - before < MIN_CPU_SHARE * limit_s:
+                raise
+
+
+def _cpu_seconds(pid: int) -> float:
+    """The CPU time that all threads of a process have used."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def _judge(ended: subprocess.CompletedProcess[str], faults: Sequence[str], endless: str) -> None:
@@ -220,7 +247,7 @@ def _place(message: Sequence[str]) -> str:
 
 def _read(prefix: Path, faults: tuple[str, ...], checked: bool) -> Trace:
     head, *rows = prefix.with_suffix(".instructions").read_text(errors="replace").splitlines()
-    all_groups, groups, part, barriers, *sizes, dimensions, kernel = head.split("\t")
+    all_groups, groups, part, barriers, local_bytes, *sizes, dimensions, kernel = head.split("\t")
     numbers, n = [int(size) for size in sizes], int(dimensions)
     instructions = {}
     for row in rows:
@@ -236,6 +263,7 @@ def _read(prefix: Path, faults: tuple[str, ...], checked: bool) -> Trace:
         int(groups),
         int(part),
         int(barriers),
+        int(local_bytes),
         instructions,
         np.frombuffer(prefix.with_suffix(".events").read_bytes(), EVENT),
         faults,

@@ -87,7 +87,7 @@ def line_shares(facts: KernelFacts) -> tuple[str, dict[int, float]]:
             amount = float(one.op == "atomic")
         else:
             amount = one.lines_per_request.get(WIDTH, {}).get(SECTOR, 0.0)
-        if amount and bound not in ("", "issue", "work-groups"):
+        if amount and bound not in ("", "issue", "work-groups", "launch"):
             found[one.line] = found.get(one.line, 0.0) + amount * one.requests[WIDTH]
     name = f"{bound} of {first.device}" if first is not None and found else "instructions"
     found = found or {int(line): count for line, count in facts.instructions_by_line.items()}

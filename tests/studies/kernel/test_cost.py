@@ -13,7 +13,8 @@ from clmembench.analysis.kernel_time import MEMORY, BandwidthLevel, DeviceRates,
 from clmembench.analysis.little import Estimate
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
-from clmembench.studies.kernel.cost import ATOMICS, FIRST, ISSUE, LATENCY, LOCAL, SHARED, STORES, cost
+from clmembench.studies.kernel import cost as costs
+from clmembench.studies.kernel.cost import ATOMICS, FIRST, ISSUE, LATENCY, LOCAL, SHARED, STORES, cost, resident_groups
 from clmembench.studies.kernel.demand import demand
 from clmembench.studies.kernel.facts_of_trace import facts_of
 from clmembench.studies.kernel.issue import Dependences, machine_instructions
@@ -48,13 +49,13 @@ LAUNCH = 1 << 28  # work-items
 BUFFER = 1 << 48  # address of the first one
 
 
-def traced(address, groups=LAUNCH // GROUP, space=1, operation=LOAD) -> Trace:
+def traced(address, groups=LAUNCH // GROUP, space=1, operation=LOAD, local_bytes=0) -> Trace:
     """A launch whose traced work-items access one address each, by one instruction in line 7."""
     events = np.zeros(len(ITEMS), EVENT)
     events["address"], events["group"], events["item"] = address, ITEMS // GROUP, ITEMS % GROUP
     events["size"], events["space"], events["operation"] = 4, space, operation
     one = Instruction(0, 7, len(ITEMS), 0, 0, 0, LOAD_TEXT)
-    return Trace("k", "", (groups * GROUP,), (GROUP,), groups, TRACED, 0, 0, {0: one}, events, (), True)
+    return Trace("k", "", (groups * GROUP,), (GROUP,), groups, TRACED, 0, 0, local_bytes, {0: one}, events, (), True)
 
 
 def demanded(trace: Trace, width=32, line=128, lockstep=True, buffer_bytes=4 * LAUNCH):
@@ -102,6 +103,18 @@ def test_atomics_meet_at_one_address_or_do_not(address, per_ns):
 def test_a_launch_of_few_work_groups_leaves_compute_units_idle():
     few, many = (cost(demanded(traced(BUFFER + 4 * ITEMS, groups)), RATES) for groups in (25, 200))
     assert many.parts[ISSUE].value == pytest.approx(2 * few.parts[ISSUE].value)  # 8 times the work on 4 times the units
+
+
+def test_the_launch_is_what_bounds_a_kernel_that_takes_less_time_than_an_empty_one():
+    need = demanded(traced(BUFFER + 4 * ITEMS, groups=TRACED))
+    found, slower = (cost(need, replace(RATES, launch_ns=EXACT(ns))) for ns in (5000, 50))
+    assert found.ns.value < 2 * 5000 and (found.bound, slower.bound) == (costs.LAUNCH, LATENCY)
+
+
+def test_local_memory_of_all_arrays_limits_the_groups_of_a_compute_unit():
+    """A first cache and local memory of 128 KiB hold three work-groups of 40 KiB, whatever part of it they access."""
+    need = demanded(traced(BUFFER + 4 * (ITEMS % GROUP), space=3, local_bytes=40 << 10))
+    assert resident_groups(need, RATES) == 3
 
 
 def test_what_the_run_lacks_is_named_and_nothing_is_predicted():

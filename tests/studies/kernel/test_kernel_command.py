@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from jsonschema import Draft202012Validator
 from clmembench.gates import cpu_share
 from clmembench.report.schemas import schemas
 from clmembench.studies.kernel import trace as tracing
+from tests.cases import each
 from tests.commands import call
 
 pytestmark = pytest.mark.skipif(
@@ -52,6 +55,13 @@ kernel void pair(global int* a, two n) {{ a[0] = n.a; }}
 kernel void picture(read_only image2d_t a, global float4* b) {{ b[0] = read_imagef(a, (int2)(0, 0)); }}
 kernel void halves(global half* a) {{ a[get_global_id(0)] = a[get_global_id(0)] * a[0]; }}
 kernel void empty(global float* a) {{}}
+kernel void tiles(global float* a, local float* third) {{
+    local float first[5120], second[5120];
+    const uint l = get_local_id(0);
+    first[l] = second[l] = third[l] = a[l];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    a[l] = first[63 - l] + second[63 - l] + third[63 - l];
+}}
 """
 COLUMN = (
     "--kernel",
@@ -295,9 +305,33 @@ def test_an_empty_kernel_takes_its_launch_and_a_launch_that_a_device_refuses_no_
     assert empty["bound"] == "launch" and empty["ns"] > 1000
     groups = ("--kernel", "empty", "--global", "4096", "--local", "2048", "--arg", "buffer:256")
     tile = ("--kernel", "column", "--global", "64", *COLUMN[2:-2], "--arg", "local:200KiB")
-    for launch, limit in ((groups, "1,024 work-items"), (tile, "48 KiB of local memory")):
+    tiles = ("--kernel", "tiles", "--global", "64", "--local", "64", "--arg", "buffer:256", "--arg", "local:16KiB")
+    for launch, limit in ((groups, "1,024 work-items"), (tile, "48 KiB of local memory"), (tiles, "memory, not 56 KiB")):
         (refused,) = read(run(odd, *launch, *runs))["devices"]
         assert refused["ns"] is None and limit in refused["refused"]
+
+
+class Slow:
+    """A process that has used so much CPU time at the end of each limit, and ends after the last one."""
+
+    pid = 1
+
+    def __init__(self, used: list[float]) -> None:
+        self.used, self.inputs = used, []
+
+    def communicate(self, text: str | None, limit_s: float) -> tuple[str, str]:
+        self.inputs.append(text)
+        if len(self.inputs) > len(self.used):
+            return "out", "err"
+        raise TimeoutExpired("program", limit_s)
+
+
+@each(("used", "ends"), [([], True), ([30.0, 60.0, 90.0], True), ([30.0, 60.0, 61.0], False), ([2.0], False), ([101.0], False)])
+def test_a_program_that_others_slow_down_is_waited_for_and_one_that_hangs_is_not(used, ends):
+    process = Slow(used)
+    with nullcontext() if ends else pytest.raises(TimeoutExpired):
+        assert tracing.finish(process, "text", 100.0, lambda _: used[len(process.inputs) - 1]) == ("out", "err")
+    assert process.inputs == ["text"] + [None] * (len(process.inputs) - 1)
 
 
 def test_without_a_compiler_the_remedy_is_named(source, tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def facts(trace, bound):
 
 @each(("bound", "space", "name"), [
     ("memory", 1, "memory of A GPU"), ("local memory", 3, "local memory of A GPU"), ("issue", 1, "instructions"),
-    ("local memory", 1, "instructions"),
+    ("local memory", 1, "instructions"), ("launch", 1, "instructions"),
 ])  # fmt: skip
 def test_a_line_costs_its_share_of_what_bounds_the_launch(bound, space, name):
     found = views.line_shares(facts(traced(BUFFER + 4 * (ITEMS % GROUP), space=space), bound))

@@ -37,7 +37,7 @@ def executed(addresses, operation=LOAD, items=GROUP, text=LOAD_TEXT, space=1) ->
     events["size"], events["space"], events["operation"] = 4, space, operation
     one = Instruction(0, 7, addresses.size, 0, 0, 0, text)
     groups = LAUNCH // items
-    return Trace("k", "", (groups * items,), (items,), groups, count // items, 0, 0, {0: one}, events, (), True)
+    return Trace("k", "", (groups * items,), (items,), groups, count // items, 0, 0, 0, {0: one}, events, (), True)
 
 
 def changed(trace: Trace, rates=RATES, buffer_bytes=4 * LAUNCH):

@@ -96,7 +96,7 @@ class Trace : public Plugin {
         std::ofstream(prefix + ".source") << invocation->getKernel()->getProgram()->getSource();
         const Size3 global = invocation->getGlobalSize(), local = invocation->getLocalSize();
         std::ostringstream sizes;
-        sizes << global.x << '\t' << global.y << '\t' << global.z << '\t' << local.x << '\t' << local.y << '\t' << local.z << '\t'
+        sizes << invocation->getKernel()->getLocalMemorySize() << '\t' << global.x << '\t' << global.y << '\t' << global.z << '\t' << local.x << '\t' << local.y << '\t' << local.z << '\t'
               << invocation->getWorkDim() << '\t' << invocation->getKernel()->getName();
         described = sizes.str();
     }
