@@ -193,7 +193,9 @@ def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
         ((256, "64x32", 12), "double", 0, "a depth of 8, 16 or 32"),
         ((256, "64x32", 8), "double", 0, "doubles at a depth of 16 or 32"),
         ((512, "64x32", 16), "double", 0, "a work-group is 64, 128 or 256"),
+        ((64, "16x16", 16), "float", 0, "at least 128 with this tile"),
         ((256, "48x32", 16), "float", 0, "32 or 64 rows by 32 or 64 columns"),
+        ((256, "16x32", 16), "float", 0, "or 16 by 16"),
         ((256, "64x64", 16), "double", 0, "at most 2048 elements"),
         ((256, "64x32", 32), "double", 0, "262160 B of local memory are over 231424 B"),
         ((256, "64x32", 16), "double", 9, "1 to 8 work-groups"),
@@ -268,6 +270,10 @@ def test_each_variant_is_compared_with_the_peak_of_its_instructions():
         (PTX.Tiles(8, 128, 64, 4, 2, 16, 4), (1, 2), 96, 5, 0, True, False),  # several work-groups for each tile
         (PTX.Tiles(4, 64, 64, 1, 2, 16, 4), (2, 2), 64, 3, 0, True, False),
         (PTX.Tiles(4, 64, 64, 2, 1, 16, 3), (2, 2), 96, 2, 2, False, False),  # two tiles for each work-group
+        (PTX.Tiles(8, 32, 32, 1, 1, 64, 3, 4), (3, 3), 128, 4, 3, False, False),  # four sub-groups for each tile
+        (PTX.Tiles(4, 32, 64, 1, 2, 64, 3, 4), (2, 2), 256, 4, 1, False, False),
+        (PTX.Tiles(8, 64, 32, 2, 1, 64, 3, 4), (2, 2), 384, 3, 0, True, False),  # and several work-groups
+        (PTX.Tiles(4, 32, 32, 1, 1, 64, 3, 4), (2, 2), 384, 5, 0, True, False),
     ],
 )
 def test_a_program_in_ptx_multiplies_after_any_number_of_launches(tiles, grid, inner, groups, whole_rounds, split, overlap):
@@ -300,7 +306,7 @@ def test_a_program_that_waits_too_little_is_noticed(change):
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="no ptxas")
 @each("dtype", ["double", "float"])
 def test_programs_in_ptx_are_assembled_without_spilling(tmp_path, dtype):
-    for group, tile, split in DGEMM.PTX_DEFAULTS[dtype]:
+    for group, tile, split in DGEMM.PTX_DEFAULTS[dtype] + DGEMM.PTX_SMALL:
         shape = DGEMM._parse_shape("ptx", dtype, tile, DGEMM.PTX_DEPTH, group, split)
         # ptxas allows 48 KiB of static local memory, the driver more
         text = re.sub(r"\.shared (.*)\[\d+\];", r".extern .shared \1[];", shape.text)
@@ -314,6 +320,7 @@ def test_programs_in_ptx_are_assembled_without_spilling(tmp_path, dtype):
 @each(("dtype", "shape", "tile"), [
     ("double", (256, "64x32"), (128, 128)), ("double", (256, "32x32"), (128, 64)), ("double", (128, "32x32"), (64, 64)),
     ("float", (256, "64x32"), (128, 128)), ("float", (128, "64x32"), (64, 128)), ("float", (256, "64x64"), (128, 256)),
+    ("double", (128, "16x16"), (32, 32)), ("double", (256, "16x16"), (64, 32)), ("float", (256, "16x16"), (32, 64)),
 ])  # fmt: skip
 def test_sub_groups_form_a_tile_as_square_as_possible(dtype, shape, tile):
     assert DGEMM._parse_shape("ptx", dtype, shape[1], 16, shape[0], 0).tile == tile

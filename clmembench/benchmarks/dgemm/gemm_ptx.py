@@ -24,7 +24,10 @@ NO_SLAB = 4  # bytes: no operand's address is an odd multiple
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """A work-group's tile of C, its sub-groups, and its ring of slabs. An element has `size` bytes: a double or a float."""
+    """A work-group's tile of C, its sub-groups, and its ring of slabs. An element has `size` bytes: a double or a float.
+
+    `parts` sub-groups have the same part of the tile, and each multiplies its own part of a slab's depth.
+    """
 
     size: int
     rows: int
@@ -33,10 +36,16 @@ class Tiles:
     across: int
     depth: int
     stages: int
+    parts: int = 1
 
     @property
     def work_group(self) -> int:
-        return SUB_GROUP * self.down * self.across
+        return SUB_GROUP * self.down * self.across * self.parts
+
+    @property
+    def own_depth(self) -> int:
+        """Values of k in a slab that a sub-group multiplies."""
+        return self.depth // self.parts
 
     @property
     def a_bytes(self) -> int:
@@ -59,7 +68,7 @@ class Tiles:
     @property
     def registers(self) -> int:
         """Most registers of a work-item: as many as there are, but half where few sums let two work-groups share a unit."""
-        sums = self.rows * self.columns * self.size // 4 // self.work_group
+        sums = self.rows * self.columns * self.parts * self.size // 4 // self.work_group
         return 128 if self.size == 4 and sums <= 64 else 255
 
     @property
@@ -241,6 +250,7 @@ class Change:
 class Products(Protocol):
     """A sub-group's part of a tile in registers, `m` rows by `n` columns."""
 
+    LINE_ROWS: int  # from a work-item's first line of sums to its second
     sums: list[list[list[str]]]
     row: str  # of the work-item's first element
     column: str
@@ -265,17 +275,21 @@ class DoubleProducts:
     neighbouring registers of one operand. A sub-group has lanes 4 g + q.
     """
 
-    A_CHANGE, B_CHANGE = Change(0, 1, 2), Change(1, 2, 1)
+    A_CHANGE, B_CHANGE, LINE_ROWS = Change(0, 1, 2), Change(1, 2, 1), 8
 
-    def __init__(self, p: Program, t: Tiles, lane: str, down: str, across: str) -> None:
+    def __init__(self, p: Program, t: Tiles, lane: str, down: str, across: str, part: str) -> None:
         self.p, self.t = p, t
         self.m, self.n = t.rows // t.down, t.columns // t.across
         g, q = p.let("shr.u32", lane, 2), p.let("and.b32", lane, 3)
         row = p.let("mad.lo.u32", down, self.m, g)
         low = p.let("mad.lo.u32", row, t.depth * 8, p.let("shl.b32", self.A_CHANGE.of_register(p, g, q), 4))
-        self.a_at = [low, p.let("xor.b32", low, 64)]  # of the even and the odd eights of k
         # rows 2 q and 2 q + 1 of every eight rows of B
         at = p.let("mad.lo.u32", q, 2 * t.columns * 8, p.let("shl.b32", p.let("xor.b32", g, p.let("shl.b32", q, 1)), 4))
+        if part:
+            low, at = (
+                p.let("mad.lo.u32", part, t.own_depth * pitch, place) for place, pitch in ((low, 8), (at, 8 * t.columns))
+            )
+        self.a_at = [low, p.let("xor.b32", low, 64)]  # of the even and the odd eights of k
         self.b_at = p.let("add.u32", p.let("mad.lo.u32", across, self.n * 8, at), t.a_bytes)
         self.row = p.let("mad.lo.u32", down, self.m, p.let("shl.b32", q, 1))
         self.column = p.let("mad.lo.u32", across, self.n, p.let("shl.b32", g, 1))
@@ -294,7 +308,7 @@ class DoubleProducts:
 
     def slabs(self, use: str, copying: Copying) -> None:
         """UNROLL slabs. Rows are loaded AHEAD eights ahead; the columns of the next eight k while the last rows are used."""
-        p, rows, in_slab = self.p, self.m // 8, self.t.depth // K
+        p, rows, in_slab = self.p, self.m // 8, self.t.own_depth // K
         for step in range(UNROLL * in_slab):
             now, after = self.columns[step % 2], self.columns[(step + 1) % 2]
             if step % in_slab == 0:
@@ -362,14 +376,18 @@ class FloatProducts:
     apart."""
 
     A_CHANGE = B_CHANGE = Change(0, 0, 0)
+    LINE_ROWS = 1
 
-    def __init__(self, p: Program, t: Tiles, lane: str, down: str, across: str) -> None:
+    def __init__(self, p: Program, t: Tiles, lane: str, down: str, across: str, part: str) -> None:
         self.p, self.t = p, t
         self.m, self.n = t.rows // t.down, t.columns // t.across
         y, x = p.let("shr.u32", lane, 2), p.let("and.b32", lane, 3)
         self.row = p.let("mad.lo.u32", down, self.m, p.let("shl.b32", y, 2))
         self.column = p.let("mad.lo.u32", across, self.n, p.let("shl.b32", x, 2))
         self.a_at, self.b_at = p.let("shl.b32", self.row, 2), p.let("mad.lo.u32", self.column, 4, t.a_bytes)
+        if part:
+            self.a_at = p.let("mad.lo.u32", part, t.own_depth * t.a_pitch, self.a_at)
+            self.b_at = p.let("mad.lo.u32", part, t.own_depth * t.columns * 4, self.b_at)
         self.sums = [[p.several("f32", 4) for _ in range(self.n // 16)] for _ in range(self.m // 8)]
         self.parts = [(p.several("f32", self.m // 8), p.several("f32", self.n // 4)) for _ in range(2)]
         self.a_use, self.b_use = p.new("b32"), p.new("b32")
@@ -381,7 +399,7 @@ class FloatProducts:
 
     def slabs(self, use: str, copying: Copying) -> None:
         """UNROLL slabs. While one k is used, the next is loaded to the other set of registers."""
-        p, depth = self.p, self.t.depth
+        p, depth = self.p, self.t.own_depth
         blocks = self.m * self.n // SUB_GROUP // 8  # of 4 x 2 multiply-adds
         for k in range(UNROLL * depth):
             if k % depth == 0:
@@ -461,7 +479,10 @@ class _Multiply:
         self.stride = p.let("mul.lo.u32", values["tile_columns"], t.columns)  # of a row of B and C, in elements
         self.turns = p.let("shr.u32", values["inner"], t.multiple.bit_length() - 1)  # of the loop, for a whole tile
         sub_group, lane = p.let("shr.u32", self.item, 5), p.let("and.b32", self.item, SUB_GROUP - 1)
-        place = lane, p.let("div.u32", sub_group, t.across), p.let("rem.u32", sub_group, t.across)
+        self.part = ""
+        if t.parts > 1:
+            self.part, sub_group = (p.let(name, sub_group, t.down * t.across) for name in ("div.u32", "rem.u32"))
+        place = lane, p.let("div.u32", sub_group, t.across), p.let("rem.u32", sub_group, t.across), self.part
         kind = DoubleProducts if t.size == 8 else FloatProducts
         self.products: Products = kind(p, t, *place)
         shared = p, self.item, t.work_group
@@ -609,6 +630,8 @@ class _Multiply:
         """Stores a segment's sums: those of a whole tile to C."""
         p, products = self.p, self.products
         tile, first, last, top, left = segment
+        if self.t.parts > 1:
+            self._add_parts()
         if self.split:
             whole, turns = p.label("STORE"), p.let("sub.u32", last, first)
             p.op("bra", whole, when=p.let("setp.eq.u32", turns, self.turns))
@@ -616,6 +639,33 @@ class _Multiply:
             p.place(whole)
         at = self._address("c", p.let("add.u32", top, products.row), self.stride, p.let("add.u32", left, products.column))
         products.store(at, self.stride)
+
+    def _add_parts(self) -> None:
+        """Adds the sums of the sub-groups that have the same part of the tile, in local memory; each has some lines of it then.
+
+        All have read the last slab.
+        """
+        p, t, products = self.p, self.t, self.products
+        width, kind = PIECE // t.size, f"f{8 * t.size}"
+        own = len(products.sums) // t.parts  # lines
+        zero, pitch = p.let("shr.u32", self.stride, 31), PIECE * t.work_group
+        at = p.let("mad.lo.u32", self.item, PIECE, self.slabs)
+        flat = [s for line in products.sums for sums in line for s in sums]
+        for i in range(0, len(flat), width):
+            parted = ", ".join(products.parted(flat[i : i + width], zero))
+            p.op(f"st.shared.v{width}.b{8 * t.size}", f"[{at}+{i // width * pitch}]", f"{{{parted}}}")
+        p.op("bar.sync", 0)
+        at = p.let("mad.lo.u32", self.part, len(flat) // width // t.parts * pitch - pitch // t.parts, at)
+        products.sums = [[p.several(kind, 4) for _ in line] for line in products.sums[:own]]
+        flat = [s for line in products.sums for sums in line for s in sums]
+        for i in range(0, len(flat), width):
+            for part in range(t.parts):
+                into = p.several(kind, width) if part else flat[i : i + width]
+                place = f"[{at}+{i // width * pitch + part * pitch // t.parts}]"
+                p.op(f"ld.shared.v{width}.{kind}", f"{{{', '.join(into)}}}", place)
+                for s, other in zip(flat[i : i + width], into, strict=True) if part else ():
+                    p.op(f"add.{kind}", s, s, other)
+        products.row = p.let("mad.lo.u32", self.part, own * products.LINE_ROWS, products.row)
 
     def _share(self, group: str) -> str:
         """The first turn of the split tiles that a work-group takes, of all their turns."""

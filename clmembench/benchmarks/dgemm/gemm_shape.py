@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ PACKED_PANELS = 8  # panels of B that are packed at a time
 
 MAX_SUM_BYTES = 512  # bytes of sums in a work-item of a program in PTX
 STAGES = 4  # slabs in its local memory
+SHARED_TILE, SHARERS, SHARED_STAGES = 16, 4, 3  # its rows and columns, its sub-groups, and slabs: two work-groups fit a unit
 MAX_STATIC_BYTES = 226 << 10  # of local memory that NVIDIA's driver grants to a program that declares it
 
 
@@ -126,7 +128,7 @@ class PtxShape:
     """One configuration of a program in PTX: rows and columns of C in a sub-group's registers, and the work-group's size.
 
     With `split`, so many work-groups for each compute unit share all tiles evenly, some along k; with 0, a work-group takes one
-    tile.
+    tile. Where rows and columns are SHARED_TILE, SHARERS sub-groups have all of a square of theirs, and each a part of k.
     """
 
     scalar: np.dtype[np.generic]
@@ -139,13 +141,21 @@ class PtxShape:
     @property
     def tiles(self) -> Tiles:
         """The arrangement of sub-groups that makes the work-group's tile square, or higher than wide, of floats wider."""
-        sub_groups = self.work_group // SUB_GROUP
-        rows, columns = (self.rows, self.columns) if self.scalar.itemsize == 8 else (self.columns, self.rows)
+        size, parts, stages = self.scalar.itemsize, *((SHARERS, SHARED_STAGES) if self.is_shared else (1, STAGES))
+        sub_groups, edge = self.work_group // SUB_GROUP // parts, math.isqrt(parts)
+        rows, columns = (self.rows, self.columns) if size == 8 else (self.columns, self.rows)
         more = 1
         while 2 * more <= sub_groups and more * rows < sub_groups // more * columns:
             more *= 2
-        down, across = (more, sub_groups // more) if self.scalar.itemsize == 8 else (sub_groups // more, more)
-        return Tiles(self.scalar.itemsize, down * self.rows, across * self.columns, down, across, self.depth, STAGES)
+        down, across = (more, sub_groups // more) if size == 8 else (sub_groups // more, more)
+        return Tiles(
+            size, edge * down * self.rows, edge * across * self.columns, down, across, parts * self.depth, stages, parts
+        )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether sub-groups share k."""
+        return self.rows == self.columns == SHARED_TILE
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -172,10 +182,12 @@ class PtxShape:
         double = self.scalar.itemsize == 8
         if self.depth not in (8, 16, 32):
             return "a program in PTX takes a depth of 8, 16 or 32"
-        if self.work_group not in (64, 128, 256) or self.work_group > info.max_work_group:
-            return f"for a program in PTX a work-group is 64, 128 or 256, and at most this device's {info.max_work_group}"
-        if self.rows not in (32, 64) or self.columns not in (32, 64):
-            return "a sub-group's tile is 32 or 64 rows by 32 or 64 columns"
+        least = SUB_GROUP * (SHARERS if self.is_shared else 2)
+        if self.work_group not in (64, 128, 256) or not least <= self.work_group <= info.max_work_group:
+            most = f"at most this device's {info.max_work_group}"
+            return f"for a program in PTX a work-group is 64, 128 or 256, at least {least} with this tile and {most}"
+        if not self.is_shared and (self.rows not in (32, 64) or self.columns not in (32, 64)):
+            return f"a sub-group's tile is 32 or 64 rows by 32 or 64 columns, or {SHARED_TILE} by {SHARED_TILE}"
         if self.rows * self.columns > (2048 if double else 4096):
             return f"a sub-group's tile is at most {MAX_SUM_BYTES * SUB_GROUP // self.scalar.itemsize} elements"
         if double and self.depth == 8:
@@ -188,8 +200,10 @@ class PtxShape:
 
     @property
     def text(self) -> str:
-        """The program: of doubles the next tile's first slabs are copied while one is stored; floats lack the registers."""
-        return program(self.tiles, bool(self.split), overlap=self.split > 0 and self.scalar.itemsize == 8)
+        """The program: of doubles the next tile's first slabs are copied while one is stored; floats lack the registers, and
+        shared tiles the local memory, where their sums are added."""
+        overlap = self.split > 0 and self.scalar.itemsize == 8 and not self.is_shared
+        return program(self.tiles, bool(self.split), overlap)
 
     def kernel(self, device: Device) -> Kernel:
         """The kernel `multiply`. Raises Skip if the driver cannot assemble it for this device."""
