@@ -212,21 +212,32 @@ def _score(benchmark: Benchmark, records: Sequence[Record]) -> tuple[float, floa
 def _grow(
     context: BenchmarkContext, base: Params, name: str, axis: Axis, place: Placement
 ) -> Generator[Sequence[Point], list[Record], list[Point]]:
-    """Measure one octave at a time until the metric has settled or the axis ends. Returns the points that are to be repeated in
-    further processes."""
+    """Measure one octave at a time until the metric has settled or the axis ends. In a run whose time is limited each octave
+    has one point at first, so that the curve reaches memory, and the others follow between them. Returns the points that are to
+    be repeated in further processes."""
     first, last = (int(v) for v in axis.values(context.info))
     floor_bytes = plateaus.memory_floor_bytes(context.info)
-    seen: list[Record] = []
-    measured: list[Point] = []
     sizes = octaves(first, last, axis.per_octave)
-    for start in range(0, len(sizes), axis.per_octave):
-        params = [{**base, name: size} for size in sizes[start : start + axis.per_octave]]
-        points = [context.point(p, place) for p in params if context.exists(p) and context.is_worthwhile(p)]
-        seen += yield [replace(point, processes=1) for point in points]
-        measured += points
+    batches = [sizes[start : start + axis.per_octave] for start in range(0, len(sizes), axis.per_octave)]
+    is_hurried = context.selection.budget_s is not None
+    if is_hurried:
+        batches = [[size] for size in dict.fromkeys((*octaves(first, last, 1), sizes[-1]))]
+    seen: list[Record] = []
+    measured: dict[int, Point] = {}
+
+    def points_of(some: Sequence[int]) -> list[Point]:
+        params = {size: {**base, name: size} for size in some if size not in measured}
+        found = {size: context.point(p, place) for size, p in params.items() if context.exists(p) and context.is_worthwhile(p)}
+        measured.update(found)
+        return [replace(point, processes=1) for point in found.values()]
+
+    for batch in batches:
+        seen += yield points_of(batch)
         if plateaus.has_settled(plateaus.curve_points(seen, context.benchmark.metrics[0], name), floor_bytes):
             break
-    return [replace(point, first=1) for point in measured if point.processes > 1]
+    for density in range(2, axis.per_octave + 1) if is_hurried else ():
+        yield points_of([size for size in octaves(first, batch[-1], density) if size in sizes])
+    return [replace(point, first=1) for point in measured.values() if point.processes > 1]
 
 
 def octaves(first: int, last: int, per_octave: int) -> list[int]:

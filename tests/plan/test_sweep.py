@@ -176,6 +176,21 @@ def test_growing_stops_once_the_last_level_is_flat_and_far_behind_the_last_knee(
     assert sizes == sorted(set(sizes))
 
 
+def test_growing_in_limited_time_reaches_memory_before_it_is_dense():
+    def answer(point):
+        return slope(point, staircase(point.params["array_bytes"]))
+
+    info = replace(FAKE_DEVICE_INFO, kind="cpu", cache_bytes=1 << 20)
+    sizes = [p.params["array_bytes"] for p in drive(grows, Selection(budget_s=60.0), answer, info)]
+    whole = [p.params["array_bytes"] for p in drive(grows, Selection(), answer, info)]
+    count = sizes.index(max(sizes)) + 1
+    assert sizes[:count] == sweep.octaves(4096, max(sizes), 1) and max(sizes) >= 4 * (32 << 20)
+    assert set(sizes[: 2 * count - 1]) == set(sweep.octaves(4096, max(sizes), 2))
+    assert len(sizes) == len(set(sizes)) and set(sizes) == {size for size in whole if size <= max(sizes)}
+    never = drive(grows, Selection(budget_s=60.0), lambda p: slope(p, p.params["array_bytes"] ** 0.5))
+    assert max(p.params["array_bytes"] for p in never) == 1 << 30
+
+
 def test_growing_goes_to_the_end_where_the_curve_never_settles():
     asked = drive(grows, Selection(), lambda p: slope(p, p.params["array_bytes"] ** 0.5))
     assert max(p.params["array_bytes"] for p in asked) == 1 << 30
