@@ -36,6 +36,12 @@ def test_lines_that_others_take_make_no_shorter_line():
     assert told(32, 970, shared=True) == 32
 
 
+def test_a_count_that_lacks_a_fifth_of_the_lines_makes_no_shorter_line():
+    """On two busy cores 1,242 places 32 B apart seemed to fit an L1 of 48 KiB with lines of 64 B: 32 B were told."""
+    assert told(64, 820, shared=True) is None
+    assert told(32, 820, shared=True) == 32
+
+
 def test_the_line_behind_a_cache_that_holds_few_lines_of_sets_that_three_divides():
     """Places 192 and 384 B apart use a third of 192 sets; the nearer cache holds those of the latter: 256 B."""
     first, second = Cache(plain(32, 4, 32), 32, 10.0), Cache(Sets((4,) * 192), 64, 40.0)

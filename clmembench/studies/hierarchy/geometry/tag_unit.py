@@ -14,6 +14,7 @@ ODD_MULTIPLES = (3, 5, 7)  # of a power of two
 MAX_COUNT_RELATIVE_DIFFERENCE = 0.04  # counts of places that differ by no more are one
 COMPARED_OVERFLOW = 0.06  # relative: how far beyond what fits the misses of two strides are compared
 MIN_SMALLEST_SHARE = 1.2  # of the tags of units twice as long, that fit where units are shorter: near 2, less of uneven sets
+MIN_DISTURBED_SMALLEST_SHARE = 1.7  # the same where others take lines: those that they took of the count side by side add to it
 MAX_MISS_SHARE_RATIO = 3  # of two strides' miss shares: what differs by no more has one cause
 
 
@@ -70,8 +71,9 @@ def _smallest_unit(probe: LevelProbe, size: int, capacity: int, fits: int, odd: 
         shares.append(found.fits * 2 * size / capacity)
     most = max(shares)
     # others that take lines at any time make what fits side by side less than what the odd strides are held against
-    slack = MAX_DISTURBED_LINE_SHARE if probe.asked.shared or probe.asked.restless else MAX_COUNT_RELATIVE_DIFFERENCE
-    if most > MIN_SMALLEST_SHARE:
+    disturbed = probe.asked.shared or probe.asked.restless
+    slack = MAX_DISTURBED_LINE_SHARE if disturbed else MAX_COUNT_RELATIVE_DIFFERENCE
+    if most > (MIN_DISTURBED_SMALLEST_SHARE if disturbed else MIN_SMALLEST_SHARE):
         return UnitSize(size)
     near = sum(most - share < slack for share in shares)
     if near > 1 and abs(most - 1) < slack:
