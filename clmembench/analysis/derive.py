@@ -238,7 +238,8 @@ def _pooled(
     steep = summarise(records, replace(metric, form="slope")) if metric.form == "slope_rate" else summary
     if metric.form in ("slope", "slope_rate") and steep is not None and steep.low <= 0:
         unit = metric.unit if metric.form == "slope" else "ns a unit"
-        reason = f"not distinguishable from 0: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
+        said = "not distinguishable from 0" if steep.high >= 0 else "below 0, as by noise or a disturbance"
+        reason = f"{said}: the slope lies between {steep.low:.2g} and {steep.high:.2g} {unit}"
         if first.gate in ("grows", "samples"):  # which say why the interval has no lower bound above 0
             return _valueless(first, metric, card, "suspect", first.reason, **common)
         return _valueless(first, metric, card, "undetermined", reason, **common)

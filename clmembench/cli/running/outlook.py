@@ -168,9 +168,12 @@ class ProgressEstimate:
         open_parts = self.parts[self._at :]
         left = sum(max(0, part.expected.all_records - part.tally.done) for part in open_parts)
         bound = RunEstimate(tuple(part.expected for part in open_parts)).bound
+        end = max(0.0, self._budget_s - elapsed_s) if self._budget_s is not None else None
+        here = open_parts[0]
+        if here.expected.is_open and here.tally.done >= here.expected.all_records:  # nobody knows how many more it needs
+            return Snapshot(done, None, elapsed_s, None, (0.0, end) if end is not None else None)
         left_s, range_s = self._left(elapsed_s - self._last_s)
-        if self._budget_s is not None:
-            end = max(0.0, self._budget_s - elapsed_s)
+        if end is not None:
             left_s, range_s = min(left_s, end), (min(range_s[0], end), min(range_s[1], end))
         return Snapshot(done, done + left, elapsed_s, left_s, range_s, bound)
 

@@ -47,7 +47,7 @@ def point_text(record: Record) -> str:
     if not found.median > 0:
         return line(f"{name}: not above its noise{said}")
     noise = (found.high - found.low) / 2 / found.median
-    reach = f"+-{noise:.1%}" if math.isfinite(noise) else "of too few samples for an interval"
+    reach = f"+-{noise:.1%}" if math.isfinite(noise) else "(too few samples for an interval)"
     return line(f"{name}: {units.format_in(found.median, metric.unit)} {reach}{said}")
 
 
@@ -57,7 +57,9 @@ def snapshot_text(at: Snapshot) -> str:
     of = "" if at.total is None else f" of {at.bound}{at.total}"
     parts = [f"{at.done}{of} measurements" + ("" if at.share is None else f" ({at.share:.0%})")]
     parts.append(units.format_duration(at.elapsed_s))
-    if at.range_s is not None and at.range_s[1] > MAX_EXACT_RATIO * at.range_s[0]:
+    if at.range_s is not None and 0 == at.range_s[0] < at.range_s[1]:
+        parts.append(f"at most {units.format_duration(at.range_s[1])} left")
+    elif at.range_s is not None and at.range_s[1] > MAX_EXACT_RATIO * at.range_s[0]:
         parts.append(f"{' to '.join(map(units.format_duration, at.range_s))} left")
     elif at.left_s is not None:
         parts.append(f"about {units.format_duration(at.left_s)} left")
