@@ -9,10 +9,11 @@ all, as if nothing overlapped, with the highest. Sources: Williams, Waterman & P
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from clmembench.analysis import kernel_time
 from clmembench.analysis.kernel_time import Workload
@@ -26,6 +27,7 @@ ISSUE, FUNCTIONS, FIRST, SHARED, STORES, MEMORY = "issue", "functions", "first c
 LOCAL, ATOMICS, LATENCY, LAUNCH, GROUPS = "local memory", "atomics", "latency", "launch", "work-groups"
 LOADED_LINES, STORED_LINES = "memory_divergence", "transpose"  # which measure lines that are touched in part
 PASS_BYTES = 128  # that 32 banks of 4 B give in a pass
+Triple = npt.NDArray[np.float64]  # the low end, the value and the high end of a time
 CORE_WINDOW = 512  # instructions that an out-of-order core looks ahead: loads of so many are in flight together
 
 
@@ -79,7 +81,7 @@ def cost(demand: Demand, rates: KernelRates) -> KernelCost:
     scalar = _scalar_factor(demand, rates)
     low, value, high = (one * demand.width * idle for one in demand.instructions)
     take(ISSUE, (low, value * scalar[1], high * scalar[2]), rates.issue_g_s, "issue_g_s")
-    lines = (demand.requests, demand.requests, demand.requests)
+    lines = (demand.requests, demand.requests, demand.most_requests)
     if not rates.is_parallel:
         lines = demand.requests, demand.item_requests if scalar[1] > 1 else demand.requests, demand.item_requests
     first = rates.first_cache
@@ -175,6 +177,8 @@ def _memory_share(
             (SHARED, found.loads, inner[0], rates.lines_shared, LOADED_LINES),
             (STORES, found.stores, inner[0], rates.stored_lines, STORED_LINES),
         ]
+        if rates.is_parallel and demand.private_stores[0] > 0:
+            parts[STORES] = _private_stores_ns(demand, inner[0].gb_s, rates.stored_lines)
     for name, flow, level, line_rate, benchmark in flows:
         ns = flow.ns(demand.block_bytes, level.gb_s, line_rate)
         if ns <= 0:
@@ -184,8 +188,18 @@ def _memory_share(
             most = flow.most_ns(demand.block_bytes, demand.line_bytes, level.gb_s)
             part = replace(part, high=part.high * max(1.0, most / ns))
             unmeasured.append(benchmark)
+        if name in parts:
+            part = Estimate(*(getattr(parts[name], end) + getattr(part, end) for end in ("value", "low", "high")))
         parts[name] = part
     return min(1.0, blocks.blocks / beyond) if beyond else 0.0
+
+
+def _private_stores_ns(demand: Demand, byte_rate: Estimate, line_rate: Estimate | None) -> Estimate:
+    """The time of stores to private arrays in memory: first caches of devices in lockstep write all of them through to the
+    shared one, which takes whole lines as fast as it can, and at worst each as one that is stored in part."""
+    least, most = (lines * demand.line_bytes for lines in demand.private_stores)
+    slowest = byte_rate.low if line_rate is None else min(byte_rate.low, line_rate.low * demand.line_bytes)
+    return Estimate(least / byte_rate.value, least / byte_rate.high, most / slowest)
 
 
 def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, far: float) -> Estimate | str | None:
@@ -200,25 +214,26 @@ def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, f
     memory = levels[-1].ns
     share = np.where(demand.prefetched, 0.0, demand.miss_share(capacity, groups))
     blocks = np.bincount(demand.block_request, minlength=demand.served.count)
-    chain = np.zeros(3)
-    steps = demand.intervals if rates.is_parallel else demand.intervals[1:]  # the first loads of work-items overlap on a core
-    for one in steps:
-        loads = np.array([n for n in one if demand.served.operation[n] == LOAD], np.int64)
-        if not len(loads):
-            continue
-        missed = float(share[loads].max())
-        away = 1 - (1 - far) ** float((share[loads] * blocks[loads]).max()) if missed else 0.0
-        for end, (a, b, c) in enumerate(
-            (
-                (near.low, shared.low, memory.low),
-                (near.value, shared.value, memory.value),
-                (near.high, shared.high, memory.high),
-            )
-        ):
-            chain[end] += (1 - min(1.0, missed)) * a + min(1.0, missed) * ((1 - away) * b + away * c) if missed else a
-    if rates.chain_ns is not None:
-        each = demand.chained / (demand.sample.groups * demand.sample.group_items)
-        chain += each * np.array([rates.chain_ns.low, rates.chain_ns.value, rates.chain_ns.high])
+
+    def loads_ns(intervals: Sequence[tuple[int, ...]]) -> Triple:
+        found = np.zeros(3)
+        for one in intervals:
+            loads = np.array([n for n in one if demand.served.operation[n] == LOAD], np.int64)
+            if not len(loads):
+                continue
+            missed = min(1.0, float(share[loads].max()))
+            away = 1 - (1 - far) ** float((share[loads] * blocks[loads]).max()) if missed else 0.0
+            found += (1 - missed) * _ends(near) + missed * ((1 - away) * _ends(shared) + away * _ends(memory))
+        return found
+
+    each = demand.chained / (demand.sample.groups * demand.sample.group_items)
+    between = each * _operations_ns(rates, {"fma float": 1})
+    if rates.is_parallel:
+        chain, slow = loads_ns(demand.intervals.requests) + between, loads_ns(demand.slow_intervals.requests) + between
+        chain[1] += _operations_ns(rates, demand.intervals.operations)[1]
+        chain[2] = max(chain[1], slow[2] + _operations_ns(rates, demand.slow_intervals.operations)[2])
+    else:
+        chain = loads_ns(demand.intervals.requests[1:]) + between  # the first loads of work-items overlap on a core
     if not chain[1]:
         return None
     if rates.is_parallel:
@@ -235,6 +250,17 @@ def _latency(demand: Demand, rates: KernelRates, capacity: float, groups: int, f
         wait = demand.barriers / demand.sample.groups * rates.barrier_ns.value * factor[1]
         low, value, high = low + wait, value + wait, high + wait
     return Estimate(value, min(low, value), max(high, value))
+
+
+def _ends(one: Estimate) -> Triple:
+    return np.array([one.low, one.value, one.high])
+
+
+def _operations_ns(rates: KernelRates, operations: Mapping[str, int]) -> Triple:
+    """The time of so many operations that wait for each other; those whose latency the run lacks take a multiply-add's."""
+    usual = rates.operation_ns.get("fma float")
+    known = [(rates.operation_ns.get(name, usual), times) for name, times in operations.items()]
+    return sum((times * _ends(one) for one, times in known if one is not None), np.zeros(3))
 
 
 def _baselines(demand: Demand, rates: KernelRates, found: Traffic) -> tuple[Estimate | None, Estimate | None]:

@@ -5,12 +5,13 @@ The trace is a sample of whole work-groups; amounts are those of the whole launc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clmembench.studies.kernel import program
+from clmembench.studies.kernel import lockstep, program
 from clmembench.studies.kernel.facts import KernelFacts
 from clmembench.studies.kernel.issue import estimated_instructions, fewest_instructions, is_function, most_instructions
 from clmembench.studies.kernel.patterns import MOST, touched_lines
@@ -25,18 +26,28 @@ LOOP_LOADS = 4  # executions of a load that compilers issue before they use the 
 MOST_KEPT = 64  # numbers of one load that a work-item keeps in registers
 
 
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """The requests of the representative sub-group, those between two waits together, and how many operations of each latency
+    it waits for besides, from a load to what needs its value."""
+
+    requests: Sequence[tuple[int, ...]]
+    operations: Mapping[str, int]
+
+
 @dataclass(frozen=True)
 class Demand:
     """Amounts of the whole launch for sub-groups of `width` work-items and lines of `line_bytes`.
 
     `instructions` are those of sub-groups, at least, at best estimate and at most, `functions` the mathematical ones of
     work-items, and `chained` the operations of work-items that wait for each other in loops. `requests` are lines that
-    sub-groups ask the first cache for, and accesses to private arrays. `local_passes` are those over the banks of local
-    memory. `atomics` are passes over blocks of global memory, of which there are `atomic_blocks`: a request makes one over
-    each block that it touches, and another for each further work-item at the same address (on CPUs one for each operation);
-    `hottest` are those over the busiest block. `local_atomics` are passes over banks (on CPUs operations). `whole` are the
-    blocks that a work-group stores every byte of, and `prefetched` says of each request whether its instruction walks on from
-    block to block, on CPUs.
+    sub-groups ask the first cache for, and lines of private arrays in memory, of which there are `most_requests` if work-items
+    access different places; `private_stores` are those lines that are stored, at least and at most. `local_passes` are those
+    over the banks of local memory. `atomics` are passes over blocks of global memory, of which there are `atomic_blocks`: a
+    request makes one over each block that it touches, and another for each further work-item at the same address (on CPUs one
+    for each operation); `hottest` are those over the busiest block. `local_atomics` are passes over banks (on CPUs
+    operations). `whole` are the blocks that a work-group stores every byte of, and `prefetched` says of each request whether
+    its instruction walks on from block to block, on CPUs.
     """
 
     sample: Sample
@@ -50,6 +61,8 @@ class Demand:
     flops: float
     double_flops: float
     requests: float
+    most_requests: float
+    private_stores: tuple[float, float]
     item_requests: float
     loaded_bytes: float
     stored_bytes: float
@@ -59,7 +72,8 @@ class Demand:
     hottest: float
     local_atomics: float
     barriers: float
-    intervals: Sequence[tuple[int, ...]]  # requests of the representative sub-group
+    intervals: Intervals
+    slow_intervals: Intervals  # if a compiler moves no load before an earlier round of its loop
     served: Requests
     block_request: Integers
     block: Integers
@@ -96,14 +110,16 @@ def demand(sample: Sample, facts: KernelFacts, width: int, line_bytes: int, in_l
     group = served.sub_group // -(-items // width)
     # work-groups of one cache are not neighbours on a GPU, and follow each other on a core
     salted = joined(group[block_request], np.unique(block, return_inverse=True)[1]) if in_lockstep else block
-    divergence = _divergence(sample, width) if in_lockstep else 1.0
+    together = _issued_lanes(sample, width) if in_lockstep else dict.fromkeys(sample.texts, 1.0)
     left = {**sample.loops.left, **{number: 0.0 for number, kept in sample.loops.private.items() if kept}}
     private = sum(sample.executed[number] for number, kept in sample.loops.private.items() if not kept)
-    per_item = [
-        sum(times * cost(sample.texts[number]) * left.get(number, 1.0) for number, times in sample.executed.items())
+    issued = {number: times * together[number] / width for number, times in sample.executed.items()}
+    fewest, usual = (
+        sum(times * cost(sample.texts[number]) * left.get(number, 1.0) for number, times in issued.items())
         for cost in (fewest_instructions, estimated_instructions)
-    ]
-    most = sum(times * most_instructions(sample.texts[number]) for number, times in sample.executed.items())
+    )
+    spilled = {one: _private_lines(sample, issued, one, width if in_lockstep else 1) for one in ("load", "store")}
+    most = sum(times * most_instructions(sample.texts[number]) for number, times in issued.items())
     flops = [
         sum(times * program.flops(text) for number, times in sample.executed.items()
             if ("double" in (text := sample.texts[number])) == double)
@@ -115,11 +131,13 @@ def demand(sample: Sample, facts: KernelFacts, width: int, line_bytes: int, in_l
     inner = accesses[(accesses.operation == ATOMIC) & (accesses.space == LOCAL)]
     return Demand(
         sample, width, line_bytes, block_bytes, in_lockstep,
-        instructions=(per_item[0] * divergence / width, per_item[1] * divergence / width, most * divergence / width),
+        instructions=(fewest, usual, most),
         functions=sum(times for number, times in sample.executed.items() if is_function(sample.texts[number])),
         chained=sample.loops.chained,
         flops=flops[0], double_flops=flops[1],
-        requests=len(lines) * scale + private * divergence / width, item_requests=len(mine) * scale + private,
+        requests=len(lines) * scale + sum(one[0] for one in spilled.values()),
+        most_requests=len(lines) * scale + sum(one[1] for one in spilled.values()),
+        private_stores=spilled["store"], item_requests=len(mine) * scale + private,
         loaded_bytes=float(mine.size[mine.operation == LOAD].sum()) * scale,
         stored_bytes=float(mine.size[mine.operation != LOAD].sum()) * scale,
         local_passes=sum(
@@ -129,15 +147,28 @@ def demand(sample: Sample, facts: KernelFacts, width: int, line_bytes: int, in_l
         hottest=float(passes.max(initial=0.0)) * scale,
         local_atomics=local_atomic_passes(inner, requests(inner, items, width, in_lockstep).of, in_lockstep) * scale,
         barriers=sample.barriers,
-        intervals=intervals(sample, served, in_lockstep),
+        intervals=intervals(sample, served, in_lockstep, LOOP_LOADS), slow_intervals=intervals(sample, served, in_lockstep, 1),
         served=served, block_request=block_request, block=block, distance=stack_distances(salted),
         whole=_whole_blocks(mine, block_bytes) if in_lockstep else np.zeros(0, np.int64),
         prefetched=np.zeros(served.count, bool) if in_lockstep else _prefetched(served, block_request, block),
     )  # fmt: skip
 
 
+def _private_lines(sample: Sample, issued: Mapping[int, float], operation: str, width: int) -> tuple[float, float]:
+    """Lines of private arrays in memory that loads or stores touch, at least and at most."""
+    loops = sample.loops
+    mine = [one for one, kept in loops.private.items() if not kept and program.opcode(sample.texts[one]) == operation]
+    ends = [(issued[one] * least, issued[one] * most) for one in mine for least, most in (loops.lines(one, width),)]
+    return sum(least for least, _ in ends), sum(most for _, most in ends)
+
+
+def _issued_lanes(sample: Sample, width: int) -> dict[int, float]:
+    """Lanes of sub-groups that are issued for each work-item that executes an instruction, by its number."""
+    return dict.fromkeys(sample.texts, _divergence(sample, width)) | lockstep.lanes(sample.branches, sample.texts, width)
+
+
 def _divergence(sample: Sample, width: int) -> float:
-    """Lanes of sub-groups that execute an access or a branch for each work-item that does."""
+    """Lanes of sub-groups that execute an access or a branch for each work-item that does, in the mean."""
     accesses = sample.accesses
     count = len(accesses) + len(sample.branches)
     every = requests(accesses, sample.group_items, width, True).count
@@ -193,38 +224,43 @@ def _whole_blocks(accesses: Accesses, block_bytes: int) -> Integers:
     return block[np.bincount(of, stores.size, len(block)) >= block_bytes]
 
 
-def intervals(sample: Sample, served: Requests, in_order: bool) -> list[tuple[int, ...]]:
+def intervals(sample: Sample, served: Requests, in_order: bool, loop_loads: int) -> Intervals:
     """The requests of the representative sub-group, the one with the middle number of them, cut where it must wait: for an
-    address, a branch or data to store, at a barrier, and when a loop that uses its loads has gone round several times. Cores
+    address, a branch or data to store, at a barrier, and when a loop that uses its loads has gone round so many times. Cores
     do not execute in order: theirs are the loads that wait for equally many others, one after another. Source: the intervals
     of Huang et al. 2014; Wang et al. 2019, section 2."""
     owners, counts = np.unique(served.sub_group, return_counts=True)
     chosen = owners[np.argsort(counts, kind="stable")[len(counts) // 2]] if len(counts) else -1
-    waits_for, texts = sample.dependences.waits_for, sample.texts
+    dependences, texts = sample.dependences, sample.texts
+    waits_for = dependences.waits_for
     in_runtime_loop = sample.loops.is_in_runtime_loop
     if not in_order:
-        return _levels(sample, served, chosen)
+        return Intervals(_levels(sample, served, chosen), {})
+    operations = Counter[str]()
     found, now, pending, times, before = list[tuple[int, ...]](), list[int](), set[int](), dict[int, int](), -1
     for number in np.flatnonzero(served.sub_group == chosen).tolist():
         at = int(served.instruction[number])
-        waits = set(waits_for[at])
+        waits, waiting = set(waits_for[at]), [at]
         if not waits & pending:
             for n in range(before + 1, at) if at > before else range(at, before + 1):
                 text = texts.get(n, "")
                 if text.startswith("br i1"):
                     waits |= waits_for[n]
+                    waiting.append(n)
                 elif program.kind(text) == "barrier":
                     waits |= pending
-        at_once = LOOP_LOADS if in_runtime_loop(at) else MOST_KEPT
+        at_once = loop_loads if in_runtime_loop(at) else MOST_KEPT
         if waits & pending or times.get(at, 0) >= at_once:
             found.append(tuple(now))
+            operations.update(dependences.way(pending, waiting if waits & pending else ()))
             now, pending, times = [], set(), {}
         now.append(number)
         if served.operation[number] != STORE:
             pending.add(at)
         times[at] = times.get(at, 0) + 1
         before = at
-    return [*found, tuple(now)]
+    operations.update(dependences.way(pending, ()))
+    return Intervals([*found, tuple(now)], operations)
 
 
 def _levels(sample: Sample, served: Requests, chosen: int) -> list[tuple[int, ...]]:

@@ -53,9 +53,9 @@ def _profile(
     pairs = np.unique(demand.block_request * (1 << 40) + np.unique(demand.block // sectors_a_line, return_inverse=True)[1])
     lines = np.bincount(pairs >> 40, minlength=demand.served.count) * missed / np.maximum(blocks, 1)
     items = demand.sample.groups * demand.sample.group_items / demand.width
-    instructions = max(1.0, demand.instructions[1] / items / len(demand.intervals))
+    instructions = max(1.0, demand.instructions[1] / items / len(demand.intervals.requests))
     found = Counter[tuple[float, float, float, float]]()
-    for numbers in demand.intervals:
+    for numbers in demand.intervals.requests:
         chosen = np.array(numbers, np.int64)
         operation = demand.served.operation[chosen]
         reads, writes = (float(lines[chosen[mask]].sum()) for mask in (operation != STORE, operation == STORE))

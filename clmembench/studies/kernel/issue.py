@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,11 @@ SOMETIMES = ("getelementptr", "bitcast", "addrspacecast", "zext", "sext", "trunc
 SLOW = {"fdiv": (1, 10), "udiv": (8, 20), "sdiv": (8, 20), "urem": (8, 20), "srem": (8, 20)}
 FUNCTION = (1, 40)  # of a mathematical function; native ones are one
 SIMPLE = ("max", "min", "clamp", "abs", "fmin", "fmax", "fabs", "mul24", "smin", "smax", "umin", "umax")
+
+
+NO_LATENCY = (*FREE, "zext", "sext", "trunc", "bitcast", "addrspacecast", "br", "switch", "load", "store", "alloca")
+REAL_OPERATIONS = {"fadd": "add", "fsub": "add", "fmul": "mul", "fdiv": "div"}
+LONG = 10  # operations that a mathematical function or a division takes the time of, where ways are compared
 
 
 def machine_instructions(text: str) -> tuple[float, float]:
@@ -62,6 +67,22 @@ def estimated_instructions(text: str) -> float:
     return (max(least, 0.5) * most) ** 0.5 if most else 0.0
 
 
+def latency_name(text: str) -> str:
+    """The operation and the type by which `instruction` measures the latency of an instruction; empty if it has none."""
+    name, function = program.opcode(text), program.called(text)
+    if name in NO_LATENCY or (function and program.kind(text) not in ("float", "function")):
+        return ""
+    dtype = next((one for one in ("double", "half", "float") if one in text), "int")
+    if function:
+        return f"{'fma' if function in program.MULTIPLY_ADDS else function} {dtype}"
+    return f"{REAL_OPERATIONS[name]} {dtype}" if name in REAL_OPERATIONS else "add int"
+
+
+def length(way: Sequence[str]) -> int:
+    """Of a way of latencies, in those of an addition."""
+    return sum(1 if name.partition(" ")[0] in ("add", "mul", "fma") else LONG for name in way)
+
+
 @dataclass(frozen=True)
 class Dependences:
     """The loads that each instruction waits for, by the numbers of instructions."""
@@ -76,6 +97,39 @@ class Dependences:
     def waits_for(self) -> Mapping[int, frozenset[int]]:
         """The loads and atomics that an instruction's operands come from, through any operations."""
         return {number: self._sources(program.reads(text)) for number, text in self.texts.items()}
+
+    @cached_property
+    def ways(self) -> Mapping[int, Mapping[int, tuple[str, ...]]]:
+        """The longest way from each load to an instruction within a round of a loop, by the numbers of both: the latencies that
+        it takes, with the instruction's own."""
+        found = dict[int, dict[int, tuple[str, ...]]]()
+        for number in sorted(self.texts):
+            text, mine = self.texts[number], dict[int, tuple[str, ...]]()
+            if program.opcode(text) != "phi":
+                own = (latency_name(text),) if latency_name(text) else ()
+                for maker in sorted(self._makers[name] for name in program.reads(text) if name in self._makers):
+                    before = {maker: ()} if self._is_load(maker) else found.get(maker, {})
+                    for load, way in before.items():
+                        mine[load] = max(mine.get(load, ()), (*way, *own), key=length)
+            found[number] = mine
+        return found
+
+    def way(self, loads: Iterable[int], waiting: Iterable[int]) -> tuple[str, ...]:
+        """The longest way from one of the loads to one of the instructions that wait; without these to the end."""
+        ends = [self.ways[number] for number in waiting] or [self.farthest]
+        return max((end[load] for end in ends for load in loads if load in end), key=length, default=())
+
+    @cached_property
+    def farthest(self) -> Mapping[int, tuple[str, ...]]:
+        """The longest way from each load to whatever comes from it within a round of a loop."""
+        found = dict[int, tuple[str, ...]]()
+        for ways in self.ways.values():
+            for load, way in ways.items():
+                found[load] = max(found.get(load, ()), way, key=length)
+        return found
+
+    def _is_load(self, number: int) -> bool:
+        return program.opcode(self.texts[number]) == "load" or program.called(self.texts[number]).startswith("atom")
 
     @cached_property
     def has_loop(self) -> bool:
@@ -99,9 +153,8 @@ class Dependences:
             if number is None or number in seen:
                 continue
             seen.add(number)
-            text = self.texts[number]
-            if program.opcode(text) == "load" or program.called(text).startswith("atom"):
+            if self._is_load(number):
                 found.add(number)
             else:
-                open_names += program.reads(text)
+                open_names += program.reads(self.texts[number])
         return frozenset(found)

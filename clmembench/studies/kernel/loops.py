@@ -9,6 +9,7 @@ from functools import cached_property
 
 from clmembench.studies.kernel import program
 
+WORD_BYTES = 4  # of private memory, by which work-items take turns
 UNROLLED = 4  # rounds of a loop that compilers write out where its number of rounds is known only at run time
 AFFINE = ("add", "sub", "mul", "shl", "or", "zext", "sext", "trunc", "getelementptr", "bitcast")  # addresses that add up
 FREE = ("phi", "zext", "sext", "bitcast", "extractelement", "insertelement", "shufflevector")  # of no time in a chain
@@ -65,13 +66,36 @@ class Loops:
 
     @cached_property
     def private(self) -> Mapping[int, bool]:
-        """The loads and stores of private memory, and whether they are of registers: at places that are constants once loops
-        are unrolled."""
+        """The loads and stores of private memory, and whether they are of registers: of arrays all of whose places are
+        constants once loops are unrolled."""
+        in_memory = {array for array, is_constant in self._places.values() if not is_constant}
+        return {number: array not in in_memory for number, (array, _) in self._places.items()}
+
+    @cached_property
+    def _places(self) -> Mapping[int, tuple[int, bool]]:
+        """The array of each load and store of private memory, and whether its place in there is a constant."""
         return {
-            number: self._is_constant(text)
+            number: (self._array(text), self._is_constant(text))
             for number, text in self.texts.items()
             if program.opcode(text) in ("load", "store") and "addrspace" not in text
         }
+
+    def lines(self, number: int, width: int) -> tuple[float, float]:
+        """Lines of a word for each work-item of a sub-group, which are neighbours in private memory, that a load or store of
+        it touches: at least, where all are at the same place of their arrays, and at most. A single one touches a line."""
+        if width == 1:
+            return 1.0, 1.0
+        array, is_constant = self._places[number]
+        same = max(1.0, program.size(self.texts[number]) / WORD_BYTES)
+        words = -(-program.size(self.texts.get(array, "")) // WORD_BYTES)
+        return same, same if is_constant else max(same, min(width, words))
+
+    def _array(self, text: str) -> int:
+        """The allocation that an instruction's pointer is of; -1 if its text does not tell."""
+        base = _POINTER.search(text)
+        number = self._makers.get(base[1], -1) if base else -1
+        inner = self.texts.get(number, "")
+        return self._array(inner.partition(" = ")[2]) if program.opcode(inner) in ("getelementptr", "bitcast") else number
 
     def _is_constant(self, text: str) -> bool:
         """Whether the pointer that an instruction reads is a constant distance from an array."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -28,6 +29,9 @@ CALLED = re.compile(r"@([\w.]+)\(")
 MANGLED = re.compile(r"_Z(\d+)(\w+)")
 VECTOR = re.compile(r"<(\d+) x (?:half|float|double)>")
 REAL = re.compile(r"\b(?:half|float|double)\b")
+DIMENSION = re.compile(r"(\d+) x ")
+ELEMENT = re.compile(r"\b(?:i(\d+)|half|float|double)\b")
+ELEMENT_BYTES: Mapping[str, int] = {"half": 2, "float": 4, "double": 8}
 NAME = re.compile(r"%[\w.$-]+|%\"[^\"]+\"")
 
 
@@ -96,3 +100,14 @@ def makes(text: str) -> str:
 def reads(text: str) -> frozenset[str]:
     """The names of the values that an instruction reads."""
     return frozenset(NAME.findall(text.partition(" = ")[2] if makes(text) else text))
+
+
+@cache
+def size(text: str) -> int:
+    """Bytes of what an instruction loads, stores or allocates; 0 if its text does not tell."""
+    inner = text.partition(" = ")[2] or text
+    element = ELEMENT.search(inner)
+    if element is None:
+        return 0
+    each = -(-int(element[1]) // 8) if element[1] else ELEMENT_BYTES[element[0]]
+    return each * math.prod(map(int, DIMENSION.findall(inner[: element.start()])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.device_rates import MIN_LEVEL_SHARE, device_rates, is_usable
@@ -43,7 +43,7 @@ class KernelRates:
 
     `width` is the number of work-items that execute an instruction together: a sub-group's, on CPUs a vector's lanes at most.
     `issue_g_s` counts instructions of work-items per ns on the whole device at that width; `float_gflop_s` is multiply-adds of
-    floats, `function_g_s` native functions of work-items, `chain_ns` the latency of an operation that waits for the last one.
+    floats, `function_g_s` native functions of work-items, `operation_ns` the latency of an operation, by its name and type.
     `lines_memory` and `lines_shared` are lines that sub-groups touch in part, from memory and from the shared cache;
     `stored_lines` those of stores. `atomics` are passes over the blocks of global memory per ns by the number of blocks, from
     the fewest on, `local_atomic` those over banks of local memory, on CPUs operations. `launch_ns` is the time of an empty
@@ -58,7 +58,7 @@ class KernelRates:
     float_gflop_s: Estimate | None = None
     first_cache: FirstCache | None = None
     function_g_s: Estimate | None = None
-    chain_ns: Estimate | None = None
+    operation_ns: Mapping[str, Estimate] = field(default_factory=dict)
     lines_memory: Estimate | None = None
     lines_shared: Estimate | None = None
     stored_lines: Estimate | None = None
@@ -100,7 +100,11 @@ def kernel_rates(values: Iterable[Derived], curve: Sequence[CurvePoint], info: D
         first_cache=_first_cache(good),
         local_gb_s=_best([*_of(good, "local_read", "bandwidth"), *_of(good, "local_copy")]),
         function_g_s=_unit_rate(good, "native_exp", info),
-        chain_ns=_estimate(next(iter(_of(good, "instruction", "instruction_latency", op="fma", dtype="float", lanes=1)), None)),
+        operation_ns={
+            f"{v.params['op']} {v.params['dtype']}": one
+            for v in _of(good, "instruction", "instruction_latency", lanes=1)
+            if (one := _estimate(v)) is not None
+        },
         lines_memory=_lines(good, far=True),
         lines_shared=_lines(good, far=False),
         stored_lines=_stored_lines(good) if not info.has_cpu_cores else None,

@@ -53,12 +53,13 @@ class Accesses:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Executions of branches on a condition: number of the instruction, work-item of the launch, and how often it had executed
-    the branch."""
+    """Executions of branches on a condition: number of the instruction, work-item of the launch, how often it had executed the
+    branch, and the number of the instruction that followed."""
 
     instruction: Integers
     item: Integers
     nth: Integers
+    target: Integers
 
     def __len__(self) -> int:
         return len(self.item)
@@ -78,7 +79,7 @@ def _sampling_error(trace: Trace, group_items: int) -> float:
     return stats.student(len(means) - 1) * float(means.std(ddof=1) / math.sqrt(len(means)) / means.mean())
 
 
-NO_BRANCHES = Branches(*[np.zeros(0, np.int64)] * 3)
+NO_BRANCHES = Branches(*[np.zeros(0, np.int64)] * 4)
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class Sample:
                 taken["instruction"].astype(np.int64),
                 taken["group"].astype(np.int64) * group_items + taken["item"],
                 taken["nth"].astype(np.int64),
+                taken["address"].astype(np.int64),
             ),
             _sampling_error(trace, group_items),
         )

@@ -14,6 +14,7 @@ from clmembench.analysis.little import Estimate
 from clmembench.results import jsonl
 from clmembench.runtimes.fake import FAKE_DEVICE_INFO
 from clmembench.studies.kernel import cost as costs
+from clmembench.studies.kernel import lockstep, program
 from clmembench.studies.kernel.cost import ATOMICS, FIRST, ISSUE, LATENCY, LOCAL, SHARED, STORES, cost, resident_groups
 from clmembench.studies.kernel.demand import demand
 from clmembench.studies.kernel.facts_of_trace import facts_of
@@ -21,7 +22,7 @@ from clmembench.studies.kernel.issue import Dependences, machine_instructions
 from clmembench.studies.kernel.loops import Loops
 from clmembench.studies.kernel.prediction import measured_devices
 from clmembench.studies.kernel.rates import FirstCache, KernelRates
-from clmembench.studies.kernel.requests import Accesses, Sample, requests
+from clmembench.studies.kernel.requests import Accesses, Branches, Sample, requests
 from clmembench.studies.kernel.suggestions import alternatives, suggestions
 from clmembench.studies.kernel.trace import ATOMIC, EVENT, LOAD, STORE, Instruction, Trace
 from clmembench.studies.kernel.traffic import traffic
@@ -150,7 +151,7 @@ def test_a_core_foresees_loads_that_walk_on_and_waits_once_for_those_that_wait_f
     scattered = BUFFER + 64 * np.random.default_rng(5).permutation(len(ITEMS)).astype(np.int64)
     walk, jump = (demanded(traced(address), 1, 64, lockstep=False) for address in (BUFFER + 4 * ITEMS, scattered))
     assert walk.prefetched.all() and not jump.prefetched.any()
-    assert [len(one) for one in jump.intervals] == [1]
+    assert [len(one) for one in jump.intervals.requests] == [1]
 
 
 def test_random_accesses_to_more_than_the_cache_come_from_memory_and_those_to_less_do_not():
@@ -223,6 +224,83 @@ def test_counters_and_addresses_of_unrolled_loops_are_free_and_sums_wait_for_eac
     assert Loops(texts | {11: texts[11].replace("%i", "%count")}, dict.fromkeys(texts, 256.0)).private == {12: False}
     texts[2] = "%c = icmp ult i32 %i, %count"
     assert Loops(texts, dict.fromkeys(texts, 256.0)).left[4] == 0.25
+
+
+def test_an_array_with_one_place_that_values_choose_is_in_memory_as_a_whole():
+    texts = dict(enumerate([*LOOP, "%a = alloca [9 x i8], align 1", "%e = getelementptr [9 x i8], [9 x i8]* %a, i64 0, i32 %i",
+                            "%y = load i8, i8* %e, align 1", "%z = load i8, i8* %f, align 1", "store i8 %z, i8* %g, align 1",
+                            "%f = getelementptr [9 x i8], [9 x i8]* %b, i64 0, i64 4", "%b = alloca [9 x i8], align 1",
+                            "%g = getelementptr [9 x i8], [9 x i8]* %a, i64 0, i32 %k"]))  # fmt: skip
+    loops = Loops(texts, dict.fromkeys(texts, 256.0))
+    assert loops.private == {12: False, 13: True, 14: False}
+    assert (loops.lines(12, 32), loops.lines(14, 32), loops.lines(14, 1)) == ((1, 1), (1, 3), (1, 1))  # nine bytes: three words
+
+
+@each(("text", "nbytes"), [("%a = alloca [3 x [5 x i8]], align 1", 15), ("%x = load <4 x float>, <4 x float>* %p", 16),
+                           ("store i64 %v, i64* %p, align 8", 8), ("%o = alloca %struct.pair, align 8", 0)])  # fmt: skip
+def test_the_size_of_what_is_allocated_loaded_or_stored_is_in_the_text(text, nbytes):
+    assert program.size(text) == nbytes
+
+
+def test_stores_to_private_arrays_in_memory_reach_the_shared_cache():
+    """A whole line of each sub-group at best, at worst one for each word of the array, at the rate of lines stored in part."""
+    trace, items = traced(BUFFER + 4 * ITEMS), len(ITEMS)
+    texts = [LOAD_TEXT, "%a = alloca [12 x i8], align 1", "%g = getelementptr [12 x i8], [12 x i8]* %a, i64 0, i32 %k",
+             "store i8 %v, i8* %g, align 1"]  # fmt: skip
+    trace = replace(trace, instructions={n: Instruction(n, 7, items, 0, 0, 0, text) for n, text in enumerate(texts)})
+    need, sub_groups = demanded(trace), LAUNCH / 32
+    assert (need.private_stores, need.most_requests - need.requests) == ((sub_groups, 3 * sub_groups), 2 * sub_groups)
+    stores = cost(need, RATES).parts[STORES]
+    assert (stores.value, stores.high) == pytest.approx((sub_groups * 128 / 8000, 3 * sub_groups / 20))
+
+
+def branched(paths, width=4):
+    """The lanes issued for each execution of an instruction of two nested loops, by how often each work-item goes round the
+    inner one, in each round of the outer."""
+    texts = {0: "br label %outer", 1: "br i1 %a, label %inner, label %end", 2: "br i1 %b, label %body, label %left",
+             3: "%x = add i32 1, 1", 4: "br label %inner", 5: "%y = add i32 1, 1", 6: "br label %outer",
+             7: "ret void"}  # fmt: skip
+    taken = []
+    for item, rounds in enumerate(paths):
+        for times in rounds:
+            taken += [(1, item, 2), *[(2, item, 3)] * times, (2, item, 5)]
+        taken.append((1, item, 7))
+    instruction, items, target = np.array(taken).T
+    return lockstep.lanes(Branches(instruction, items, 0 * items, target), texts, width)
+
+
+def test_work_items_wait_for_the_longest_way_in_each_round_of_the_loop_around():
+    """Four go round 3 times in all, each in another round of four: one after another, while their sums say together."""
+    found = branched([[3, 0, 0, 0], [0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3]])
+    assert found[3] == found[4] == 4 and found[2] == 4 * 16 / 28
+    assert found[1] == found[5] == found[6] == found[7] == 1 and 0 not in found
+    assert set(branched([[2, 1]] * 4).values()) == {1.0}
+    assert branched([[4], [1], [1], [2]])[3] == 4 * 4 / 8 and branched([[4], [1], [1], [2]])[5] == 1
+
+
+def test_an_instruction_waits_as_long_as_the_operations_since_the_load_take():
+    texts = dict(enumerate([*LOOP, "%r = call float @_Z12native_rsqrtf(float %m)", "%u = fmul float %r, %r"]))
+    found = Dependences(texts)
+    assert found.way({5}, [7]) == ("mul float", "add float") and found.way({5}, [2]) == ()
+    assert found.way({5}, ()) == ("mul float", "native_rsqrt float", "mul float")
+
+
+def test_a_loop_takes_as_long_as_its_operations_and_at_most_as_if_no_load_came_before_its_round():
+    """Eight rounds with a load each: two batches of four, at most eight."""
+    rounds = 8
+    events = np.repeat(traced(BUFFER + 4 * (ITEMS % GROUP), groups=100).events, rounds)
+    events["nth"] = events["step"] = np.tile(np.arange(rounds), len(ITEMS))
+    texts = [text.replace("256", "%count") for text in LOOP]
+    executed = {n: Instruction(n, 7, len(ITEMS) * rounds, 0, 0, 0, text) for n, text in enumerate(texts)}
+    events["instruction"] = 5
+    trace = replace(traced(BUFFER + 4 * ITEMS, groups=100), events=events, instructions=executed)
+    rates = replace(RATES, operation_ns={"fma float": EXACT(2), "mul float": EXACT(3), "add float": EXACT(4)})
+    need = demanded(trace)
+    plain, found = (cost(need, one).parts[LATENCY] for one in (RATES, rates))
+    waits, sums = 3 + 4, 2 * 2 * rounds  # from the load to the sum, and from sum to sum
+    assert [len(one.requests) for one in (need.intervals, need.slow_intervals)] == [2, rounds]
+    assert found.value - plain.value == pytest.approx(2 * waits + sums)
+    assert found.high - plain.high == pytest.approx(rounds * waits + sums) and plain.high > plain.value
 
 
 def test_rates_are_those_of_a_stored_run():
