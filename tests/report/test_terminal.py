@@ -13,7 +13,7 @@ from clmembench.report.page import text_pages
 from clmembench.report.scorecard import key_tables
 from clmembench.report.scorecard.key_quantities import KEY_QUANTITIES
 from clmembench.report.scorecard.scorecard import verdict
-from clmembench.report.sections.time_table import times_of
+from clmembench.report.sections.time_table import lead_s, times_of
 from clmembench.report.table import one_table
 from clmembench.results import jsonl
 from tests.builders import device, header, record, run, series
@@ -144,3 +144,7 @@ def test_the_time_of_a_run_is_that_of_its_parts_by_benchmark():
     assert (a.points, a.total_s, a.other_s) == (2, 4.0, 0.25)
     assert (b.points, b.between_s, b.total_s) == (1, 0.25, 5.0)
     assert (whole.total_s, len(whole.processes)) == (a.total_s + b.total_s, 2)
+    whole_run = run(records)
+    *_, before, whole = times_of(records, lead_s(whole_run))
+    assert (lead_s(whole_run), before.total_s, whole.total_s) == (9.0, 9.0, a.total_s + b.total_s + 9.0)
+    assert lead_s(replace(whole_run, records=())) == 0.0

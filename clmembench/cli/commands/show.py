@@ -84,8 +84,8 @@ def show(
         from clmembench.report.sections import time_table
         from clmembench.report.table import one_table
 
-        (run,) = stored_runs.chosen_runs([run], wanted)
-        found = time_table.section(run)
+        (chosen,) = stored_runs.chosen_runs([run], wanted)
+        found = time_table.section(run, chosen)
         outputs.print_as(form, lambda: one_table(found), fields=lambda: found, wide=wide)
         return
     sheet = stored_runs.sheet_of(run)

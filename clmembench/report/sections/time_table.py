@@ -10,10 +10,12 @@ from clmembench.model import Record, Run
 from clmembench.report.table import Column, Table, View
 
 PARTS = ("start", "build", "check", "sample", "repeat")
+BEFORE = "before the first point"  # the row of what no benchmark took
 TITLE = "Seconds of the run, by benchmark: starts of processes, builds, checks, sampling, repeats."
 NOTES = (
     "other: data and buffers, readings of clock and sensors; in older runs also builds and checks",
     "between: from a record's end to the next one's start, less the start of its process",
+    f"{BEFORE}: the host's load, devices, and programs that are built beforehand",
 )
 
 
@@ -73,10 +75,21 @@ TIMES: View[BenchmarkTime] = View(
 )
 
 
-def times_of(records: Iterable[Record]) -> list[BenchmarkTime]:
-    """The time of every benchmark, the longest first, and their sum; records that were not tried took none."""
+def lead_s(run: Run) -> float:
+    """Seconds from the run's start to that of the first process that measured: the host's load, devices, programs built
+    beforehand."""
+    first = min((record for record in run.records if record.started), key=lambda record: record.started, default=None)
+    if first is None:
+        return 0.0
+    begun, ended = (datetime.fromisoformat(at).timestamp() for at in (run.header.started, first.started))
+    return max(0.0, ended - begun - first.parts_s.get("start", 0.0))
+
+
+def times_of(records: Iterable[Record], before_s: float = 0.0) -> list[BenchmarkTime]:
+    """The time of every benchmark, the longest first, that before the first of them, and their sum; records that were not tried
+    took none."""
     found: dict[str, BenchmarkTime] = {}
-    whole, end_s = BenchmarkTime("all"), 0.0
+    before, whole, end_s = BenchmarkTime(BEFORE, between_s=before_s), BenchmarkTime("all", between_s=before_s), 0.0
     for record in sorted((record for record in records if record.started), key=lambda record: record.started):
         begun_s = datetime.fromisoformat(record.started).timestamp()
         one = found.setdefault(record.benchmark, BenchmarkTime(record.benchmark))
@@ -84,10 +97,10 @@ def times_of(records: Iterable[Record]) -> list[BenchmarkTime]:
             of.add(record, begun_s - end_s if end_s else 0.0)
         end_s = begun_s + record.seconds
     whole.processes = {(name, process) for name, one in found.items() for process in one.processes}
-    return [*sorted(found.values(), key=lambda one: -one.total_s), whole]
+    return [*sorted(found.values(), key=lambda one: -one.total_s), *([before] if before_s else []), whole]
 
 
-def section(run: Run) -> Table:
-    """Where the time of a run went."""
-    made = TIMES.table(times_of(run.records), title=TITLE)
+def section(run: Run, chosen: Run) -> Table:
+    """Where the time of a run went, of its chosen records."""
+    made = TIMES.table(times_of(chosen.records, lead_s(run)), title=TITLE)
     return Table(made.title, made.columns, made.rows, NOTES)
