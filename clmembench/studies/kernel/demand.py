@@ -164,7 +164,9 @@ def _private_lines(sample: Sample, issued: Mapping[int, float], operation: str, 
 
 def _issued_lanes(sample: Sample, width: int) -> dict[int, float]:
     """Lanes of sub-groups that are issued for each work-item that executes an instruction, by its number."""
-    return dict.fromkeys(sample.texts, _divergence(sample, width)) | lockstep.lanes(sample.branches, sample.texts, width)
+    return dict.fromkeys(sample.texts, _divergence(sample, width)) | lockstep.lanes(
+        sample.branches, sample.texts, sample.group_items, width
+    )
 
 
 def _divergence(sample: Sample, width: int) -> float:
@@ -172,7 +174,8 @@ def _divergence(sample: Sample, width: int) -> float:
     accesses = sample.accesses
     count = len(accesses) + len(sample.branches)
     every = requests(accesses, sample.group_items, width, True).count
-    ways = joined(joined(sample.branches.item // width, sample.branches.instruction), sample.branches.nth)
+    owner = sample.branches.sub_groups(sample.group_items, width)
+    ways = joined(joined(owner, sample.branches.instruction), sample.branches.nth)
     return max(1.0, (every + len(np.unique(ways))) * width / count) if count else 1.0
 
 

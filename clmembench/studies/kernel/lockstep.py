@@ -18,14 +18,14 @@ MAX_JOINED = 1 << 31
 Ways = Mapping[int, Set[int]]  # from a branch the branches that come next, or before
 
 
-def lanes(branches: Branches, texts: Mapping[int, str], width: int) -> dict[int, float]:
+def lanes(branches: Branches, texts: Mapping[int, str], group_items: int, width: int) -> dict[int, float]:
     """Lanes of sub-groups that are issued for each work-item that executes an instruction, by its number, as far as branches
     around it are known."""
     if not len(branches):
         return {}
     order = np.argsort(branches.item, kind="stable")
     item, node, target = branches.item[order], branches.instruction[order], branches.target[order]
-    sub_group = item // width
+    sub_group = branches.sub_groups(group_items, width)[order]
     follows = np.append(item[1:] == item[:-1], False)
     after = np.where(follows, np.append(node[1:], -1), -1)
     here, left = np.zeros_like(node), np.zeros_like(node)

@@ -64,6 +64,10 @@ class Branches:
     def __len__(self) -> int:
         return len(self.item)
 
+    def sub_groups(self, group_items: int, width: int) -> Integers:
+        """The number of each one's sub-group; none has work-items of two work-groups."""
+        return self.item // group_items * -(-group_items // width) + self.item % group_items // width
+
 
 def _sampling_error(trace: Trace, group_items: int) -> float:
     """The 95% error of a launch's amounts, as a share, by how much the events of traced stretches of the launch differ, since

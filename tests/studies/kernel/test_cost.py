@@ -254,7 +254,7 @@ def test_stores_to_private_arrays_in_memory_reach_the_shared_cache():
     assert (stores.value, stores.high) == pytest.approx((sub_groups * 128 / 8000, 3 * sub_groups / 20))
 
 
-def branched(paths, width=4):
+def branched(paths, group_items=4, width=4):
     """The lanes issued for each execution of an instruction of two nested loops, by how often each work-item goes round the
     inner one, in each round of the outer."""
     texts = {0: "br label %outer", 1: "br i1 %a, label %inner, label %end", 2: "br i1 %b, label %body, label %left",
@@ -266,7 +266,7 @@ def branched(paths, width=4):
             taken += [(1, item, 2), *[(2, item, 3)] * times, (2, item, 5)]
         taken.append((1, item, 7))
     instruction, items, target = np.array(taken).T
-    return lockstep.lanes(Branches(instruction, items, 0 * items, target), texts, width)
+    return lockstep.lanes(Branches(instruction, items, 0 * items, target), texts, group_items, width)
 
 
 def test_work_items_wait_for_the_longest_way_in_each_round_of_the_loop_around():
@@ -274,7 +274,7 @@ def test_work_items_wait_for_the_longest_way_in_each_round_of_the_loop_around():
     found = branched([[3, 0, 0, 0], [0, 3, 0, 0], [0, 0, 3, 0], [0, 0, 0, 3]])
     assert found[3] == found[4] == 4 and found[2] == 4 * 16 / 28
     assert found[1] == found[5] == found[6] == found[7] == 1 and 0 not in found
-    assert set(branched([[2, 1]] * 4).values()) == {1.0}
+    assert set(branched([[2, 1]] * 4).values()) == {1.0} and set(branched([[2, 1]] * 6, group_items=2).values()) == {2.0}
     assert branched([[4], [1], [1], [2]])[3] == 4 * 4 / 8 and branched([[4], [1], [1], [2]])[5] == 1
 
 
