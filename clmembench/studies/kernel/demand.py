@@ -14,6 +14,7 @@ import numpy as np
 from clmembench.studies.kernel import lockstep, program
 from clmembench.studies.kernel.facts import KernelFacts
 from clmembench.studies.kernel.issue import estimated_instructions, fewest_instructions, is_function, most_instructions
+from clmembench.studies.kernel.loops import UNROLLED
 from clmembench.studies.kernel.patterns import MOST, touched_lines
 from clmembench.studies.kernel.requests import LOCAL, Accesses, Integers, Requests, Sample, joined, requests
 from clmembench.studies.kernel.reuse import COLD, stack_distances
@@ -22,7 +23,6 @@ from clmembench.studies.kernel.trace import ATOMIC, LOAD, STORE
 LOCAL_BASE = 1 << 62  # added to addresses of local memory on devices that cache it like global memory
 SECTOR_BYTES = 32  # that GPUs' caches fill
 WIDTH, BANKS, BANK_BYTES = "32", "32", 4  # of facts on local memory
-LOOP_LOADS = 4  # executions of a load that compilers issue before they use the first, in loops that they unroll
 MOST_KEPT = 64  # numbers of one load that a work-item keeps in registers
 
 
@@ -147,7 +147,7 @@ def demand(sample: Sample, facts: KernelFacts, width: int, line_bytes: int, in_l
         hottest=float(passes.max(initial=0.0)) * scale,
         local_atomics=local_atomic_passes(inner, requests(inner, items, width, in_lockstep).of, in_lockstep) * scale,
         barriers=sample.barriers,
-        intervals=intervals(sample, served, in_lockstep, LOOP_LOADS), slow_intervals=intervals(sample, served, in_lockstep, 1),
+        intervals=intervals(sample, served, in_lockstep, UNROLLED), slow_intervals=intervals(sample, served, in_lockstep, 1),
         served=served, block_request=block_request, block=block, distance=stack_distances(salted),
         whole=_whole_blocks(mine, block_bytes) if in_lockstep else np.zeros(0, np.int64),
         prefetched=np.zeros(served.count, bool) if in_lockstep else _prefetched(served, block_request, block),
@@ -227,16 +227,16 @@ def _whole_blocks(accesses: Accesses, block_bytes: int) -> Integers:
     return block[np.bincount(of, stores.size, len(block)) >= block_bytes]
 
 
-def intervals(sample: Sample, served: Requests, in_order: bool, loop_loads: int) -> Intervals:
+def intervals(sample: Sample, served: Requests, in_order: bool, most_ahead: int) -> Intervals:
     """The requests of the representative sub-group, the one with the middle number of them, cut where it must wait: for an
-    address, a branch or data to store, at a barrier, and when a loop that uses its loads has gone round so many times. Cores
-    do not execute in order: theirs are the loads that wait for equally many others, one after another. Source: the intervals
-    of Huang et al. 2014; Wang et al. 2019, section 2."""
+    address, a branch or data to store, at a barrier, and when a loop has gone round as often as its loads are moved ahead.
+    Cores do not execute in order: theirs are the loads that wait for equally many others, one after another. Source: the
+    intervals of Huang et al. 2014; Wang et al. 2019, section 2."""
     owners, counts = np.unique(served.sub_group, return_counts=True)
     chosen = owners[np.argsort(counts, kind="stable")[len(counts) // 2]] if len(counts) else -1
     dependences, texts = sample.dependences, sample.texts
     waits_for = dependences.waits_for
-    in_runtime_loop = sample.loops.is_in_runtime_loop
+    in_runtime_loop, ahead = sample.loops.is_in_runtime_loop, sample.loops.rounds_ahead
     if not in_order:
         return Intervals(_levels(sample, served, chosen), {})
     operations = Counter[str]()
@@ -252,7 +252,7 @@ def intervals(sample: Sample, served: Requests, in_order: bool, loop_loads: int)
                     waiting.append(n)
                 elif program.kind(text) == "barrier":
                     waits |= pending
-        at_once = loop_loads if in_runtime_loop(at) else MOST_KEPT
+        at_once = min(most_ahead, ahead.get(at, 1)) if in_runtime_loop(at) else MOST_KEPT
         if waits & pending or times.get(at, 0) >= at_once:
             found.append(tuple(now))
             operations.update(dependences.way(pending, waiting if waits & pending else ()))

@@ -303,6 +303,14 @@ def test_a_loop_takes_as_long_as_its_operations_and_at_most_as_if_no_load_came_b
     assert found.high - plain.high == pytest.approx(rounds * waits + sums) and plain.high > plain.value
 
 
+def test_loads_of_a_long_loop_come_in_fewer_rounds_before_the_first_use():
+    ahead = []
+    for more in (0, 15, 60):
+        texts = dict(enumerate([*(text.replace("256", "%count") for text in LOOP), *["%u = fmul float %t, %t"] * more]))
+        ahead.append(Loops(texts, dict.fromkeys(texts, 256.0)).rounds_ahead[5])
+    assert ahead == [4, 2, 1]
+
+
 def test_rates_are_those_of_a_stored_run():
     run = jsonl.read(Path(__file__).parents[3] / "reports" / "h200-sxm-quick.jsonl.gz")
     (device,) = measured_devices([run, run])  # of one device together
