@@ -20,7 +20,7 @@ from clmembench.studies.hierarchy.curve.curve_findings import LevelLatency
 from clmembench.studies.hierarchy.curve.curve_steps import CurveStep
 from clmembench.studies.hierarchy.curve.latency_curve import LatencyCurve
 from clmembench.studies.hierarchy.probes.prefetch_control import MAX_BLOCK_RELATIVE_DIFFERENCE, MIN_PAGE_BYTES
-from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeSession
+from clmembench.studies.hierarchy.probes.probing import MIN_RELATIVE_LAP_NOISE, ChaseLayout, ProbeSession, without_answer
 
 METHOD = "laps beyond all caches over every second line and fewer, less what their pages' translation adds"
 PLATEAU_METHOD = "laps over as many lines as on the plateau, every third one and fewer, less what their pages' translation adds"
@@ -116,6 +116,7 @@ def _measure(
     """The first two laps, over lines so far apart, so many of them, and of which such a share could be hits of `hit`, that show
     the latency; or why none do."""
     laps: list[MemoryLaps] = []
+    answers: list[Answer] = []
     for apart, count, held_share in sets:
         answers = yield from asked.all([chase.lap(count, apart * node_bytes, seed) for seed in range(ORDERS)])
         fastest = sorted((a for a in answers if a.value is not None), key=lambda answer: answer.value or math.inf)
@@ -125,7 +126,7 @@ def _measure(
         if len(laps) > 1 and not _doubt(laps[-2], laps[-1]):
             return laps[-2], laps[-1]
     if not laps:
-        return LevelLatency(method, (), why="laps over every second line got no answer")
+        return LevelLatency(method, (), why=without_answer("laps over every second line", answers))
     why = next((_doubt(near, far) for near, far in pairwise(laps)), "laps over lines twice as far apart got no answer")
     if len(laps) == 1:
         return LevelLatency(method, laps[0].first.evidence, why=why)

@@ -78,7 +78,7 @@ def _smallest_unit(probe: LevelProbe, size: int, capacity: int, fits: int, odd: 
     near = sum(most - share < slack for share in shares)
     if near > 1 and abs(most - 1) < slack:
         return UnitSize(2 * size)
-    return UnitSize(None, f"how many places fit at strides of 3, 5 and 7 times {size} B suits no tag unit")
+    return UnitSize(None, f"the numbers of places that fit at strides of 3, 5 and 7 times {size} B suit no length of a line")
 
 
 def _translated_less(probe: LevelProbe, stride: int, unit: int) -> LevelProbe:

@@ -13,6 +13,7 @@ from clmembench.studies.hierarchy.probes.probing import (
     HitMissModel,
     LevelProbe,
     ProbeSession,
+    without_answer,
 )
 
 PAIR_DISTANCES_BYTES = (8, 16, 32, 64, 128, 256)  # at which the second access of a pair is tried
@@ -63,7 +64,7 @@ def longest_unit(
     distance, so that many are visited. Where a prefetcher brings neighbours in too, it is as far as that goes, in working sets
     of up to `most_bytes`; else, and where others use the caches, `claimed`."""
     count = max(MIN_PAIRS, min(MAX_REPEATED_PAIRS, int(BEYOND_CACHES_SHARE * beyond_bytes) // USUAL_UNIT_BYTES))
-    means, _ = yield from _pair_latencies(asked, space, count)
+    means, _, _ = yield from _pair_latencies(asked, space, count)
     if not means:
         return claimed
     if means[-2] < (1 - MAX_PREFETCHED_RELATIVE_GAIN) * means[-1]:
@@ -89,17 +90,18 @@ def _prefetched_unit(asked: ProbeSession, space: Space, count: int, claimed: int
     return claimed
 
 
-def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Experiment[tuple[list[float], float]]:
+def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Experiment[tuple[list[float], float, str]]:
     """The mean latency of pairs at each of PAIR_DISTANCES_BYTES and OTHER_LINE_BYTES, the least of two orders (of one where a
     lap takes long), of three where these differ, or the median of three where others use the core; empty where there is no
-    answer. And by how much two orders of a distance usually differ."""
+    answer. And by how much two orders of a distance usually differ; and why there is no answer."""
     distances, seeds = (*PAIR_DISTANCES_BYTES, OTHER_LINE_BYTES), (1, 2) if count <= MAX_REPEATED_PAIRS else (1,)
     probes = [
         Probe(Pattern("pairs", count, PAIR_SPACING_BYTES, block_bytes=d, seed=seed), space) for d in distances for seed in seeds
     ]
-    values = [answer.value for answer in (yield from asked.all(probes)) if answer.value is not None]
+    answers = yield from asked.all(probes)
+    values = [answer.value for answer in answers if answer.value is not None]
     if len(values) < len(probes):
-        return [], 0.0
+        return [], 0.0, without_answer("pairs of accesses", answers)
     each = len(seeds)
     orders = [values[each * i : each * (i + 1)] for i in range(len(distances))]
     told = [min(one) for one in orders]
@@ -109,7 +111,7 @@ def _pair_latencies(asked: ProbeSession, space: Space, count: int) -> Experiment
             answer = yield from asked.one(third)
             if answer.value is not None:
                 told[i] = statistics.median([*orders[i], answer.value]) if asked.shared else min(told[i], answer.value)
-    return told, statistics.median(max(one) - min(one) for one in orders)
+    return told, statistics.median(max(one) - min(one) for one in orders), ""
 
 
 def find_fill_unit(
@@ -138,9 +140,9 @@ def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequenc
     """The unit that a miss brings in, from laps of `count` pairs."""
     if count > MAX_PAIRS:
         return UnitSize(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
-    means, spread = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
+    means, spread, missing = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
     if not means:
-        return UnitSize(None, "pairs of accesses got no answer", is_answered=False)
+        return UnitSize(None, missing, is_answered=False)
     beside = _sector_beside_others(means, probe.contrast, nearer, spread)
     if beside is not None:
         return beside

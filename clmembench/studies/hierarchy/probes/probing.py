@@ -42,6 +42,12 @@ MAX_DISTURBED_LINE_SHARE = 0.07  # of a level's lines, taken by what else uses t
 MAX_CHANCE_PROBABILITY = 0.01  # probability of an error that is accepted
 
 
+def without_answer(probes: str, answers: Sequence[Answer]) -> str:
+    """That these probes got no answer, and why the first one without one did not."""
+    why = next((answer.reason for answer in answers if answer.value is None), "")
+    return f"{probes} got no answer{f': {why}' if why else ''}"
+
+
 @dataclass(slots=True)
 class ProbeSession:
     """The probes so far with their answers: no probe is measured twice. `evidence` collects the records of the answers read

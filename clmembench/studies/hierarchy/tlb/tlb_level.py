@@ -24,7 +24,7 @@ DRAWN_METHOD = "only drawn victims explain how misses grow; that one way is draw
 ROWS_METHOD = "pages that fit where their numbers have one bit at 0, or few remainders"
 PAGES_METHOD = "misses of a lap with one page more for each set, page by page"
 UNEQUAL_REASON = "which pages are of one of its unequal sets is not known; all that overflow miss, as under LRU and FIFO"
-UNLIKE_REASON = "as many pages do not miss wherever the first one is: its sets are not equal, or a hash chooses them"
+UNLIKE_REASON = "how many pages fit depends on which page is the first: its sets are not equal, or a hash chooses them"
 NEARER_PENALTY_REASON = "what a miss of the nearer TLB costs, which is part of it, differs at several times as many pages"
 HALVES_METHOD = "half as many pages fit at each doubled stride"
 # Thresholds and limits, each with its reason
