@@ -111,14 +111,22 @@ def merged_runs(runs: Sequence[Run], labels: Sequence[str] = ()) -> list[DeviceR
         merged, notes = _merged(of)
         found.append(DeviceRun(key[0] or device_label(merged.header), merged, notes))
     names = Counter(one.label for one in found)
+    cpus = {name: {one.run.header.device.cpu_id for one in found if one.label == name} for name in names}
     seen: Counter[str] = Counter()
     for place, one in enumerate(found):
         if names[one.label] > 1:
             seen[one.label] += 1
-            found[place] = replace(one, label=f"{one.label} #{seen[one.label]}")
+            model = _cpu_model(one.run.header.device.cpu_id) if len(cpus[one.label]) > 1 else ""
+            found[place] = replace(one, label=f"{one.label}{model} #{seen[one.label]}")
     if len(found) < 2:
         return found
     return [found[n] for n in device_order([(one.run.header.device, _memory_bandwidth(one.run)) for one in found])]
+
+
+def _cpu_model(cpu_id: str) -> str:
+    """What tells CPUs of one name apart, as it follows the name: ", family 6 model 207" of "GenuineIntel-6-207"."""
+    _, family, model = ["", "", *cpu_id.rsplit("-", 2)][-3:]
+    return f", family {family} model {model}" if family else ""
 
 
 def device_order(devices: Sequence[tuple[DeviceInfo, float]]) -> list[int]:

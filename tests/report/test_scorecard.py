@@ -691,6 +691,16 @@ def test_another_driver_is_another_device_and_a_label_keeps_runs_apart():
     assert merged_runs([first])[0].run is first
 
 
+def test_cpus_of_one_name_have_their_family_and_model_beside_it():
+    """A virtual machine moved from a host of model 167 to one of 207; both were "Intel Xeon (2 cores), PoCL 3.0-rc2"."""
+    infos = [device("Xeon", kind="cpu", driver="3.0", cpu_id=name) for name in ("GenuineIntel-6-167", "GenuineIntel-6-207", "")]
+    runs = [stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), info=info) for info in infos]
+    name = device_label(runs[0].header)
+    found = [one.label for one in merged_runs(runs)]
+    assert found == [f"{name}, family 6 model 167 #1", f"{name}, family 6 model 207 #2", f"{name} #3"]
+    assert [one[-2:] for one in short_names(found)] == ["#1", "#2", "#3"]
+
+
 def test_runs_of_several_devices_of_one_name_are_told_of():
     first, other = (stored("2026-01-01T00:00:00+00:00", triad(1.0, 1 << 20), info=device("NVIDIA H200", id=i)) for i in "AB")
     (found,) = merged_runs([first, other])
