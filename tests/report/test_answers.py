@@ -142,7 +142,13 @@ def test_a_report_states_what_compare_calls_and_nothing_that_it_leaves_undecided
 
 
 def test_of_committed_runs_a_report_decides_nothing_that_compare_leaves_undecided():
-    names = ("h200-sxm-quick", "xeon-16-cores-pocl-quick", "xeon-2-cores-intel-quick", "xeon-2-cores-pocl-quick")
+    names = (
+        "h200-sxm-quick",
+        "h100-sxm-quick",
+        "xeon-16-cores-pocl-quick",
+        "xeon-2-cores-intel-quick",
+        "xeon-2-cores-pocl-quick",
+    )
     judged = {part.label: part for part in parts([jsonl.read(REPORTS / f"{name}.jsonl.gz") for name in names], names)}
     undecided, wrong = 0, []
     for first, second in combinations(judged.values(), 2):

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.peers import PeerRatio, by_best
-from clmembench.model import PORTABLE_KERNEL_VALUES, Fact, Placement, Run, Status, Value
+from clmembench.benchmarks import discovered
+from clmembench.model import PORTABLE_KERNEL_VALUES, DeviceInfo, Fact, Placement, Run, Status, Value
 from clmembench.model.metrics import sign
 from clmembench.model.record import TIME_SPENT_CAUSES
 from clmembench.report.frame import Row
@@ -127,13 +128,29 @@ def peer_lines(run: Run, table: Sequence[Row]) -> list[PeerLine]:
         pairs.setdefault((pair.ours.key, pair.ours.metric), []).append(pair)
     lines = []
     for benchmark, names in PARAMETERS_OF_LINE.items():
-        for what, mine in _groups(benchmark, names, table).items():
+        groups = _groups(benchmark, names, table)
+        for what in sorted(groups, key=lambda what: _place(benchmark, what, run.header.device)):
+            mine = groups[what]
             without = tuple(f"{_variant(r, what)} {r.status}: {r.reason}" for r in mine if _is_missed(r))
             chosen = _chosen(mine, {(r.value.key, r.value.metric): pairs.get((r.value.key, r.value.metric), []) for r in mine})
             for choice, row in chosen:
                 peers = by_best(pairs.get((row.value.key, row.value.metric), []))
                 lines.append(PeerLine(benchmark, dict(what), choice, row, tuple(peers), without if choice == "best" else ()))
     return lines
+
+
+def _place(benchmark: str, what: Iterable[tuple[str, Value]], info: DeviceInfo) -> tuple[tuple[bool, float], ...]:
+    """Where a line stands among its benchmark's: numbers by size, words as their axis has them. Runs of limited time measure
+    points in another order."""
+    known = discovered().get(benchmark)
+
+    def place(name: str, value: Value) -> tuple[bool, float]:
+        if not isinstance(value, str):
+            return False, float(value)
+        words = list(known.axes[name].values(info)) if known is not None and name in known.axes else []
+        return True, words.index(value) if value in words else len(words)
+
+    return tuple(place(name, value) for name, value in what)
 
 
 def _variant(row: Row, what: Iterable[tuple[str, Value]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -40,6 +41,9 @@ FACTS = {"library": "cuBLAS", "version": "13.0.2", "timed": "passes back to back
 SHEET = SpecSheet(
     "Sheet", "gpu", Match(("Synthetic GPU",)), {"fp64_vector_gflop_s": Figure(100.0, "GFLOP/s", "its data sheet")}
 )
+
+
+REPORTS = Path(__file__).parents[3] / "reports"
 
 
 def product(name: str, gflop_s: float, process: int = 0, variant: str | None = None, n: int = 64, **changes):
@@ -183,6 +187,12 @@ def test_the_best_variant_is_a_line_and_the_portable_one_beside_it():
     assert peer_table.cells(portable)[0] == "dgemm double n=64, portable"
     # where the portable one is the best there is one line
     assert [line.choice for line in told([*several((20.0,), (50.0,)), product("dgemm", 25.0, 0, "portable")])] == ["best"]
+
+
+def test_lines_are_in_the_order_of_axes_whatever_the_run_measured_first():
+    limited = jsonl.read(REPORTS / "h200-sxm-gemm.jsonl.gz")  # n = 8192 came before n = 1000
+    lines = [tuple(line.what.values()) for line in peer_table.peer_lines(limited, frame.rows(limited, SHEET))]
+    assert lines == [(dtype, n) for dtype in ("double", "float") for n in (1000, 1024, 2048, 3001, 4096, 8192)]
 
 
 def test_what_a_peer_has_as_its_format_is_a_line_beside_the_best():
