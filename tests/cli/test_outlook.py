@@ -243,10 +243,11 @@ def test_without_a_terminal_there_is_a_line_every_ten_seconds_and_one_a_benchmar
             clock.now += 3.0
             shown.show(record("stream", {"op": "copy", "n": n}, series([1000] * 64, nbytes=10_000), seconds=3.0))
         shown.show(record("dgemm", {"n": 64}, status="skipped"))
+        shown.show(record("spmv", status="skipped", cause=Cause.BUDGET))
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(" measurements")[0] for line in lines[:2]] == ["4 of 20", "8 of 20"]
     assert lines[0].endswith("; stream op=copy n=3: 10.0 GB/s +-0.0%")
-    assert lines[2:] == ["stream: 10 points, 30.0 s", "dgemm: 1 point, 0.0 s"]
+    assert lines[2:] == ["stream: 10 points, 30.0 s", "dgemm: 1 point, 0.0 s", "spmv: not measured, the time was spent"]
 
 
 def test_a_closed_standard_error_ends_no_run(clock, monkeypatch):

@@ -119,7 +119,8 @@ class _Lines:
         one = self._tally
         if one.name:
             counts = counts_text(len(one.points), one.repeats, one.trials)
-            _print(f"{one.name}: {counts}, {time.monotonic() - self._since:.1f} s")
+            took = f"{counts}, {time.monotonic() - self._since:.1f} s"
+            _print(f"{one.name}: {took if one.measured else 'not measured, the time was spent'}")
 
 
 def _print(text: str) -> None:
