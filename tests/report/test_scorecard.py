@@ -246,7 +246,7 @@ def latencies(name, sizes, ns):
 def test_memory_is_what_the_latency_curve_settled_at_and_the_nearest_cache_its_first_plateau():
     sizes = [4096 << k for k in range(20)]  # to 2 GiB
     settled = latencies("A", sizes, lambda size: 2.0 if size <= 1 << 16 else 300.0)
-    cut = latencies("B", sizes[:10], lambda size: 2.0 if size <= 1 << 16 else 20.0)  # its last level is no memory
+    cut = latencies("B", sizes[:15], lambda size: 2.0 if size <= 1 << 16 else 20.0)  # its last level is no memory
     late = latencies("C", sizes[8:], lambda size: 20.0 if size <= 1 << 24 else 300.0)  # begins beyond any first cache
     found = compared(settled, cut, late)
     near, far = line(found, "nearest cache").cells, line(found, "memory").cells
@@ -254,6 +254,9 @@ def test_memory_is_what_the_latency_curve_settled_at_and_the_nearest_cache_its_f
     assert [(c.text, c.value) for c in far] == [("300 ns", 300.0), ("at least 20.0 ns", None), ("300 ns", 300.0)]
     assert "over working sets of 4 KiB to 64 KiB" in near[0].detail
     assert "the latency curve has not settled at memory" in far[1].detail
+    short = latencies("D", sizes[:10], lambda size: 2.0 if size <= 1 << 16 else 20.0)  # a budget ended it in a cache
+    (cell,) = line(compared(short), "memory").cells
+    assert (cell.text, cell.value) == ("undetermined", None) and cell.detail.endswith("it ends at 2 MiB, which caches hold")
 
 
 def test_latencies_without_a_value_have_the_reason_of_their_points():

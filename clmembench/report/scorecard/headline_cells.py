@@ -25,6 +25,7 @@ PEAK_NAMES = {  # those of one quantity with several peaks; others are that of t
     "fp64_vector_gflop_s": "vector peak",
     "fp32_vector_gflop_s": "vector peak",
 }
+MIN_BOUND_SHARE = 1 / 16  # of the working set that memory's latency needs: smaller ones lie in caches and bound nothing
 MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (McCalpin)
 
 
@@ -146,7 +147,7 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
     found = plateaus.find_plateaus(curve) if curve else []
     finding = memory_latency(part.run)
     if extreme == "largest" and finding.status != "ok" and curve:
-        return _memory_bound(curve, finding.reason)
+        return _memory_bound(curve, finding.reason, plateaus.memory_floor_bytes(info))
     if not curve or (extreme == "largest" and finding.status != "ok"):
         return ScorecardCell("undetermined", detail=finding.reason, status="undetermined")
     if not found or (extreme == "smallest" and found[0].first_bytes > MAX_L1_START_BYTES):
@@ -167,9 +168,13 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
     )
 
 
-def _memory_bound(curve: Sequence[plateaus.CurvePoint], reason: str) -> ScorecardCell:
-    """The latency of memory from below: that of the last octave of working sets, which caches may still serve in part."""
+def _memory_bound(curve: Sequence[plateaus.CurvePoint], reason: str, floor_bytes: int) -> ScorecardCell:
+    """The latency of memory from below: that of the last octave of working sets, which caches may still serve in part; none
+    where these are far smaller than `floor_bytes`."""
     largest = curve[-1].array_bytes
+    if largest < MIN_BOUND_SHARE * floor_bytes:
+        why = f"{reason}: it ends at {format_bytes(largest, 1)}, which caches hold"
+        return ScorecardCell("undetermined", detail=why, status="undetermined")
     least = statistics.median(point.ns for point in curve if point.array_bytes >= largest / 2)
     why = f"{reason}: this is of the largest working sets, {format_bytes(largest / 2, 1)} to {format_bytes(largest, 1)}"
     return _bound("at least", least, "ns", why)
