@@ -35,7 +35,7 @@ def products(text: str, maps_text: str, dtype: str, columns: int, n: int, row_by
     """What programs make of random matrices of n rows, and their product."""
     random, depth = np.random.default_rng(1), row_bytes // GEMM.element_bits(dtype).itemsize
     a, b = (random.integers(-4, 5, (n, depth)) for _ in range(2))
-    down, along = -(-n // 128), -(-n // columns)
+    down, along = -(-n // (64 if columns == 32 else 128)), -(-n // columns)
     wide = -(-n // 4) * 4
     matrices = (operand(dtype, a), operand(dtype, b), np.full((n, wide), -1, GEMM.result_type(dtype)))
     maps = np.zeros(MAPS * MAP_BYTES, np.uint8)
@@ -53,6 +53,8 @@ def products(text: str, maps_text: str, dtype: str, columns: int, n: int, row_by
         ("tf32", 64, 3, 128, 896, 1),
         ("char", 64, 8, 128, 384, 3),  # more work-groups than tiles
         ("half", 64, 4, 130, 592, (2, 3)),  # one tile for each
+        ("half", 32, 4, 130, 592, (3, 5)),  # one tile of a warp group for each
+        ("tf32", 32, 3, 67, 284, 2),  # several of them
         ("half", 256, 4, 300, 1552, 2),  # sums that are kept, in two or three tiles, of the fewest slabs
         ("char", 256, 3, 260, 1680, 7),  # more work-groups than tiles, which keep theirs to the end
     ],
@@ -133,6 +135,8 @@ def test_work_counts_the_product_alone_and_launches_a_work_group_for_each_unit_o
     assert prepare(FakeDevice(GPU), dtype="half", n=64, columns=64).commands[0].global_size == (288, 1)
     assert prepare(FakeDevice(GPU), dtype="half", n=130, columns=128).commands[0].global_size == (3 * 288, 1)
     assert prepare(FakeDevice(GPU), dtype="half", n=66, columns=64).commands[0].global_size == (288, 2)
+    assert prepare(FakeDevice(GPU), dtype="half", n=64, columns=32).commands[0].global_size == (160, 2)
+    assert prepare(FakeDevice(GPU), dtype="half", n=65, columns=32).commands[0].global_size == (3 * 160, 1)
     with pytest.raises(Skip, match="columns"):
         prepare(FakeDevice(GPU), dtype="half", n=64, columns=96)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from clmembench.benchmarks.dgemm.gemm_ptx import PIECE
 from clmembench.benchmarks.gemm.gemm_ptx import (
     MAP_BYTES,
     MAPS,
+    ONE_GROUP_COLUMNS,
     SLAB_ROW_BYTES,
-    TILE_ROWS,
     GemmTiles,
     kept_sums,
     map_program,
@@ -32,7 +33,7 @@ RATES = {
     )
     for dtype, peak in PEAKS.items()
 }  # fmt: skip
-STAGES = {256: 4, 128: 6, 64: 6}  # slabs in local memory, by the columns of a tile: 144 or 192 KiB
+STAGES = {256: 4, 128: 6, 64: 6, 32: 4}  # slabs in local memory, by the columns of a tile: 48 to 192 KiB
 SIZES = (1024, 2048, 4096, 8192)
 OF_ALL_TYPES = 4096  # the size that is measured in each type by default
 FEW_TILES = 1024  # the largest n whose tiles of 256 columns leave most compute units idle
@@ -61,8 +62,8 @@ def result_type(dtype: str) -> np.dtype[np.generic]:
 
 
 def _in_default_subset(info: DeviceInfo, dtype: str, n: int, columns: int) -> bool:
-    """One size in most types, and the tiles that suit a size."""
-    return (dtype == "half" or n == OF_ALL_TYPES) and (columns < 256) == (n <= FEW_TILES)
+    """One size in most types, and the tiles that suit a size: the smallest ones suit n = 512 and less."""
+    return (dtype == "half" or n == OF_ALL_TYPES) and (columns < 256) == (n <= FEW_TILES) and columns > ONE_GROUP_COLUMNS
 
 
 @benchmark(
@@ -84,9 +85,10 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
     """Rate of C = A B in low precision, dense n x n, with sums of 32 bits; A by rows and B by columns.
 
     A product has 2 n^3 operations. A program in PTX for sm_90a, with a work-group for each compute unit: one work-item has the
-    bulk copy engine load slabs of 128 bytes a row into a ring in local memory; eight sub-groups multiply slabs by wgmma, of
-    64 rows by `columns`, and store C. Half, bfloat16 and TF32 have sums and C in float, char in int. Tiles are whole: their
-    part outside the matrices is multiplied as zeros, and not counted. Rows of A and B are padded to 128 bytes, for cuBLAS too.
+    bulk copy engine load slabs of 128 bytes a row into a ring in local memory; eight sub-groups, at 32 columns four, multiply
+    slabs by wgmma, of 64 rows by `columns`, and store C. Half, bfloat16 and TF32 have sums and C in float, char in int. Tiles
+    are whole: their part outside the matrices is multiplied as zeros, and not counted. Rows of A and B are padded to 128 bytes,
+    for cuBLAS too.
 
     Elements are small whole numbers, so that results are exact: C is verified by Freivalds' check, and element by element up to
     n = 512. Raises Skip where the driver does not assemble the program, and for matrices that do not fit.
@@ -95,12 +97,13 @@ def gemm(device: Device, dtype: str, n: int, columns: int) -> Work:
         raise Skip(f"a tile has {', '.join(map(str, STAGES))} columns, not {columns}")
     if n < 1:
         raise Skip(f"n is {n}: matrices have at least one element")
-    down, along = -(-n // TILE_ROWS), -(-n // columns)
     groups = device.info.work_groups or device.info.compute_units
     bits, result = element_bits(dtype), result_type(dtype)
     row_bytes, c_row_bytes = row_pitch(n, bits.itemsize), -(-n * result.itemsize // PIECE) * PIECE
+    tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns])
+    down, along = -(-n // tiles.rows), -(-n // columns)
     single = down * along <= groups
-    tiles = GemmTiles(BY_TYPE[dtype], columns, STAGES[columns], single, 0 if single else kept_sums(columns, row_bytes))
+    tiles = replace(tiles, single=single, kept=0 if single else kept_sums(columns, row_bytes))
     sizes = (n * row_bytes, n * row_bytes, n * c_row_bytes)
     require_memory(device.info, n, list(sizes))
     try:

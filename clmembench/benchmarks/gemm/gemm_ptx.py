@@ -1,10 +1,10 @@
-"""PTX programs of the product of matrices in low precision: one work-item copies slabs, two warp groups multiply them.
+"""PTX programs of the product of matrices in low precision: one work-item copies slabs, warp groups multiply them.
 
-The tile of a work-group is 128 rows of A by `columns` columns of B, both contiguous along k. Slabs of 128 bytes a row pass
-through a ring in local memory; the bulk copy engine, which a tensor map in global memory tells what a matrix is, permutes their
-pieces of 16 bytes by the row's number, so that matrix instructions meet in no bank. Barriers in local memory say which slabs
-are full and which are free. C is stored from registers, in pieces of 16 bytes of which two neighbours exchange halves; most
-sums of a wide tile are kept in other registers, and stored while the next tile's first slabs are multiplied.
+The tile of a work-group is 64 rows of A for each warp group by `columns` columns of B, both contiguous along k. Slabs of 128
+bytes a row pass through a ring in local memory; the bulk copy engine, which a tensor map in global memory tells what a matrix
+is, permutes their pieces of 16 bytes by the row's number, so that matrix instructions meet in no bank. Barriers in local memory
+say which slabs are full and which are free. C is stored from registers, in pieces of 16 bytes of which two neighbours exchange
+halves; most sums of a wide tile are kept in other registers, and stored while the next tile's first slabs are multiplied.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from clmembench.benchmarks.gemm.wgmma import COLUMNS, SWIZZLE_128, Wgmma, descri
 from clmembench.benchmarks.gemm.wgmma import ROWS as GROUP_ROWS
 from clmembench.benchmarks.gemm.wgmma import WORK_GROUP as WARP_GROUP
 
-MULTIPLIERS = 2  # warp groups that multiply, each 64 rows
-TILE_ROWS = MULTIPLIERS * GROUP_ROWS
+ONE_GROUP_COLUMNS = 32  # of a tile that one warp group multiplies; two have wider ones, of 64 rows each
 SLAB_ROW_BYTES = 128
 EIGHT_ROWS = 8 * SLAB_ROW_BYTES
 INSTRUCTION_BYTES = 32  # of a row, that one matrix instruction takes
@@ -44,8 +43,17 @@ class GemmTiles:
     kept: int = 0  # sums of a work-item that are stored beside the next tile's slabs
 
     @property
+    def multipliers(self) -> int:
+        """Warp groups that multiply."""
+        return 1 if self.columns <= ONE_GROUP_COLUMNS else 2
+
+    @property
+    def rows(self) -> int:
+        return self.multipliers * GROUP_ROWS
+
+    @property
     def work_group(self) -> int:
-        return MULTIPLIERS * WARP_GROUP + (WARP_GROUP if self.kept else SUB_GROUP)  # whole warp groups pass on registers
+        return self.multipliers * WARP_GROUP + (WARP_GROUP if self.kept else SUB_GROUP)  # whole warp groups pass on registers
 
     @property
     def ahead(self) -> int:
@@ -54,7 +62,7 @@ class GemmTiles:
 
     @property
     def slab_bytes(self) -> int:
-        return (TILE_ROWS + self.columns) * SLAB_ROW_BYTES
+        return (self.rows + self.columns) * SLAB_ROW_BYTES
 
     @property
     def barriers(self) -> int:
@@ -93,7 +101,7 @@ def map_program(tiles: GemmTiles) -> str:
     kinds = {"a": "b64", "b": "b64", "maps": "b64", "rows": "b32", "row_bytes": "b32"}
     values = {parameter: p.let(f"ld.param.{kind}", f"[{parameter}]") for parameter, kind in kinds.items()}
     stride = p.let("cvt.u64.u32", values["row_bytes"])
-    for number, (matrix, box_rows) in enumerate((("a", TILE_ROWS), ("b", tiles.columns))):
+    for number, (matrix, box_rows) in enumerate((("a", tiles.rows), ("b", tiles.columns))):
         fields = (
             ("global_address", "b64", values[matrix]), ("rank", "b32", 1), ("elemtype", "b32", 0),
             ("box_dim", "b32", 0, SLAB_ROW_BYTES), ("box_dim", "b32", 1, box_rows),
@@ -153,10 +161,11 @@ class _Multiply:
         for stage in range(self.t.stages):
             at = self.t.barriers + stage * 2 * BARRIER_BYTES
             p.op("mbarrier.init.shared.b64", f"[{self.slabs}+{at + FULL}]", 1, when=first)
-            p.op("mbarrier.init.shared.b64", f"[{self.slabs}+{at + FREE}]", MULTIPLIERS * WARP_GROUP // SUB_GROUP, when=first)
+            sub_groups = self.t.multipliers * WARP_GROUP // SUB_GROUP
+            p.op("mbarrier.init.shared.b64", f"[{self.slabs}+{at + FREE}]", sub_groups, when=first)
         p.op("fence.proxy.async")
         p.op("bar.sync", 0)
-        p.op("bra", multiply, when=p.let("setp.lt.u32", self.warp_group, MULTIPLIERS))
+        p.op("bra", multiply, when=p.let("setp.lt.u32", self.warp_group, self.t.multipliers))
         if self.t.kept:
             p.op("setmaxnreg.dec.sync.aligned.u32", REGISTERS[0])
         p.op("bra", "DONE", when=p.let("setp.ne.u32", self.own, 0))
@@ -171,7 +180,7 @@ class _Multiply:
         p = self.p
         tile, loop = p.let("mov.u32", self.group), p.label("TILE")
         if self.t.single:
-            p.op("mul.lo.u32", self.top, self.group, TILE_ROWS)
+            p.op("mul.lo.u32", self.top, self.group, self.t.rows)
             p.op("mul.lo.u32", self.left, p.let("mov.u32", "%ctaid.y"), self.t.columns)
             return tile, loop
         p.place(loop)
@@ -180,7 +189,7 @@ class _Multiply:
         band = p.let("mul.lo.u32", p.let("div.u32", tile, in_band), BAND)
         within = p.let("rem.u32", tile, in_band)
         high = p.let("min.u32", BAND, p.let("sub.u32", self.values["tile_rows"], band))
-        p.op("mul.lo.u32", self.top, p.let("add.u32", band, p.let("rem.u32", within, high)), TILE_ROWS)
+        p.op("mul.lo.u32", self.top, p.let("add.u32", band, p.let("rem.u32", within, high)), self.t.rows)
         p.op("mul.lo.u32", self.left, p.let("div.u32", within, high), self.t.columns)
         return tile, loop
 
@@ -210,7 +219,7 @@ class _Multiply:
         ring.wait(FREE)
         full = f"[{ring.barrier}+{FULL}]"
         p.op("mbarrier.arrive.expect_tx.shared.b64", p.new("b64"), full, t.slab_bytes)
-        for tensor_map, row, offset in ((map_a, self.top, 0), (map_b, self.left, TILE_ROWS * SLAB_ROW_BYTES)):
+        for tensor_map, row, offset in ((map_a, self.top, 0), (map_b, self.left, t.rows * SLAB_ROW_BYTES)):
             p.op(LOAD_BOX, f"[{ring.slab}+{offset}]", f"[{tensor_map}, {{{along}, {row}}}]", full)
         ring.advance()
         p.op("add.u32", along, along, SLAB_ROW_BYTES)
@@ -258,7 +267,7 @@ class _Multiply:
         p, t = self.p, self.t
         ring.wait(FULL)
         a = p.let("mad.lo.u32", self.warp_group, GROUP_ROWS * SLAB_ROW_BYTES, ring.slab)
-        b = p.let("add.u32", ring.slab, TILE_ROWS * SLAB_ROW_BYTES)
+        b = p.let("add.u32", ring.slab, t.rows * SLAB_ROW_BYTES)
         operands = [descriptor(p, at, PIECE, EIGHT_ROWS, SWIZZLE_128) for at in (a, b)]
         p.op("wgmma.fence.sync.aligned")
         for i in range(SLAB_ROW_BYTES // INSTRUCTION_BYTES):
