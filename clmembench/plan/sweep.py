@@ -221,9 +221,10 @@ def _grow(
     batches = [sizes[start : start + axis.per_octave] for start in range(0, len(sizes), axis.per_octave)]
     is_hurried = context.selection.budget_s is not None
     if is_hurried:
-        batches = [[size] for size in dict.fromkeys((*octaves(first, last, 1), sizes[-1]))]
+        batches = [[size] for size in dict.fromkeys((*octaves(first, last, 1), *sizes[-1:]))]
     seen: list[Record] = []
     measured: dict[int, Point] = {}
+    reached = first
 
     def points_of(some: Sequence[int]) -> list[Point]:
         params = {size: {**base, name: size} for size in some if size not in measured}
@@ -232,11 +233,12 @@ def _grow(
         return [replace(point, processes=1) for point in found.values()]
 
     for batch in batches:
+        reached = batch[-1]
         seen += yield points_of(batch)
         if plateaus.has_settled(plateaus.curve_points(seen, context.benchmark.metrics[0], name), floor_bytes):
             break
     for density in range(2, axis.per_octave + 1) if is_hurried else ():
-        yield points_of([size for size in octaves(first, batch[-1], density) if size in sizes])
+        yield points_of([size for size in octaves(first, reached, density) if size in sizes])
     return [replace(point, first=1) for point in measured.values() if point.processes > 1]
 
 

@@ -189,6 +189,8 @@ def test_growing_in_limited_time_reaches_memory_before_it_is_dense():
     assert len(sizes) == len(set(sizes)) and set(sizes) == {size for size in whole if size <= max(sizes)}
     never = drive(grows, Selection(budget_s=60.0), lambda p: slope(p, p.params["array_bytes"] ** 0.5))
     assert max(p.params["array_bytes"] for p in never) == 1 << 30
+    none = replace(grows, axes={"array_bytes": growing(4096, lambda info: 2048, per_octave=4)})
+    assert drive(none, Selection(budget_s=60.0), answer) == drive(none, Selection(), answer) == []
 
 
 def test_growing_goes_to_the_end_where_the_curve_never_settles():
