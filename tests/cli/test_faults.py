@@ -142,7 +142,7 @@ def test_a_device_that_is_lost_twice_is_not_tried_again_for_that_benchmark(fake,
 
 
 def test_a_kernels_bad_access_and_its_bad_instruction_on_pocl(pocl, tmp_path):
-    code, _ = ended(pocl, tmp_path, *launches(tmp_path, "1,3,5"))
+    code, _ = ended(pocl, tmp_path, *launches(tmp_path, "1,3,5", "--processes", "1"))
     found = outcomes(tmp_path)
     (first,) = (r for r in jsonl.read(tmp_path / "r.jsonl").records if r.params["groups"] == 1)
     assert code == 4 and is_measured(first)
@@ -622,6 +622,6 @@ def test_the_storm_sees_what_is_lost_and_left(fake, tmp_path):
     assert sorted(trial.found["left"]) == [f"lock {held.name} is held", "temporary file forgotten"]
     with Command(fake, trial.args("--overwrite"), tmp_path, {"FAULTY_OPEN": "hang"}) as command:
         assert within(LIMIT_S, command.workers)
-        alive = command.alive()
-        assert command.process.pid in alive and len(alive) > 1
+        # the process that lists devices may have ended, and the one that hangs not begun
+        assert within(LIMIT_S, lambda: len(command.alive()) > 1) and command.process.pid in command.alive()
     assert command.gone()

@@ -77,7 +77,7 @@ def test_chosen_points_are_listed_and_nothing_is_inferred_from_some_of_a_curve()
     [
         (("-b", "nothing"), "choose from benchmarks pchase, stream"),
         (("-s", "nothing"), "suites memory, sync, link, compute"),
-        (("-a", "op=nothing"), "op copy, triad, read, add"),
+        (("-a", "op=nothing"), "op copy, triad, add, read"),
         (("-a", "op"), "write name=value"),
         (("-b", "stream", "--status", "failed"), "choose from status ok"),
         (("--status", "broken"), "choose from ok, suspect"),
