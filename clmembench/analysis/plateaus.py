@@ -49,6 +49,7 @@ MIN_SETTLED_KNEE_RATIO = 4.0  # times the last size on the level before, which t
 MAX_DISTURBANCE_RELATIVE_EXCESS = 0.5  # relative: disturbances made no point slower by more
 PLAUSIBLE_LINE_BYTES = (16, 1024)  # bytes: what a device may believably report as its line, a power of two
 NO_LATENCY = "this run has no latency: measure it by run -b pchase"
+POINTS_OF_NOISE = 16  # around a stretch, which tell the noise there: of fewer, more agree by chance
 MAX_CYCLES_NOISE_RATIO = 1.5  # times the noise of the curve in ns, which the curve in cycles may have to be preferred
 
 
@@ -121,6 +122,8 @@ def find_plateaus(samples: Sequence[CurvePoint]) -> list[Plateau]:
     A point far slower than a larger one was disturbed; in such a curve each counts as no slower than any larger one.
     The longest stretch within 10% of its own median is taken first, then the longest on either side of it, and so on, so that
     a ramp's end cannot claim the level it leads to. Each is then trimmed at both ends to what the curve's own noise explains.
+    A stretch counts where the noise of the curve, or of the points around it, is less than those 10%: in more noise a few
+    neighbours that agree by chance are no level, and memory in scattered pages says nothing of the nearest cache.
     Where the clock's cycles are known they are compared instead of ns, so that a change of frequency makes no knee; unless the
     readings of the clock are what makes them noisy, as on a busy host.
     """
@@ -131,8 +134,6 @@ def find_plateaus(samples: Sequence[CurvePoint]) -> list[Plateau]:
         MAX_CYCLES_NOISE_RATIO * noise, MIN_PLATEAU_RELATIVE_TOLERANCE / PLATEAU_NOISE_SIGMAS
     ):
         values, noise = cycles, _noise(cycles)
-    if noise > MAX_PLATEAU_RELATIVE_SPREAD:  # a few neighbours that agree by chance are no level
-        return []
     tolerance = min(MAX_PLATEAU_RELATIVE_SPREAD, max(MIN_PLATEAU_RELATIVE_TOLERANCE, PLATEAU_NOISE_SIGMAS * noise))
     least = undisturbed_values(values)
     # where some points were seen to be disturbed, so may the one be that seems to end a level
@@ -143,6 +144,7 @@ def find_plateaus(samples: Sequence[CurvePoint]) -> list[Plateau]:
     return [
         _plateau_of_range(samples, used, off, start, end)
         for start, end in _flat_ranges(samples, used, tolerance, 0, len(samples))
+        if min(noise, _noise_around(values, start, end)) <= MAX_PLATEAU_RELATIVE_SPREAD
     ]
 
 
@@ -191,6 +193,13 @@ def _noise(values: Sequence[float]) -> float:
         return math.inf
     triples = zip(values, values[1:], values[2:], strict=False)
     return noise_of_deviations((abs(math.log(b) - (math.log(a) + math.log(c)) / 2) for a, b, c in triples), 0.0)
+
+
+def _noise_around(values: Sequence[float], start: int, end: int) -> float:
+    """The noise of the points on and around a stretch, as many before it as after it where the curve has them."""
+    more = max(0, POINTS_OF_NOISE - (end - start + 1))
+    before = min(start, max((more + 1) // 2, more - (len(values) - 1 - end)))
+    return _noise(values[start - before : end + 1 + more - before])
 
 
 def _flat_ranges(

@@ -148,6 +148,28 @@ def test_noise_beyond_the_tolerance_makes_no_level():
     assert find_plateaus(simulated(((math.inf, 100.0),), noise=0.5, seed=1)) == []
 
 
+def noisy_beyond(size, noise, quiet_noise, seed):
+    """A CPU's curve at two points an octave, quieter up to a size than beyond it, as where pages lie scattered."""
+    rng = np.random.default_rng(seed)
+    machine = ((48 * KIB, 2.0), (MIB, 6.0), (8 * MIB, 40.0), (math.inf, 150.0))
+    values = [
+        (s, ramp(s, machine) * math.exp((quiet_noise if s <= size else noise) * rng.standard_normal()))
+        for s in sizes(2, 512 * MIB)
+    ]
+    return [CurvePoint(s, v, v, v) for s, v in values]
+
+
+def test_noise_of_larger_sets_hides_no_nearest_cache():
+    found = [find_plateaus(noisy_beyond(MIB, 0.25, 0.03, seed)) for seed in range(40)]
+    firsts = [plateaus[0] for plateaus in found if plateaus and plateaus[0].first_bytes <= 8 * KIB]
+    assert len(firsts) >= 36 and all(p.ns == pytest.approx(2.0, rel=0.05) for p in firsts)
+
+
+def test_points_that_agree_by_chance_in_noise_are_no_nearest_cache():
+    found = [find_plateaus(noisy_beyond(4 * KIB, 0.25, 0.25, seed)) for seed in range(200)]
+    assert sum(bool(plateaus and plateaus[0].first_bytes <= 8 * KIB) for plateaus in found) <= 4
+
+
 def test_a_change_of_frequency_makes_no_knee():
     # 4 cycles throughout, while the clock falls from 4 to 2 GHz half way
     ghz = [4.0 if size < MIB else 2.0 for size in sizes(4)]
