@@ -123,20 +123,40 @@ def summarise(records: Sequence[Record], metric: Metric, in_cycles: bool = False
 
 
 def derive(run: Run, benchmarks: Collection[str] = frozenset()) -> list[Derived]:
-    """Every metric of every measured point, in file order, or of these benchmarks alone; tuning trials are left out (their
-    winners were measured again)."""
+    """Every metric of every measured point, or of these benchmarks alone, in the order of the benchmarks and their axes; tuning
+    trials are left out (their winners were measured again)."""
     wanted = run.header.benchmarks.keys() & (benchmarks or run.header.benchmarks.keys())
     groups: dict[tuple[object, ...], dict[int, Record]] = defaultdict(dict)
     for record in _of_last_searches(run, wanted):
         # a run that went on after its budget was spent has a later record for what was skipped
         groups[key_of(record)][record.process] = record
     derived: list[Derived] = []
-    # processes measure in an order of their own; people read points in that of the axes
-    for processes in sorted(groups.values(), key=lambda processes: min(r.index for r in processes.values())):
-        records = list(processes.values())
+    for records in _in_order([list(processes.values()) for processes in groups.values()], list(run.header.benchmarks)):
         points = derive_point(records, run.header.benchmarks[records[0].benchmark])
         derived.extend(points if run.header.device.kind == "cpu" else map(_by_work_groups, points))
     return derived
+
+
+def _in_order(points: Sequence[list[Record]], benchmarks: Sequence[str]) -> list[list[Record]]:
+    """The records of each point, by benchmark, whole device before parts of it, and axes: numbers by size, words as planned.
+    A run measures in an order of its own, which begins with what matters most."""
+    planned: dict[tuple[str, str, Value], int] = {}
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    for record in sorted((records[0] for records in points), key=lambda record: record.index):
+        names[record.benchmark].update(dict.fromkeys(record.params))
+        for name, value in record.params.items():
+            planned.setdefault((record.benchmark, name, value), record.index)
+
+    def place(name: str, record: Record) -> tuple[int, float]:
+        value = record.params.get(name)
+        return (0, value) if isinstance(value, int | float) else (1, planned.get((record.benchmark, name, value or ""), -1))
+
+    def key(records: list[Record]) -> tuple[object, ...]:
+        first = records[0]
+        axes = tuple(place(name, first) for name in names[first.benchmark])
+        return benchmarks.index(first.benchmark), first.place.compute_units or 0, axes, min(r.index for r in records)
+
+    return sorted(points, key=key)
 
 
 def _of_last_searches(run: Run, wanted: Collection[str]) -> list[Record]:

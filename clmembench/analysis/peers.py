@@ -41,7 +41,7 @@ class Spreads:
 
 
 def peer_ratios(values: Sequence[Derived], cards: Mapping[str, BenchmarkInfo], spreads: Spreads) -> list[PeerRatio]:
-    """Every value of ours with every peer's of its point and metric, by the run's benchmarks; judged before (gates).
+    """Every value of ours with every peer's of its point and metric, in their order; judged before (gates).
 
     A peer's point is that of ours where all of its parameters have the same values: what it has no parameter for, such as a
     variant or a format, is our own choice. Only points on the whole device have peers.
@@ -51,8 +51,7 @@ def peer_ratios(values: Sequence[Derived], cards: Mapping[str, BenchmarkInfo], s
         if value.benchmark in cards and cards[value.benchmark].peer_of:
             theirs.setdefault((cards[value.benchmark].peer_of, value.metric), []).append(value)
     found = []
-    order = {name: place for place, name in enumerate(cards)}
-    for ours in sorted(values, key=lambda value: order.get(value.benchmark, len(order))):
+    for ours in values:
         if ours.place != Placement() or ours.benchmark not in cards or cards[ours.benchmark].peer_of:
             continue
         for peer in theirs.get((ours.benchmark, ours.metric), ()):

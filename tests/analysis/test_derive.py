@@ -190,7 +190,7 @@ def test_places_are_points_of_their_own():
     assert [d.place.compute_units for d in derive(run(records))] == [None, 1]
 
 
-def test_points_come_in_file_order():
+def test_points_of_words_come_as_planned():
     work = series([100] * 8, nbytes=1000)
     records = [record("stream", {"op": op}, work, process=p) for p in (0, 1) for op in ("triad", "add", "copy")]
     assert [d.params["op"] for d in derive(run(records))] == ["triad", "add", "copy"]
@@ -307,9 +307,21 @@ def test_the_clock_of_several_processes_is_their_median():
     assert found.ghz == pytest.approx(2.0)
 
 
-def test_points_come_in_the_order_of_their_plan_however_they_were_measured():
-    sizes = [slope({"array_bytes": 4096 << n}, [10.0] * 8, index=n) for n in (2, 0, 1)]
-    assert [d.params["array_bytes"] for d in derive(chase_run(*sizes))] == [4096, 8192, 16384]
+def test_points_come_in_the_order_of_their_axes_however_they_were_measured():
+    # a plan begins with what matters most: the largest array of each benchmark, then the rest in turn
+    def point(benchmark, op, n, index, **changes):
+        return record(benchmark, {"op": op, "n": n}, series([100] * 8, nbytes=1000), index=index, **changes)
+
+    part = Placement(compute_units=2)
+    records = [
+        point("late", "triad", 9, 0), point("early", "triad", 64, 1), point("early", "triad", 16, 3, place=part),
+        point("late", "copy", 9, 2), point("early", "copy", 128, 4), point("early", "triad", 8, 5),
+    ]  # fmt: skip
+    found = derive(run(records, header(cards={"early": STREAM, "late": STREAM})))
+    assert [(d.benchmark, d.params["op"], d.params["n"], d.place.compute_units) for d in found] == [
+        ("early", "triad", 8, None), ("early", "triad", 64, None), ("early", "copy", 128, None), ("early", "triad", 16, 2),
+        ("late", "triad", 9, None), ("late", "copy", 9, None),
+    ]  # fmt: skip
 
 
 RATE = Metric("throughput", "Gop/s", "ops", "slope_rate", "higher", times="items")

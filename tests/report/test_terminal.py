@@ -54,7 +54,7 @@ def test_what_a_value_is_not_stands_below_the_key_quantities_and_lasting_conditi
     text = render.text(shown.key, width=100)
     assert "≤ 39.5 GB/s [1]" in text and "a cache may hold part of it" in text and "of peak" not in text
     state, notes = shown.lines
-    assert state == "Without a value: 5 suspect (barrier, pchase), 1 undetermined (barrier)"
+    assert state == "Without a value: 5 suspect (pchase, barrier), 1 undetermined (barrier)"
     assert notes.startswith("Notes: ") and notes.endswith("a virtual machine; no spec sheet; intervals are from one process")
 
 
