@@ -5,7 +5,7 @@ of spaces other than global memory only latencies are judged. An experiment that
 and is in no row.
 `--published` judges the published devices of tests/published.py in place of random ones: FIRST to LAST are their numbers.
 Usage: python scripts/dissect_error_rate.py FIRST LAST [--processes N] [--wrong] [--reasons] [--rows FILE] [--write]
-`--write` puts the sentence and the table into docs/topology.md, the only place that has them.
+`--write` puts the sentence, and the table of random devices, into docs/topology.md, the only place that has them.
 """
 
 from __future__ import annotations
@@ -175,7 +175,8 @@ def main() -> None:
         print(reasons(rows))
     print(f"\nAt most {most} probes, {longest:.0f} s with simulation.")
     if given.write:
-        write_block("errors-of-published" if given.published else "errors-of-drawn", f"{told}\n\n{table(rows)}")
+        block, text = ("errors-of-published", told) if given.published else ("errors-of-drawn", f"{told}\n\n{table(rows)}")
+        write_block(block, text)
 
 
 if __name__ == "__main__":
