@@ -192,10 +192,12 @@ def test_what_cannot_run_is_skipped_with_a_reason(n, shape, info, reason):
     [
         ((256, "64x32", 12), "double", 0, "a depth of 8, 16 or 32"),
         ((256, "64x32", 8), "double", 0, "doubles at a depth of 16 or 32"),
-        ((512, "64x32", 16), "double", 0, "a work-group is 64, 128 or 256"),
-        ((64, "16x16", 16), "float", 0, "at least 128 with this tile"),
+        ((512, "64x32", 16), "double", 0, "here at least 64 and at most 256"),
+        ((64, "16x16", 16), "float", 0, "here at least 128 and at most 512"),
+        ((384, "32x16", 16), "float", 0, "a work-group is 64, 128, 256 or 512"),
+        ((512, "32x16", 16), "double", 0, "of floats 32 by 16"),
         ((256, "48x32", 16), "float", 0, "32 or 64 rows by 32 or 64 columns"),
-        ((256, "16x32", 16), "float", 0, "or 16 by 16"),
+        ((256, "16x32", 16), "float", 0, "16 by 16, or"),
         ((256, "64x64", 16), "double", 0, "at most 2048 elements"),
         ((256, "64x32", 32), "double", 0, "262160 B of local memory are over 231424 B"),
         ((256, "64x32", 16), "double", 9, "1 to 8 work-groups"),
@@ -274,6 +276,7 @@ def test_each_variant_is_compared_with_the_peak_of_its_instructions():
         (PTX.Tiles(4, 32, 64, 1, 2, 64, 3, 4), (2, 2), 256, 4, 1, False, False),
         (PTX.Tiles(8, 64, 32, 2, 1, 64, 3, 4), (2, 2), 384, 3, 0, True, False),  # and several work-groups
         (PTX.Tiles(4, 32, 32, 1, 1, 64, 3, 4), (2, 2), 384, 5, 0, True, False),
+        (PTX.Tiles(4, 64, 128, 1, 4, 64, 3, 4), (1, 2), 128, 2, 1, False, False),  # whose rows lie in fours 32 apart
     ],
 )
 def test_a_program_in_ptx_multiplies_after_any_number_of_launches(tiles, grid, inner, groups, whole_rounds, split, overlap):
@@ -306,7 +309,8 @@ def test_a_program_that_waits_too_little_is_noticed(change):
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="no ptxas")
 @each("dtype", ["double", "float"])
 def test_programs_in_ptx_are_assembled_without_spilling(tmp_path, dtype):
-    for group, tile, split in DGEMM.PTX_DEFAULTS[dtype] + DGEMM.PTX_SMALL:
+    small = [shape for shape in DGEMM.PTX_SMALL if shape[1] in DGEMM.PTX_TILES[dtype]]
+    for group, tile, split in (*DGEMM.PTX_DEFAULTS[dtype], *small):
         shape = DGEMM._parse_shape("ptx", dtype, tile, DGEMM.PTX_DEPTH, group, split)
         # ptxas allows 48 KiB of static local memory, the driver more
         text = re.sub(r"\.shared (.*)\[\d+\];", r".extern .shared \1[];", shape.text)
@@ -321,9 +325,19 @@ def test_programs_in_ptx_are_assembled_without_spilling(tmp_path, dtype):
     ("double", (256, "64x32"), (128, 128)), ("double", (256, "32x32"), (128, 64)), ("double", (128, "32x32"), (64, 64)),
     ("float", (256, "64x32"), (128, 128)), ("float", (128, "64x32"), (64, 128)), ("float", (256, "64x64"), (128, 256)),
     ("double", (128, "16x16"), (32, 32)), ("double", (256, "16x16"), (64, 32)), ("float", (256, "16x16"), (32, 64)),
+    ("float", (512, "32x16"), (64, 128)),
 ])  # fmt: skip
 def test_sub_groups_form_a_tile_as_square_as_possible(dtype, shape, tile):
     assert DGEMM._parse_shape("ptx", dtype, shape[1], 16, shape[0], 0).tile == tile
+
+
+@each("split", [1, 2])
+def test_of_few_tiles_each_is_shared_by_as_many_work_groups(split):
+    shape, info = DGEMM._parse_shape("ptx", "float", "64x32", 16, 256, split), replace(FAKE_DEVICE_INFO, compute_units=132)
+    for tiles in (1, 36, 64, 100, 131, 132, 133, 200, 265):
+        groups = shape.groups(info, tiles)
+        assert groups <= split * 132 and (groups % tiles == 0 or tiles > split * 132)
+        assert groups + min(tiles, groups) > split * 132  # no more would be even
 
 
 def test_shares_of_tiles_leave_a_round_and_more_to_be_split():

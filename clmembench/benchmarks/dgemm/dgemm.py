@@ -55,17 +55,19 @@ INIT_GROUP_SIZE = 64
 CPU_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
 GPU_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
 # of programs in PTX: tiles per sub-group, the best work-groups for them, and what is tried by default (with the split)
-PTX_TILES = {"double": ("64x32", "32x32", "16x16"), "float": ("64x32", "64x64", "16x16")}
+PTX_TILES = {"double": ("64x32", "32x32", "16x16"), "float": ("64x32", "64x64", "16x16", "32x16")}
 PTX_GROUPS = {
     "double": {"64x32": (256,), "32x32": (256, 128), "16x16": (256, 128)},
-    "float": {"64x32": (256, 128), "64x64": (256,), "16x16": (256, 128)},
+    "float": {"64x32": (256, 128), "64x64": (256,), "16x16": (256, 128), "32x16": (512,)},
 }
 PTX_DEPTH, PTX_SPLITS = 16, (0, 1, 2)
+MAX_PORTABLE_GROUP = 256  # larger ones are tried where they are asked for
 PTX_DEFAULTS: dict[str, tuple[tuple[int, str, int], ...]] = {
     "double": ((256, "64x32", 1), (256, "64x32", 0), (256, "32x32", 0)),
     "float": ((256, "64x32", 0), (128, "64x32", 2), (256, "64x32", 1), (256, "64x64", 0)),
 }
-PTX_SMALL, SMALL_SIZE = ((256, "16x16", 0), (128, "16x16", 0)), 768  # tried by default, too, and the largest n where they win
+# tried by default, too, up to the largest n where they win
+PTX_SMALL = {(256, "16x16", 0): 768, (128, "16x16", 0): 768, (512, "32x16", 0): 1024}
 MAX_DEPTH = 1 << 16
 LIMIT = "a product of matrices also moves its operands"
 SCALING_SIZES = (2048, 4096)  # n of the product that is measured over compute units
@@ -106,7 +108,7 @@ def _depths(info: DeviceInfo) -> tuple[int, ...]:
 
 
 def _group_sizes(info: DeviceInfo) -> tuple[int, ...]:
-    sizes = (1,) if info.has_cpu_cores else (256, 128, 64) if PTX in _variants(info) else (128, 256, 64)
+    sizes = (1,) if info.has_cpu_cores else (256, 128, 64, 512) if PTX in _variants(info) else (128, 256, 64)
     return work_group_sizes(info, *sizes)
 
 
@@ -149,7 +151,10 @@ def _in_default_subset(
     if dtype == "float" and "fp64" in info.features and n not in ((1024,) if cpu else (1024, 4096)):
         return False
     if variant == PTX:
-        return (work_group, tile, split) in PTX_DEFAULTS[dtype] + (PTX_SMALL if n <= SMALL_SIZE else ())
+        shape = work_group, tile, split
+        return shape in PTX_DEFAULTS[dtype] or n <= PTX_SMALL.get(shape, 0)
+    if work_group > MAX_PORTABLE_GROUP:
+        return False
     tiles = (CPU_TILES if cpu else GPU_TILES)[dtype]
     if cpu or (dtype == "double" and n < 8192):
         return tile in tiles
@@ -231,8 +236,8 @@ def dgemm(device: Device, dtype: str, variant: str, n: int, work_group: int, til
     Variant ptx is a program in PTX, with more local memory than OpenCL C has and asynchronous copies into it: doubles by FP64
     matrix instructions (m16n8k8), so that the fraction is that of their peak, and floats by multiply-adds. Matrices are padded
     with zeros to whole tiles; the padding is not counted. `tile` is the rows x columns of C that a work-item (with ptx a
-    sub-group) keeps in registers; with ptx and 16x16 four sub-groups have 32x32, each for a quarter of k, and add their sums.
-    `split` work-groups for each compute unit share all tiles evenly, some along k; with 0 a work-group takes one tile.
+    sub-group) keeps in registers; with ptx and 16 columns four sub-groups have two by two tiles, each for a quarter of k,
+    and add their sums. `split` work-groups for each compute unit share all tiles, some along k; with 0 a work-group takes one.
 
     Work-groups of one suit CPUs: B is packed into panels (also timed), and `depth` values of k are multiplied at a time; rows
     of A and the sums of a tile of C are in local memory, which a CPU usually keeps in its L2 cache. Larger work-groups suit

@@ -250,13 +250,13 @@ class Change:
 class Products(Protocol):
     """A sub-group's part of a tile in registers, `m` rows by `n` columns."""
 
-    LINE_ROWS: int  # from a work-item's first line of sums to its second
     sums: list[list[list[str]]]
     row: str  # of the work-item's first element
     column: str
 
     def start(self, use: str) -> None: ...
     def slabs(self, use: str, copying: Copying) -> None: ...
+    def row_of(self, part: str, lines: int) -> str: ...
     def parted(self, sums: Sequence[str], zero: str) -> Sequence[str]: ...
     def store(self, at: str, stride: str) -> None: ...
 
@@ -275,7 +275,7 @@ class DoubleProducts:
     neighbouring registers of one operand. A sub-group has lanes 4 g + q.
     """
 
-    A_CHANGE, B_CHANGE, LINE_ROWS = Change(0, 1, 2), Change(1, 2, 1), 8
+    A_CHANGE, B_CHANGE = Change(0, 1, 2), Change(1, 2, 1)
 
     def __init__(self, p: Program, t: Tiles, lane: str, down: str, across: str, part: str) -> None:
         self.p, self.t = p, t
@@ -357,6 +357,10 @@ class DoubleProducts:
             at = f"[{self.b_use}+{(8 * eight + k) * self.t.columns * 8 + j * 128}]"
             self.p.op("ld.volatile.shared.v2.f64", f"{{{part[2 * k]}, {part[2 * k + 1]}}}", at)
 
+    def row_of(self, part: str, lines: int) -> str:
+        """The row of the work-item's first element in a part of so many lines of its sums."""
+        return self.p.let("mad.lo.u32", part, 8 * lines, self.row)
+
     def parted(self, sums: Sequence[str], zero: str) -> Sequence[str]:
         """The sums, to be stored as a vector."""
         return sums
@@ -376,7 +380,6 @@ class FloatProducts:
     apart."""
 
     A_CHANGE = B_CHANGE = Change(0, 0, 0)
-    LINE_ROWS = 1
 
     def __init__(self, p: Program, t: Tiles, lane: str, down: str, across: str, part: str) -> None:
         self.p, self.t = p, t
@@ -433,6 +436,13 @@ class FloatProducts:
         for part, i, at in places:
             self.p.op("ld.shared.v4.f32", f"{{{', '.join(part[i : i + 4])}}}", at)
             yield
+
+    def row_of(self, part: str, lines: int) -> str:
+        """The row of the work-item's first element in a part of so many lines of its sums."""
+        p, row = self.p, self.p.let("mad.lo.u32", part, lines, self.row)
+        if len(self.sums) * self.t.parts <= 4:
+            return row
+        return p.let("mad.lo.u32", p.let("shr.u32", p.let("mul.lo.u32", part, lines), 2), 28, row)
 
     def parted(self, sums: Sequence[str], zero: str) -> list[str]:
         """The sums, to be stored as a vector.
@@ -665,7 +675,7 @@ class _Multiply:
                 p.op(f"ld.shared.v{width}.{kind}", f"{{{', '.join(into)}}}", place)
                 for s, other in zip(flat[i : i + width], into, strict=True) if part else ():
                     p.op(f"add.{kind}", s, s, other)
-        products.row = p.let("mad.lo.u32", self.part, own * products.LINE_ROWS, products.row)
+        products.row = products.row_of(self.part, own)
 
     def _share(self, group: str) -> str:
         """The first turn of the split tiles that a work-group takes, of all their turns."""

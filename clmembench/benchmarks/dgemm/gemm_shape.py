@@ -18,7 +18,8 @@ PACKED_PANELS = 8  # panels of B that are packed at a time
 
 MAX_SUM_BYTES = 512  # bytes of sums in a work-item of a program in PTX
 STAGES = 4  # slabs in its local memory
-SHARED_TILE, SHARERS, SHARED_STAGES = 16, 4, 3  # its rows and columns, its sub-groups, and slabs: two work-groups fit a unit
+SUB_GROUP_TILES = ((32, 32), (32, 64), (64, 32), (64, 64), (16, 16), (32, 16))
+SHARED_COLUMNS, SHARERS, SHARED_STAGES = 16, 4, 3  # of a tile whose sub-groups share k, these, and slabs in local memory
 MAX_STATIC_BYTES = 226 << 10  # of local memory that NVIDIA's driver grants to a program that declares it
 
 
@@ -128,7 +129,7 @@ class PtxShape:
     """One configuration of a program in PTX: rows and columns of C in a sub-group's registers, and the work-group's size.
 
     With `split`, so many work-groups for each compute unit share all tiles evenly, some along k; with 0, a work-group takes one
-    tile. Where rows and columns are SHARED_TILE, SHARERS sub-groups have all of a square of theirs, and each a part of k.
+    tile. With SHARED_COLUMNS, SHARERS sub-groups have two by two of their tiles together, and each multiplies a part of k.
     """
 
     scalar: np.dtype[np.generic]
@@ -155,7 +156,7 @@ class PtxShape:
     @property
     def is_shared(self) -> bool:
         """Whether sub-groups share k."""
-        return self.rows == self.columns == SHARED_TILE
+        return self.columns == SHARED_COLUMNS
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -168,8 +169,9 @@ class PtxShape:
         return self.tiles.multiple
 
     def groups(self, info: DeviceInfo, tiles: int) -> int:
-        """Work-groups of a launch."""
-        return info.work_groups or (self.split * info.compute_units if self.split else tiles)
+        """Work-groups of a launch; of few tiles as many share each one, so that none has parts of two."""
+        most = self.split * info.compute_units
+        return info.work_groups or (most - most % min(most, tiles) if self.split else tiles)
 
     def whole_rounds(self, groups: int, tiles: int) -> int:
         """Rounds in which each work-group takes a whole tile; one less than fit, so that the tiles that are split afterwards
@@ -183,11 +185,11 @@ class PtxShape:
         if self.depth not in (8, 16, 32):
             return "a program in PTX takes a depth of 8, 16 or 32"
         least = SUB_GROUP * (SHARERS if self.is_shared else 2)
-        if self.work_group not in (64, 128, 256) or not least <= self.work_group <= info.max_work_group:
-            most = f"at most this device's {info.max_work_group}"
-            return f"for a program in PTX a work-group is 64, 128 or 256, at least {least} with this tile and {most}"
-        if not self.is_shared and (self.rows not in (32, 64) or self.columns not in (32, 64)):
-            return f"a sub-group's tile is 32 or 64 rows by 32 or 64 columns, or {SHARED_TILE} by {SHARED_TILE}"
+        most = min(512 if self.is_shared else 256, info.max_work_group)
+        if self.work_group not in (64, 128, 256, 512) or not least <= self.work_group <= most:
+            return f"for a program in PTX a work-group is 64, 128, 256 or 512, here at least {least} and at most {most}"
+        if (self.rows, self.columns) not in SUB_GROUP_TILES or (double and self.is_shared and self.rows > SHARED_COLUMNS):
+            return "a sub-group's tile is 32 or 64 rows by 32 or 64 columns, 16 by 16, or of floats 32 by 16"
         if self.rows * self.columns > (2048 if double else 4096):
             return f"a sub-group's tile is at most {MAX_SUM_BYTES * SUB_GROUP // self.scalar.itemsize} elements"
         if double and self.depth == 8:
