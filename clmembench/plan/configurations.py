@@ -125,6 +125,11 @@ class BenchmarkContext:
         near = self.stored(base)[1]
         return sorted(usable, key=lambda c: near is None or c != near.tuning)
 
+    def tries_all(self, usable: Sequence[Params]) -> bool:
+        """Whether a search tries every one of these: where they are no more than the values of the axes, it misses no pair of
+        values that are good together alone."""
+        return len(usable) <= 1 + sum(len({c[name] for c in usable}) - 1 for name in self.tuning_values())
+
     def point(self, params: Mapping[str, Value], place: Placement) -> Point:
         """A point, to be measured in as many processes as the selection demands."""
         processes = self.selection.processes_of(self.benchmark, self.info, params)
@@ -148,7 +153,11 @@ def _most_trials_at(context: BenchmarkContext) -> int:
     total = 0
     for base in context.bases():
         usable = context.search_order(base, context.configurations(base).usable)
-        if len(usable) > 1 and context.stored(base)[0] is None:
+        if len(usable) < 2 or context.stored(base)[0] is not None:
+            continue
+        if context.tries_all(usable):
+            total += len(usable)
+        else:
             total += 1 + _most_further_trials(usable[0], list(values.items()), {frozenset(c.items()) for c in usable})
     return total
 

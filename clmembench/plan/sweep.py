@@ -169,8 +169,8 @@ def _impossible_point(context: BenchmarkContext, base: Params, place: Placement)
 def _tune(
     context: BenchmarkContext, base: Params, usable: list[Params], place: Placement
 ) -> Generator[Sequence[Point], list[Record], tuple[Params, str]]:
-    """Search one axis after the other from the first candidate. Returns the best, and a note where the time of the run ended
-    the search: others may be better.
+    """Search one axis after the other from the first candidate, or of few all. Returns the best, and a note where the time of
+    the run ended the search: others may be better.
 
     The caller measures the winner again, since the best of several trials is biased upwards.
     """
@@ -185,10 +185,10 @@ def _tune(
     best_score, limit_ns = _score(benchmark, records)
     left_out += any(record.cause in TIME_SPENT_CAUSES for record in records)
     tried = [best]
-    for name, values in context.tuning_values().items():
-        others = [{**best, name: value} for value in values]
-        others = [c for c in others if c in usable and c not in tried]
-        for choice in others:
+    axes = context.tuning_values()
+    for name in [""] if context.tries_all(usable) else axes:
+        others = [{**best, name: value} for value in axes[name]] if name else usable
+        for choice in [c for c in others if c in usable and c not in tried]:
             tried.append(choice)
             records = yield [trial(choice)]
             trial_score, own_limit_ns = _score(benchmark, records)

@@ -228,6 +228,14 @@ def test_few_shapes_are_tried_unasked(info, n):
     assert max(sum(p.params == q.params | {"n": m} for p in tried for q in largest[:1]) for m in (512, n)) <= 2
 
 
+def test_every_candidate_in_ptx_of_a_small_product_of_floats_is_tried():
+    # work-groups of 512 suit one tile alone, and some tiles need a split: no search along one axis after the other finds them
+    asked = Selection(axes={"dtype": ("float",), "variant": ("ptx",), "n": (1000,)}, tuning=())
+    points = walked(sweep.explore(discovered()["dgemm"], FAKE_DEVICE_INFO, asked))
+    trials = {(p.params["tile"], p.params["work_group"], p.params["split"]) for p in points if p.role == "tune"}
+    assert trials == DGEMM.PTX_CANDIDATES["float"].keys()
+
+
 @pytest.mark.parametrize(("kind", "units", "n"), [("gpu", 132, 2048), ("gpu", 108, 4096), ("cpu", 16, 4096), ("cpu", 2, 2048)])
 def test_the_scaling_study_has_a_product_whose_tiles_keep_all_units_busy(kind, units, n):
     assert DGEMM._scaling_point(replace(FAKE_DEVICE_INFO, kind=kind, compute_units=units))["n"] == n
@@ -309,8 +317,7 @@ def test_a_program_that_waits_too_little_is_noticed(change):
 @pytest.mark.skipif(not shutil.which("ptxas"), reason="no ptxas")
 @each("dtype", ["double", "float"])
 def test_programs_in_ptx_are_assembled_without_spilling(tmp_path, dtype):
-    small = [shape for shape in DGEMM.PTX_SMALL if shape[1] in DGEMM.PTX_TILES[dtype]]
-    for group, tile, split in (*DGEMM.PTX_DEFAULTS[dtype], *small):
+    for tile, group, split in DGEMM.PTX_CANDIDATES[dtype]:
         shape = DGEMM._parse_shape("ptx", dtype, tile, DGEMM.PTX_DEPTH, group, split)
         # ptxas allows 48 KiB of static local memory, the driver more
         text = re.sub(r"\.shared (.*)\[\d+\];", r".extern .shared \1[];", shape.text)

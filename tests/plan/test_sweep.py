@@ -103,6 +103,14 @@ def test_tuning_measures_the_winner_again_and_only_the_winner():
     assert dict(copies[-1].params) == {"op": "copy", "width": 2, "order": "block"}
 
 
+def test_of_few_configurations_all_are_tried_since_some_values_are_good_together_alone():
+    pairs = ((1, "item"), (2, "item"), (4, "block"))
+    few = replace(tuned, where=lambda info, op, width, order: (width, order) in pairs)
+    asked = drive(few, Selection(axes={"op": ("copy",)}), lambda p: rate(p, 10 * p.params["width"]))
+    assert [(p.params["width"], p.params["order"]) for p in asked] == [*pairs, (4, "block")]
+    assert configurations.most_trials(few, FAKE_DEVICE_INFO, Selection(axes={"op": ("copy",)})) == len(pairs)
+
+
 def test_tuning_respects_where_and_starts_from_the_first_choice_allowed():
     asked = drive(tuned, Selection(), lambda p: rate(p, 10))
     sums = [p for p in asked if p.params["op"] == "sum"]

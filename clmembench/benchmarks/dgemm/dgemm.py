@@ -54,20 +54,29 @@ INIT_GROUP_SIZE = 64
 # register tiles, the likely best first. On CPUs the columns are one or two cache lines, for 12 AVX2 or 24 AVX-512 registers
 CPU_TILES = {"double": ("6x8", "12x16"), "float": ("6x16", "12x32")}
 GPU_TILES = {"double": ("8x8", "8x4"), "float": ("16x8", "8x8")}
-# of programs in PTX: tiles per sub-group, the best work-groups for them, and what is tried by default (with the split)
-PTX_TILES = {"double": ("64x32", "32x32", "16x16"), "float": ("64x32", "64x64", "16x16", "32x16")}
-PTX_GROUPS = {
-    "double": {"64x32": (256,), "32x32": (256, 128), "16x16": (256, 128)},
-    "float": {"64x32": (256, 128), "64x64": (256,), "16x16": (256, 128), "32x16": (512,)},
+ANY_SIZE = math.inf
+# candidates of programs in PTX: a sub-group's tile, work-group and split, and the largest n where they are tried by default
+PTX_CANDIDATES: dict[str, dict[tuple[str, int, int], float]] = {
+    "double": {
+        ("64x32", 256, 0): ANY_SIZE,
+        ("64x32", 256, 1): ANY_SIZE,
+        ("32x32", 256, 0): ANY_SIZE,
+        ("32x32", 256, 1): ANY_SIZE,
+        ("16x16", 256, 0): 768,
+        ("16x16", 128, 0): 768,
+    },
+    "float": {
+        ("64x32", 256, 0): ANY_SIZE,
+        ("64x32", 256, 1): ANY_SIZE,
+        ("64x32", 128, 2): ANY_SIZE,
+        ("64x64", 256, 0): ANY_SIZE,
+        ("16x16", 256, 0): 768,
+        ("16x16", 128, 0): 768,
+        ("32x16", 512, 0): 1024,
+    },
 }
 PTX_DEPTH, PTX_SPLITS = 16, (0, 1, 2)
 MAX_PORTABLE_GROUP = 256  # larger ones are tried where they are asked for
-PTX_DEFAULTS: dict[str, tuple[tuple[int, str, int], ...]] = {
-    "double": ((256, "64x32", 1), (256, "64x32", 0), (256, "32x32", 0)),
-    "float": ((256, "64x32", 0), (128, "64x32", 2), (256, "64x32", 1), (256, "64x64", 0)),
-}
-# tried by default, too, up to the largest n where they win
-PTX_SMALL = {(256, "16x16", 0): 768, (128, "16x16", 0): 768, (512, "32x16", 0): 1024}
 MAX_DEPTH = 1 << 16
 LIMIT = "a product of matrices also moves its operands"
 SCALING_SIZES = (2048, 4096)  # n of the product that is measured over compute units
@@ -99,8 +108,9 @@ def _variants(info: DeviceInfo) -> tuple[str, ...]:
 def _tiles(info: DeviceInfo) -> tuple[str, ...]:
     if info.has_cpu_cores:
         return tuple(t for tiles in CPU_TILES.values() for t in tiles)
-    ptx = PTX_TILES.values() if PTX in _variants(info) else ()
-    return tuple(dict.fromkeys(t for tiles in (*GPU_TILES.values(), *ptx) for t in tiles))
+    ptx = PTX_CANDIDATES.values() if PTX in _variants(info) else ()
+    gpu = [*(t for tiles in GPU_TILES.values() for t in tiles), *(t for candidates in ptx for t, _, _ in candidates)]
+    return tuple(dict.fromkeys(gpu))
 
 
 def _depths(info: DeviceInfo) -> tuple[int, ...]:
@@ -135,10 +145,10 @@ def _where(info: DeviceInfo, dtype: str, variant: str, n: int, work_group: int, 
         or split not in _splits(info)
     ):
         return True
-    if any(tile in tiles for tiles in PTX_TILES.values()) != (variant == PTX):
-        return False
     if variant == PTX:
-        return depth == PTX_DEPTH and work_group in PTX_GROUPS[dtype].get(tile, ())
+        return depth == PTX_DEPTH and (tile, work_group, split) in PTX_CANDIDATES[dtype]
+    if any(tile == own for candidates in PTX_CANDIDATES.values() for own, _, _ in candidates):
+        return False
     return not split and not _parse_shape(variant, dtype, tile, depth, work_group, split).obstacle(info)
 
 
@@ -151,8 +161,7 @@ def _in_default_subset(
     if dtype == "float" and "fp64" in info.features and n not in ((1024,) if cpu else (1024, 4096)):
         return False
     if variant == PTX:
-        shape = work_group, tile, split
-        return shape in PTX_DEFAULTS[dtype] or n <= PTX_SMALL.get(shape, 0)
+        return n <= PTX_CANDIDATES[dtype].get((tile, work_group, split), 0)
     if work_group > MAX_PORTABLE_GROUP:
         return False
     tiles = (CPU_TILES if cpu else GPU_TILES)[dtype]
@@ -167,7 +176,7 @@ def _type_of_point(info: DeviceInfo) -> str:
 
 def _quick_tiles(info: DeviceInfo) -> tuple[str, ...]:
     own = CPU_TILES[_type_of_point(info)] if info.has_cpu_cores else GPU_TILES[_type_of_point(info)][:1]
-    return own + (PTX_TILES[_type_of_point(info)][:1] if PTX in _variants(info) else ())
+    return own + ((next(iter(PTX_CANDIDATES[_type_of_point(info)]))[0],) if PTX in _variants(info) else ())
 
 
 def _scaling_point(info: DeviceInfo) -> Mapping[str, Value]:
