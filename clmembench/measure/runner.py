@@ -151,15 +151,15 @@ def _run_in_turns(
     turn: _Turn,
     slot: WorkerSlot,
 ) -> Generator[Record | None]:
-    """The records of `run_plan`; None when its turn is over, after at least one measured point, and off CPUs where the
-    process of its points changes."""
+    """The records of `run_plan`; None when its turn is over, after at least one measured point, and where the process of its
+    points changes."""
     names = {b.name for b in (benchmark, *others)}
     mine = [r for r in known if r.benchmark in names]
     done = [r for r in mine if r.cause not in TIME_SPENT_CAUSES]
     repeats = repeats or Repeats(job.device, deadline)
     answered = {_identity(r.benchmark, r.params, r.place, r.role, r.process): r for r in done}
     attempts = {b.name: _attempts(b, job, selection, deadline, mine, repeats, slot) for b in (benchmark, *others)}
-    steps = measuring_steps(plan, job.device, selection.seed)
+    steps = measuring_steps(plan, selection.seed)
     record: Record | None = None
     count, had_turn = 0, False
     while True:
@@ -226,8 +226,8 @@ def _identity(benchmark: str, params: Mapping[str, Value], place: Placement, rol
 
 class WorkerSlot:
     """The worker process of a run, and off CPUs another one for the peers, which take turns with our benchmarks: the one that
-    does not measure has given its memory back. Each further process of a point is a new one, on CPUs each benchmark and each
-    Place too, and so is the next after a death. Use it as a context manager."""
+    does not measure has given its memory back. Each further process of a point is a new one, on CPUs each Place too, and so is
+    the next after a death. Use it as a context manager."""
 
     def __init__(self, isolated: bool) -> None:
         self._isolated = isolated

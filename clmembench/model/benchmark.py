@@ -67,7 +67,7 @@ class Benchmark:
     single_unit: Callable[[DeviceInfo], Sequence[Mapping[str, Value]]] | None = None
     processes: Callable[..., int] | None = None  # (info, **params): fresh processes for a point
     quick_processes: bool = False  # suite quick takes as many, not one: a process decides the result, and costs little
-    fresh: bool = False  # off CPUs, too, its first process measures no other benchmark before
+    fresh: bool = False  # its first process measures no other benchmark before
     min_time_s: float = 0.0  # minimum sampling time of a point; for quantities that fluctuate slowly
     max_time_s: float = 0.0  # maximum sampling time of a slow point
     on_nodes: bool = False  # on a CPU each point is measured on the CPUs of each NUMA node in turn

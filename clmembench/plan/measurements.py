@@ -27,10 +27,9 @@ def ordered_measurements(points: Sequence[Point], count: int, seed: int) -> Iter
             yield index, point, process
 
 
-def measuring_steps(plan: Plan, info: DeviceInfo, seed: int) -> Generator[Step | None, Record | None]:
-    """The measurements of a plan, which is sent the record of each. None where the other benchmarks of a run go on first: off
-    CPUs where the process changes, which they share."""
-    takes_turns = info.kind != "cpu"
+def measuring_steps(plan: Plan, seed: int) -> Generator[Step | None, Record | None]:
+    """The measurements of a plan, which is sent the record of each. None where the other benchmarks of a run go on first: where
+    the process changes, which they share."""
     answers: list[Record] | None = None
     count, last_process = 0, 0
     while True:
@@ -40,7 +39,7 @@ def measuring_steps(plan: Plan, info: DeviceInfo, seed: int) -> Generator[Step |
             return
         answers = []
         for step in ordered_measurements(points, count, seed):
-            if step[2] != last_process and takes_turns:
+            if step[2] != last_process:
                 yield None
             last_process = step[2]
             record = yield step
@@ -56,12 +55,14 @@ def has_peers_process(info: DeviceInfo, benchmark: Benchmark) -> bool:
 
 
 def can_share_process(info: DeviceInfo, before: Use, after: Use) -> bool:
-    """Whether a process can go on from one use to another. Off CPUs a number of work-groups is a property of launches, and a
-    benchmark of this package leaves nothing behind that another one would see."""
+    """Whether a process can go on from one use to another: a benchmark of this package leaves nothing behind that another one
+    would see. Off CPUs a number of work-groups is a property of launches; on CPUs a placement is one of the process, and so are
+    the threads of a peer."""
     (old, there, number), (new, here, next_number) = before, after
-    if info.kind == "cpu" or number != next_number or there.cpus != here.cpus:
+    on_cpu = info.kind == "cpu"
+    if number != next_number or (there != here if on_cpu else there.cpus != here.cpus):
         return False
-    is_own = new.fresh or any(one.origin or "peers" in one.needs for one in (old, new))
+    is_own = new.fresh or any(one.origin or "peers" in one.needs or (on_cpu and one.peer_of) for one in (old, new))
     return old.name == new.name or not is_own
 
 
@@ -72,7 +73,7 @@ def walk(
     settles: a list for each of the benchmark's turns."""
     turns: list[list[Measurement]] = [[]]
     versions = {one.name: one.version for one in (benchmark, *others)}
-    steps, record = measuring_steps(plan, info, seed), None
+    steps, record = measuring_steps(plan, seed), None
     with suppress(StopIteration):
         while True:
             step = steps.send(record)

@@ -465,46 +465,18 @@ def test_an_answer_without_the_number_of_its_question_is_refused(monkeypatch, li
         assert child._process.poll() is not None
 
 
-def test_one_process_measures_several_benchmarks_off_cpus_until_a_point_fails(monkeypatch):
-    """A further process of a point is a new one, and so is the one after a failure; on a CPU each benchmark has its own."""
-    started: list[str] = []
-
-    class Stub:
-        def __init__(self, job):
-            self.job = job
-            started.append(f"{job.benchmark} {job.process}")
-
-        def move(self, job):
-            self.job = job
-
-        def measure(self, point, limit_s):
-            return Record(point.benchmark, 1, {}, point.place, 0, point.params["status"])
-
-        def end(self):
-            pass
-
-    monkeypatch.setattr(runner, "WorkerProcess", Stub)
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_one_process_measures_several_benchmarks_until_a_point_fails(monkeypatch, kind):
+    """A further process of a point is a new one, and so is the one after a failure."""
+    started = stubbed(monkeypatch)
     firsts = [(name, 0, "ok") for name in ("launch", "launch_wait", "stream")]
     others = [("stream", 1, "ok"), ("stream", 0, "ok"), ("barrier", 0, "failed"), ("barrier", 0, "ok"), ("atomic", 0, "ok")]
     last = [("launch_call", 0, "ok"), ("transpose", 0, "ok")]  # the first of these is declared to be fresh
-    every = [
-        "launch 0",
-        "launch_wait 0",
-        "stream 0",
-        "stream 1",
-        "stream 0",
-        "barrier 0",
-        "atomic 0",
-        "launch_call 0",
-        "transpose 0",
-    ]
-    for kind, wanted in (("gpu", ["launch 0", "stream 1", "stream 0", "atomic 0", "launch_call 0"]), ("cpu", every)):
-        started.clear()
-        with runner.WorkerSlot(isolated=True) as slot:
-            for name, process, status in (*firsts, *others, *last):
-                other = replace(job(name), process=process, device=replace(FAKE_DEVICE_INFO, kind=kind))
-                slot.measure(other, Point(name, {"status": status}), 1.0)
-        assert started == wanted
+    with runner.WorkerSlot(isolated=True) as slot:
+        for name, process, status in (*firsts, *others, *last):
+            other = replace(job(name), process=process, device=replace(FAKE_DEVICE_INFO, kind=kind))
+            slot.measure(other, Point(name, {"status": status}), 1.0)
+    assert started == [("launch", 0), ("stream", 1), ("stream", 0), ("atomic", 0), ("launch_call", 0)]
 
 
 def test_a_worker_process_goes_on_with_another_benchmark():
@@ -531,7 +503,7 @@ def stubbed(monkeypatch) -> list[tuple[str, int]]:
             pass
 
         def measure(self, point, limit_s):
-            return Record(point.benchmark, 1, point.params, point.place, self.job.process, "ok")
+            return Record(point.benchmark, 1, point.params, point.place, self.job.process, point.params.get("status", "ok"))
 
         def end(self):
             pass
@@ -541,15 +513,13 @@ def stubbed(monkeypatch) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("kind", ["gpu", "cpu"])
-def test_off_cpus_benchmarks_share_their_further_processes_too(monkeypatch, kind):
+def test_benchmarks_share_their_further_processes_too(monkeypatch, kind):
     started = stubbed(monkeypatch)
     info, names = replace(FAKE_DEVICE_INFO, kind=kind), ("launch", "launch_wait")
     selection = Selection(globs=names, axes={"groups": (1, 2)}, processes=3)
     order = [(record.benchmark, record.process) for record in run_selection("fake", info, FOUND, selection)]
-    each = [(name, process) for name in names for process in range(3)]
-    shared = sorted(each, key=lambda pair: pair[1])
-    assert order == [pair for pair in (each if kind == "cpu" else shared) for _ in range(2)]
-    assert started == (each if kind == "cpu" else [("launch", process) for process in range(3)])
+    assert order == [(name, process) for process in range(3) for name in names for _ in range(2)]
+    assert started == [("launch", process) for process in range(3)]
     assert len(started) == sum(one.processes for one in estimate_run(info, selection).benchmarks)
 
 
@@ -649,12 +619,8 @@ def test_rounds_of_peers_go_over_all_benchmarks_and_the_estimate_knows_their_sta
     selection = Selection(globs=names, axes={"groups": (1024,)}, processes=3, reference=True)
     order = [(record.benchmark, record.process) for record in run_selection("fake", info, FOUND, selection)]
     each = [(name, peers[name][0].name) for name in names]
-    if kind == "cpu":
-        assert order == [(name, process) for pair in each for process in range(3) for name in pair]
-        assert started == order
-    else:
-        assert order == [(name, process) for process in range(3) for pair in each for name in pair]
-        assert started == [(name, process) for process in range(3) for name in each[0]]
+    assert order == [(name, process) for process in range(3) for pair in each for name in pair]
+    assert started == (order if kind == "cpu" else [(name, process) for process in range(3) for name in each[0]])
     assert len(started) == sum(one.processes for one in estimate_run(info, selection).benchmarks)
 
 
