@@ -111,6 +111,12 @@ def test_uniform_columns_are_everywhere():
     assert np.histogram(a.indices, bins=10, range=(0, a.columns))[0] == pytest.approx(16_000, rel=0.05)
 
 
+def test_power_law_is_the_same_however_many_rows_are_sorted_at_a_time(monkeypatch):
+    a = matrices.generate("power_law", 1, 20_000)
+    monkeypatch.setattr(matrices, "ROWS_AT_A_TIME", 7)
+    assert np.array_equal(a.indices, matrices.generate("power_law", 1, 20_000).indices)
+
+
 def test_power_law_rows_have_the_tail_of_their_exponent():
     lengths = matrices.generate("power_law", 1, 2_000_000).row_lengths
     # Pareto: twice the length is 2**1.2 times as rare

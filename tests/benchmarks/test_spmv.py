@@ -271,8 +271,12 @@ def test_facts_say_what_a_format_stores(device, monkeypatch):
 
 
 def dense(stored: spmv_formats.ConvertedMatrix, a: Csr) -> np.ndarray:
-    """The matrix that slabs or SELL hold, entry by entry, as their kernels read them."""
+    """The matrix that slabs, ELL or SELL hold, entry by entry, as their kernels read them."""
     found, d = np.zeros((a.rows + 32, a.columns)), stored.defines
+    if "PITCH" in d:
+        for values, indices in zip(*stored.arrays, strict=True):
+            np.add.at(found, (np.arange(a.rows), indices[: a.rows]), values[: a.rows])
+        return found[: a.rows]
     if "CHUNK" in d:
         values, indices, begins, order = stored.arrays
         for slot in range(stored.items):
@@ -290,11 +294,14 @@ def dense(stored: spmv_formats.ConvertedMatrix, a: Csr) -> np.ndarray:
     return found[: a.rows]
 
 
+@each("at_a_time", [1, 100, spmv_formats.BLOCK_ENTRIES])
 @each("name", MATRICES)
-def test_conversions_keep_every_entry(name):
-    a = MATRICES[name]
+def test_conversions_keep_every_entry(name, at_a_time, monkeypatch):
+    monkeypatch.setattr(spmv_formats, "BLOCK_ENTRIES", at_a_time)
+    a = replace(MATRICES[name])  # a conversion of it is not kept
     want = np.zeros((a.rows, a.columns))
     np.add.at(want, (np.repeat(np.arange(a.rows), a.row_lengths), a.indices), a.values)
+    assert np.array_equal(dense(spmv_formats.ell(a), a), want)
     for chunk, sigma in ((8, 1), (8, 4), (32, 1 << 16)):
         assert np.array_equal(dense(spmv_formats.sell(a, chunk, sigma), a), want)
     for least, most, shared in ((1, 1 << 16, False), (4, 6000, True), (4, max(100, 5000 // 64 + 2), True)):

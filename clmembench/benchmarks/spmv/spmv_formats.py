@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ MIN_PARTED_SHARES = 2  # longer rows are divided among work-items
 MIN_RUN_ENTRIES = 8  # of a mean row of consecutive columns: a vector
 RUN_FLAG = 1 << 31  # as in spmv_shares.cl
 SLAB_TOLERANCE = 0.01  # of the entries of the largest slab, over the mean
+BLOCK_ENTRIES = 1 << 16  # converted at a time: a core's second cache holds them
 SUM_ENTRIES = 64  # entries of a row per sum, in a slab that many work-items share
 
 Ints = npt.NDArray[np.int64]
@@ -73,11 +74,11 @@ def _convert_once(convert: Callable[..., ConvertedMatrix]) -> Callable[..., Conv
 @_convert_once
 def ell(a: Csr) -> ConvertedMatrix:
     """Padded rows (Bell & Garland 2009): entry k of row r at [k, r] of (width, pitch); padding is 0 times x[0]."""
-    shape = int(a.row_lengths.max()), -(-a.rows // ELL_ALIGNMENT_ROWS) * ELL_ALIGNMENT_ROWS
+    lengths, position = a.row_lengths, np.arange(a.row_lengths.max())[:, None]
+    shape = len(position), -(-a.rows // ELL_ALIGNMENT_ROWS) * ELL_ALIGNMENT_ROWS
     indices, values = np.zeros(shape, np.int32), np.zeros(shape)
-    for k, rows, at in _entries_by_position(a.row_lengths, a.indptr[:-1]):
-        indices[k, rows] = a.indices[at]
-        values[k, rows] = a.values[at]
+    for rows in _slices(a.rows, len(position)):
+        values[:, rows], indices[:, rows] = _entries(a, a.indptr[:-1][rows] + position, lengths[rows] > position)
     return ConvertedMatrix((values, indices), {"WIDTH": shape[0], "PITCH": shape[1]}, values.size, a.rows)
 
 
@@ -100,13 +101,14 @@ def sell(a: Csr, chunk: int, sigma: int) -> ConvertedMatrix:
     begins = _row_pointers(lengths.reshape(-1, chunk).max(axis=1))
     # a single chunk is exempt: padding of few rows is negligible
     refuse_padded("SELL", int(begins[-1] - lengths.max()) * chunk, a)
-    indices, values = np.zeros(begins[-1] * chunk, np.int32), np.zeros(begins[-1] * chunk)
-    places = np.repeat(begins[:-1] * chunk, chunk) + np.arange(slots) % chunk
-    for k, rows, at in _entries_by_position(lengths, begins_of):
-        to = places[rows] + k * chunk
-        indices[to] = a.indices[at]
-        values[to] = a.values[at]
-    arrays = (values, indices, begins.astype(np.int32), order.astype(np.int32))
+    indices, values = np.empty((begins[-1], chunk), np.int32), np.empty((begins[-1], chunk))
+    of = np.repeat(np.arange(len(begins) - 1), np.diff(begins))
+    position = np.arange(len(of)) - begins[of]
+    for lines in _slices(len(of), chunk):
+        at = begins_of.reshape(-1, chunk)[of[lines]] + position[lines, None]
+        exists = lengths.reshape(-1, chunk)[of[lines]] > position[lines, None]
+        values[lines], indices[lines] = _entries(a, at, exists)
+    arrays = (values.ravel(), indices.ravel(), begins.astype(np.int32), order.astype(np.int32))
     return ConvertedMatrix(arrays, {"CHUNK": chunk, "SORTED": sigma > 1}, values.size, slots)
 
 
@@ -199,27 +201,30 @@ def slabs(a: Csr, least: int, most_sums: int, shared: bool) -> ConvertedMatrix:
     begins = _slab_begins(a.indptr, before, least, most_sums)
     rows, room = np.diff(begins), np.diff(before[begins])
     bits = 32 - max(1, int(room.max() - 1).bit_length())
-    column, position = _sort_by_column(a, begins)
-    row = np.repeat(np.arange(a.rows, dtype=np.int32), lengths)[position]
-    # a row's entries alternate between its sums; the first sum has the row's index, the others follow those of all rows
-    place = (np.arange(a.rows) - np.repeat(begins[:-1], rows)).astype(np.uint32)[row]
-    several = np.flatnonzero((sums > 1)[row])
-    of = row[several]
-    turn = (position[several] - a.indptr[of]) % sums[of]
-    first_further = np.repeat(rows - before[begins[:-1]] + begins[:-1], rows) + before[:-1] - np.arange(a.rows) - 1
-    place[several] = np.where(turn == 0, place[several], first_further[of] + turn)
     counts = np.diff(a.indptr[begins])
     runs = _row_pointers(-(-counts // RUN_ENTRIES))
-    at = np.arange(len(row)) + np.repeat(runs[:-1] * RUN_ENTRIES - (np.cumsum(counts) - counts), counts)
     values, words = np.zeros(runs[-1] * RUN_ENTRIES), np.zeros(runs[-1] * RUN_ENTRIES, np.uint32)
-    values[at], words[at] = a.values[position], column
-    bases = words[::RUN_ENTRIES].astype(np.int32)  # a run's first entry is never padding
-    column = column - np.repeat(bases, RUN_ENTRIES)[at]
-    if len(column) and column.max() >> bits:
-        raise UnsuitedFormat(
-            f"{RUN_ENTRIES} entries of a slab span {column.max()} columns, more than the {bits} bits beside a row's hold"
-        )
-    words[at] = place << np.uint32(bits) | column.astype(np.uint32)
+    bases = np.zeros(runs[-1], np.int32)
+    for slab, (first, end) in enumerate(itertools.pairwise(begins)):  # one at a time keeps to the caches
+        entries = slice(a.indptr[first], a.indptr[end])
+        column, position = _sort_by_column(a.indices[entries])
+        row = np.repeat(np.arange(end - first), lengths[first:end])[position]
+        # a row's entries alternate between its sums; the first sum has the row's index, the others follow those of all rows
+        place = row.astype(np.uint32)
+        several = np.flatnonzero((sums[first:end] > 1)[row])
+        of = row[several] + first
+        turn = (position[several] + entries.start - a.indptr[of]) % sums[of]
+        further = end - first + before[of] - before[first] - row[several] - 1 + turn
+        place[several] = np.where(turn == 0, row[several], further)
+        bases[runs[slab] : runs[slab + 1]] = column[::RUN_ENTRIES]  # a run's first entry is never padding
+        column -= np.repeat(column[::RUN_ENTRIES], RUN_ENTRIES)[: len(column)]
+        if column.max(initial=0) >> bits:
+            raise UnsuitedFormat(
+                f"{RUN_ENTRIES} entries of a slab span {column.max()} columns, more than the {bits} bits beside a row's hold"
+            )
+        to = slice(runs[slab] * RUN_ENTRIES, runs[slab] * RUN_ENTRIES + len(column))
+        values[to] = a.values[entries][position]
+        words[to] = place << np.uint32(bits) | column.astype(np.uint32)
     extras = np.repeat(np.arange(a.rows), sums - 1) - np.repeat(begins[:-1], room - rows)
     small: list[Array] = [bases, runs, begins, _row_pointers(room - rows), extras]
     arrays = (values, words, *(_nonempty(array.astype(np.int32)) for array in small))
@@ -272,22 +277,24 @@ def _filled_slabs(ends: Ints, before: Ints, shares: int, most_entries: int, most
     return np.array(begins)
 
 
-def _sort_by_column(a: Csr, begins: Ints) -> tuple[Array, Array]:
-    """Column and index in CSR of every entry, slab by slab sorted by column and then row, both int64; slabs begin at these
-    rows. Sorting one slab at a time keeps to the caches."""
-    keys = a.indices.astype(np.int64) << 32
-    keys += np.arange(a.nonzeros)
-    for first, end in itertools.pairwise(a.indptr[begins]):
-        keys[first:end].sort()
+def _sort_by_column(indices: npt.NDArray[np.int32]) -> tuple[Ints, Ints]:
+    """The columns of a slab's entries in ascending order, and the place of each in CSR, ascending in a column."""
+    keys = indices.astype(np.int64) << 32
+    keys += np.arange(len(keys))
+    keys.sort()
     return keys >> 32, keys & 0xFFFFFFFF
 
 
-def _entries_by_position(lengths: npt.NDArray[Any], begins: npt.NDArray[Any]) -> Any:
-    """For every k: k, the rows that have an entry k, and the indices of these entries in CSR."""
-    rows = np.arange(len(lengths))
-    for k in range(int(lengths.max(initial=0))):
-        rows = rows[lengths[rows] > k]
-        yield k, rows, begins[rows] + k
+def _slices(count: int, entries_each: int) -> Iterator[slice]:
+    """Consecutive slices of `count` rows or lines; those of a slice have about BLOCK_ENTRIES entries."""
+    step = max(1, BLOCK_ENTRIES // max(1, entries_each))
+    return (slice(first, min(first + step, count)) for first in range(0, count, step))
+
+
+def _entries(a: Csr, at: npt.NDArray[Any], exists: npt.NDArray[np.bool_]) -> tuple[Array, Array]:
+    """Values and columns of the entries with these indices in CSR; 0 where there is none."""
+    values, indices = a.values.take(at, mode="clip"), a.indices.take(at, mode="clip")
+    return (values, indices) if exists.all() else (np.where(exists, values, 0), np.where(exists, indices, 0))
 
 
 def _row_pointers(counts: npt.NDArray[Any]) -> Ints:

@@ -41,7 +41,8 @@ def make_problem(matrix: str, seed: int, most: int) -> Problem:
 def _made(matrix: str, seed: int, most: int) -> Problem:
     a = matrices.generate(matrix, seed, most) if matrix in matrices.GENERATORS else matrix_market.read_matrix(matrix)
     x = np.random.default_rng([seed, 1]).uniform(0.5, 1.5, a.columns)
-    y, magnitude = matrices.product(a, x), matrices.product(a, x, absolute=True)
+    y = matrices.product(a, x)
+    magnitude = y if a.values.min(initial=0) >= 0 else matrices.product(a, x, absolute=True)  # x is positive
     if not np.isfinite(magnitude).all():
         raise ValueError(f"{matrix}: products of its values and numbers about 1 overflow")
     # Higham 2002, section 3.1: the error of a sum of n products in any order is at most n u times the sum of their magnitudes;
