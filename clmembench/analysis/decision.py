@@ -120,6 +120,14 @@ def spread_of(value: NoisyValue, side: Side, table: NoiseTable, factor: float | 
     return noise.summed([(variance, freedom), (between, table.run_freedom)])
 
 
+def next_run(value: NoisyValue, side: Side, table: NoiseTable) -> tuple[float, float]:
+    """The ends of the interval in which a further run of the same points has its value with a probability of 95%: this one
+    varies over processes and runs, and so does that one."""
+    sd, freedom = spread_of(value, side, table)
+    ratio = LogRatio(0.0, math.sqrt(2) * sd, freedom).ratio()
+    return value.value * ratio.low, value.value * ratio.high
+
+
 def sum_of(a: NoisyValue, b: NoisyValue) -> NoisyValue:
     """The sum of two values of one run, whose errors are taken to be alike, which makes its interval rather too wide."""
     total = a.value + b.value

@@ -9,13 +9,16 @@ from functools import partial
 from typing import NamedTuple
 
 from clmembench import studies
+from clmembench.analysis import decision, noise
 from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, Header, Run, Value
-from clmembench.model.metrics import gain
+from clmembench.model.metrics import gain, more_is_better
 from clmembench.report.device_runs import device_label
 from clmembench.report.frame import LabelledRun, Row, by_point
 from clmembench.report.run_warnings import complaints, warnings, without_value
+from clmembench.report.scorecard.key_quantities import key_lines
 from clmembench.report.scorecard.key_tables import run_table
 from clmembench.report.scorecard.scorecard import verdict
+from clmembench.report.scorecard_cells import Scorecard, ScorecardCell
 from clmembench.report.sections import energy_tables, peer_values, roofline_tables
 from clmembench.report.sections.level_table import cycles_cell, levels_section
 from clmembench.report.table import Cell, Column, Document, Entry, Table, View
@@ -28,6 +31,8 @@ SIZES = ("array_bytes", "n", "matrix")  # parameters that are the size of a prob
 MAX_SHORT_LINES = 40  # of the tables that a run prints at its end: a screen
 AROUND_A_TABLE = 3  # lines: its title, its header, and an empty one
 MAX_NAMED = 4  # benchmarks that have a point without a value
+NEXT_RUN = "95% of runs"
+NEXT_RUN_NOTE = "95% of runs: where a further run is expected, by calibrated variation"
 BROKEN = ("failed", "wrong", "timeout")
 PLACES = ("compute_units", "work_groups", "placement")  # parameters that say where a point was measured
 
@@ -235,7 +240,27 @@ def summary_document(run: Run, table: Sequence[Row], sheet: SpecSheet | None, is
 def key_table(run: Run, table: Sequence[Row], sheet: SpecSheet | None, width: int | None) -> Table:
     """The key quantities of a run, a row each; no rows where it measured none of them."""
     part = LabelledRun(device_label(run.header), run, sheet, tuple(table))
-    return run_table(verdict([part]), width, "Key quantities")
+    return key_quantities(verdict([part]), part, width, "Key quantities")
+
+
+def key_quantities(found: Scorecard, part: LabelledRun, width: int | None, title: str = "") -> Table:
+    """The key quantities of the one run of a scorecard, each with the interval of a further run's value."""
+    side = decision.side_of([row.value for row in part.rows], part.run.header.device, part.run.header.host)
+    lines = [replace(line, cells=(_of_next_run(line.cells[0], line.better, side),)) for line in found.lines]
+    made = run_table(replace(found, lines=tuple(lines)), width, title)
+    columns = tuple(replace(one, name=NEXT_RUN) if one.name == INTERVAL[0].name else one for one in made.columns)
+    has_any = any(line.cells[0].low is not None for _, line in key_lines(replace(found, lines=tuple(lines))))
+    return replace(made, columns=columns, notes=(*made.notes, *([NEXT_RUN_NOTE] if has_any else [])))
+
+
+def _of_next_run(cell: ScorecardCell, better: str, side: decision.Side) -> ScorecardCell:
+    """The cell with the interval of a further run's value, which holds its own, and ends at its peak."""
+    if cell.noisy is None or cell.value is None or cell.low is None or cell.high is None:
+        return cell
+    low, high = decision.next_run(cell.noisy, side, noise.calibrated())
+    if cell.fraction and more_is_better(better):
+        high = min(high, cell.value / cell.fraction)
+    return replace(cell, low=min(cell.low, low), high=max(cell.high, high))
 
 
 def run_summary(run: Run, table: Sequence[Row], sheet: SpecSheet | None, width: int | None = None) -> RunSummary:

@@ -13,7 +13,7 @@ import pytest
 
 from clmembench.analysis import noise, stats
 from clmembench.analysis.compare import compare, compare_sides
-from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side
+from clmembench.analysis.decision import DEFAULT_MARGIN, FALSE_DISCOVERY_RATE, Side, next_run
 from clmembench.analysis.derive import Derived
 from clmembench.analysis.noise import Noise, NoiseTable
 from clmembench.gates.whole import judged_run
@@ -52,6 +52,20 @@ def simulated(rng, processes, values=40, own=TABLE.kinds["gpu"]["*"], truth=100.
 def changes(a, b, table=TABLE, same=True, margin=DEFAULT_MARGIN, model=""):
     sides = [Side(a, "gpu", "one"), Side(b, "gpu", "one" if same else "other", model=model)]
     return compare_sides(*sides, {"stream": STREAM}, margin, table).changes
+
+
+@pytest.mark.parametrize("processes", [1, 3, 6])
+@pytest.mark.parametrize("run_sd", [0.003, 0.03])
+def test_the_interval_of_a_further_run_holds_its_value(processes, run_sd):
+    """Whatever differs more, processes or runs; and it is no wider than that."""
+    own, rng = Noise(0.02, 6.0, run_sd), np.random.default_rng(3)
+    table = NoiseTable({"gpu": {"*": own}}, 8.0, 3.0)
+    held = []
+    for first, second in zip(simulated(rng, processes, 2000, own), simulated(rng, processes, 2000, own), strict=True):
+        side = Side((), "gpu", "one")
+        low, high = next_run(side.noisy(first, table), side, table)
+        held.append(low <= second.median <= high)
+    assert 0.935 <= np.mean(held) <= 0.985
 
 
 @pytest.mark.parametrize("processes", [1, 3, 6])

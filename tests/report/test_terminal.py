@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -41,6 +42,32 @@ def test_a_long_run_ends_with_its_key_quantities_and_no_table(width):
     bar = rows["DGEMM"].split()[-3]
     assert set(bar) == {"▇", "·"} and bar.count("▇") == round(0.900 * len(bar)) and len(bar) in key_tables.BAR_COLUMNS
     assert shown.lines[0] == "Every point has a value."
+
+
+def interval_of(table, title):
+    row = next(row for row in table.rows if title in str(row[0]))
+    return tuple(float(end.replace(",", "")) for end in str(row[2]).split(" to "))
+
+
+@pytest.mark.parametrize(("of", "title"), [(CPU, "DGEMM"), (CPU, "SpMV"), (GPU, "DGEMM")])
+def test_the_interval_of_a_key_quantity_is_that_of_a_further_run(of, title):
+    """One process's own interval holds what repeats within it, and not the value of the next run."""
+    judged, rows = frame.judged_rows(of, frame.sheet_of(of))
+    table = summary.key_table(judged, rows, frame.sheet_of(of), 100)
+    own = key_tables.run_table(verdict(frame.parts([of])), 100)
+    assert table.header[2] == summary.NEXT_RUN and summary.NEXT_RUN_NOTE in table.notes
+    low, high = interval_of(table, title)
+    assert low < interval_of(own, title)[0] and interval_of(own, title)[1] < high
+    if of is CPU:  # which shares its host: two runs of today had 78.2 and 92.5 GFLOP/s, 3.97 and 4.43
+        assert low < {"DGEMM": 78.2, "SpMV": 3.97}[title]
+        assert str(table.rows[0][2]) == ""  # triad is a bound
+    peaks = [row.peak.value for row in rows if row.value.benchmark == title.lower() and row.peak]
+    assert high <= 1.001 * max(peaks, default=math.inf)
+
+
+def test_a_report_of_one_run_has_the_same_key_quantities():
+    assert summary.NEXT_RUN in text_pages.render_text([CPU]) and "95% interval" not in text_pages.render_text([CPU])
+    assert summary.NEXT_RUN not in text_pages.render_text([CPU, GPU])
 
 
 def test_a_bar_is_in_colour_on_a_terminal_alone():

@@ -64,7 +64,12 @@ def render_text(
     names = short_names(compared.labels)
     heading = ", ".join(compared.labels) if len(names) <= MAX_TITLE_DEVICES else count(len(names), "device")
     told = render.wrapped((answer.text for answer in answers(compared, all_parts, others)), width)
-    table = devices_table(compared, names, width) if len(names) > 1 else run_table(compared, width)
+    if len(names) > 1:
+        table = devices_table(compared, names, width)
+    elif groups or not all_parts:
+        table = run_table(compared, width)
+    else:
+        table = summary.key_quantities(compared, all_parts[0], width)
     opening = render.text(Document((), heading), colour, width)
     shown = ["", *render.aligned_with_notes(table, width, colour)] if table.rows else ["No key quantity was measured."]
     return "\n".join([opening, *told, *shown])
