@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from clmembench.benchmarks import discovered
+from clmembench.benchmarks.dgemm.gemm_ptx import program
+from clmembench.benchmarks.dgemm.gemm_tiles import Tiles
 from clmembench.measure import sampling
 from clmembench.model import Local, Placement, Skip
 from clmembench.plan import sweep
@@ -26,7 +28,6 @@ from tests.ptx_interpreter import Interpreter
 DGEMM = import_module("clmembench.benchmarks.dgemm.dgemm")
 CHECK = import_module("clmembench.benchmarks.dgemm.dgemm")
 SHAPE = import_module("clmembench.benchmarks.dgemm.gemm_shape")
-PTX = import_module("clmembench.benchmarks.dgemm.gemm_ptx")
 CPU = replace(FAKE_DEVICE_INFO, kind="cpu", compute_units=2)
 TYPES = {"double": np.float64, "float": np.float32}
 UNASKED = [  # of the shapes that are tried unasked some with each work-group, tile and depth, of each kernel and type
@@ -266,10 +267,10 @@ def test_each_variant_is_compared_with_the_peak_of_its_instructions():
 @each(
     ("tiles", "grid", "inner", "groups", "whole_rounds", "split", "overlap"),
     [
-        (PTX.Tiles(8, 64, 64, 2, 2, 16, 4), (2, 2), 64, 4, 1, False, False),  # a tile for each work-group
-        (PTX.Tiles(8, 64, 64, 2, 2, 16, 3), (2, 2), 96, 3, 0, True, True),  # every tile is shared
+        (Tiles(8, 64, 64, 2, 2, 16, 4), (2, 2), 64, 4, 1, False, False),  # a tile for each work-group
+        (Tiles(8, 64, 64, 2, 2, 16, 3), (2, 2), 96, 3, 0, True, True),  # every tile is shared
         (
-            PTX.Tiles(8, 64, 64, 2, 2, 32, 3),
+            Tiles(8, 64, 64, 2, 2, 32, 3),
             (9, 1),
             192,
             4,
@@ -277,14 +278,14 @@ def test_each_variant_is_compared_with_the_peak_of_its_instructions():
             True,
             True,
         ),  # more rows of tiles than a band; the rest is shared
-        (PTX.Tiles(8, 128, 64, 4, 2, 16, 4), (1, 2), 96, 5, 0, True, False),  # several work-groups for each tile
-        (PTX.Tiles(4, 64, 64, 1, 2, 16, 4), (2, 2), 64, 3, 0, True, False),
-        (PTX.Tiles(4, 64, 64, 2, 1, 16, 3), (2, 2), 96, 2, 2, False, False),  # two tiles for each work-group
-        (PTX.Tiles(8, 32, 32, 1, 1, 64, 3, 4), (3, 3), 128, 4, 3, False, False),  # four sub-groups for each tile
-        (PTX.Tiles(4, 32, 64, 1, 2, 64, 3, 4), (2, 2), 256, 4, 1, False, False),
-        (PTX.Tiles(8, 64, 32, 2, 1, 64, 3, 4), (2, 2), 384, 3, 0, True, False),  # and several work-groups
-        (PTX.Tiles(4, 32, 32, 1, 1, 64, 3, 4), (2, 2), 384, 5, 0, True, False),
-        (PTX.Tiles(4, 64, 128, 1, 4, 64, 3, 4), (1, 2), 128, 2, 1, False, False),  # whose rows lie in fours 32 apart
+        (Tiles(8, 128, 64, 4, 2, 16, 4), (1, 2), 96, 5, 0, True, False),  # several work-groups for each tile
+        (Tiles(4, 64, 64, 1, 2, 16, 4), (2, 2), 64, 3, 0, True, False),
+        (Tiles(4, 64, 64, 2, 1, 16, 3), (2, 2), 96, 2, 2, False, False),  # two tiles for each work-group
+        (Tiles(8, 32, 32, 1, 1, 64, 3, 4), (3, 3), 128, 4, 3, False, False),  # four sub-groups for each tile
+        (Tiles(4, 32, 64, 1, 2, 64, 3, 4), (2, 2), 256, 4, 1, False, False),
+        (Tiles(8, 64, 32, 2, 1, 64, 3, 4), (2, 2), 384, 3, 0, True, False),  # and several work-groups
+        (Tiles(4, 32, 32, 1, 1, 64, 3, 4), (2, 2), 384, 5, 0, True, False),
+        (Tiles(4, 64, 128, 1, 4, 64, 3, 4), (1, 2), 128, 2, 1, False, False),  # whose rows lie in fours 32 apart
     ],
 )
 def test_a_program_in_ptx_multiplies_after_any_number_of_launches(tiles, grid, inner, groups, whole_rounds, split, overlap):
@@ -293,7 +294,7 @@ def test_a_program_in_ptx_multiplies_after_any_number_of_launches(tiles, grid, i
     a, b = (random.integers(-4, 5, size).astype(scalar) for size in (shape[:2], shape[1:]))
     c, sums = np.full((shape[0], shape[2]), np.nan, scalar), np.zeros(2 * groups * tiles.rows * tiles.columns, scalar)
     arrivals = np.zeros(grid[0] * grid[1], np.uint32)
-    text = PTX.program(tiles, split, overlap)
+    text = program(tiles, split, overlap)
     launch = Interpreter(text, groups, a, b, c, *grid, inner, sums, arrivals, whole_rounds)
     launch.run()
     assert np.array_equal(c, a @ b)
@@ -306,9 +307,9 @@ def test_a_program_in_ptx_multiplies_after_any_number_of_launches(tiles, grid, i
 
 @each("change", [("cp.async.wait_group 2;", "cp.async.wait_group 3;")])
 def test_a_program_that_waits_too_little_is_noticed(change):
-    tiles = PTX.Tiles(8, 64, 64, 2, 2, 16, 4)
+    tiles = Tiles(8, 64, 64, 2, 2, 16, 4)
     a, b, c = np.ones((64, 64)), np.ones((64, 64)), np.zeros((64, 64))
-    text = PTX.program(tiles, split=False, overlap=False)
+    text = program(tiles, split=False, overlap=False)
     assert change[0] in text
     Interpreter(text.replace(*change), 1, a, b, c, 1, 1, 64, np.zeros(2), np.zeros(1, np.uint32), 1).run()
     assert not np.array_equal(c, a @ b)

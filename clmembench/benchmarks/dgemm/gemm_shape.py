@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks.dgemm.gemm_ptx import SUB_GROUP, Tiles, program
+from clmembench.benchmarks.dgemm.gemm_ptx import program
+from clmembench.benchmarks.dgemm.gemm_tiles import Tiles
+from clmembench.benchmarks.dgemm.ptx_program import SUB_GROUP
 from clmembench.model import BuildError, Device, DeviceInfo, Kernel, Skip, Value
 from clmembench.resources import kernel_source
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from clmembench.benchmarks import axis, axis_of, benchmark, is_timed_in_batches
 from clmembench.benchmarks.dgemm.dgemm import INIT_GROUP_SIZE, MAX_ELEMENT, SEEDS, check_product, require_memory
-from clmembench.benchmarks.dgemm.gemm_ptx import PIECE
+from clmembench.benchmarks.dgemm.ptx_program import PIECE
 from clmembench.benchmarks.gemm.gemm_ptx import (
     MAP_BYTES,
     MAPS,

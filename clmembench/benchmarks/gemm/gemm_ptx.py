@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clmembench.benchmarks.dgemm.gemm_ptx import PIECE, SUB_GROUP, Program
+from clmembench.benchmarks.dgemm.ptx_program import PIECE, SUB_GROUP, Program
 from clmembench.benchmarks.gemm.wgmma import COLUMNS, SWIZZLE_128, Wgmma, descriptor
 from clmembench.benchmarks.gemm.wgmma import ROWS as GROUP_ROWS
 from clmembench.benchmarks.gemm.wgmma import WORK_GROUP as WARP_GROUP

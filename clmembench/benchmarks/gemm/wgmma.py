@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clmembench.benchmarks.dgemm.gemm_ptx import Program
+from clmembench.benchmarks.dgemm.ptx_program import Program
 from clmembench.benchmarks.low_precision import BY_PTX, instruction_product, sum_note
 from clmembench.model import BuildError, Device, Launch, Skip, Slope, Work
 
