@@ -120,10 +120,10 @@ def spread_of(value: NoisyValue, side: Side, table: NoiseTable, factor: float | 
     return noise.summed([(variance, freedom), (between, table.run_freedom)])
 
 
-def next_run(value: NoisyValue, side: Side, table: NoiseTable) -> tuple[float, float]:
+def next_run(value: NoisyValue, side: Side, table: NoiseTable, factor: float | None = None) -> tuple[float, float]:
     """The ends of the interval in which a further run of the same points has its value with a probability of 95%: this one
-    varies over processes and runs, and so does that one."""
-    sd, freedom = spread_of(value, side, table)
+    varies over processes and runs, and so does that one. `factor` is as in `spread_of`."""
+    sd, freedom = spread_of(value, side, table, factor)
     ratio = LogRatio(0.0, math.sqrt(2) * sd, freedom).ratio()
     return value.value * ratio.low, value.value * ratio.high
 

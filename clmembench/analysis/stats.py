@@ -117,10 +117,14 @@ def pool(processes: Sequence[Sequence[float]], seed: int = 0, rounds: int = 2000
     given = [p for p in processes if len(p)]
     if len(given) <= 1:
         return summarise(given[0] if given else [])
-    filled = [np.asarray(p, dtype=np.float64) for p in given]
+    return _resampled(tuple(map(tuple, given)), seed, rounds)
+
+
+@lru_cache(maxsize=1024)  # many tables and findings of a run pool the same samples
+def _resampled(given: tuple[tuple[float, ...], ...], seed: int, rounds: int) -> Summary:
     rng = np.random.default_rng(seed)
-    draws = np.stack([_resampled_medians(p, rng, rounds) for p in filled])
-    return _pooled([summarise(list(p)) for p in filled], draws, rng)
+    draws = np.stack([_resampled_medians(np.asarray(p, dtype=np.float64), rng, rounds) for p in given])
+    return _pooled([summarise(p) for p in given], draws, rng)
 
 
 def pool_differences(
@@ -130,10 +134,15 @@ def pool_differences(
     given = [(a, b) for a, b in processes if len(a) and len(b)]
     if len(given) <= 1:
         return difference(*(given[0] if given else ([], [])))
-    filled = [(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)) for a, b in given]
+    return _resampled_differences(tuple((tuple(a), tuple(b)) for a, b in given), seed, rounds)
+
+
+@lru_cache(maxsize=1024)
+def _resampled_differences(given: tuple[tuple[tuple[float, ...], tuple[float, ...]], ...], seed: int, rounds: int) -> Summary:
     rng = np.random.default_rng(seed)
+    filled = [(np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)) for a, b in given]
     draws = np.stack([_resampled_medians(b, rng, rounds) - _resampled_medians(a, rng, rounds) for a, b in filled])
-    return _pooled([difference(list(a), list(b)) for a, b in filled], draws, rng)
+    return _pooled([difference(a, b) for a, b in given], draws, rng)
 
 
 def _resampled_medians(samples: Floats, rng: np.random.Generator, rounds: int) -> Floats:

@@ -246,18 +246,19 @@ def key_table(run: Run, table: Sequence[Row], sheet: SpecSheet | None, width: in
 def key_quantities(found: Scorecard, part: LabelledRun, width: int | None, title: str = "") -> Table:
     """The key quantities of the one run of a scorecard, each with the interval of a further run's value."""
     side = decision.side_of([row.value for row in part.rows], part.run.header.device, part.run.header.host)
-    lines = [replace(line, cells=(_of_next_run(line.cells[0], line.better, side),)) for line in found.lines]
+    factor = noise.host_factor(noise.calibrated(), side.kind, side.values) or 1.0
+    lines = [replace(line, cells=(_of_next_run(line.cells[0], line.better, side, factor),)) for line in found.lines]
     made = run_table(replace(found, lines=tuple(lines)), width, title)
     columns = tuple(replace(one, name=NEXT_RUN) if one.name == INTERVAL[0].name else one for one in made.columns)
     has_any = any(line.cells[0].low is not None for _, line in key_lines(replace(found, lines=tuple(lines))))
     return replace(made, columns=columns, notes=(*made.notes, *([NEXT_RUN_NOTE] if has_any else [])))
 
 
-def _of_next_run(cell: ScorecardCell, better: str, side: decision.Side) -> ScorecardCell:
+def _of_next_run(cell: ScorecardCell, better: str, side: decision.Side, factor: float) -> ScorecardCell:
     """The cell with the interval of a further run's value, which holds its own, and ends at its peak."""
     if cell.noisy is None or cell.value is None or cell.low is None or cell.high is None:
         return cell
-    low, high = decision.next_run(cell.noisy, side, noise.calibrated())
+    low, high = decision.next_run(cell.noisy, side, noise.calibrated(), factor)
     if cell.fraction and more_is_better(better):
         high = min(high, cell.value / cell.fraction)
     return replace(cell, low=min(cell.low, low), high=max(cell.high, high))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -98,6 +98,11 @@ def study_banks(accesses: Sequence[BankAccess], unit: str) -> BankStudy:
     modes of Kepler. The mapping is the candidate in whose passes latency is linear, if it explains every point and is better
     than every other one by a clear margin; otherwise it is undetermined. If loads that share one bank would be less than 1.5
     times slower, local memory is ordinary memory. 8-byte words are analysed under that mapping."""
+    return _studied(tuple(accesses), unit)
+
+
+@lru_cache(maxsize=8)  # several tables and findings ask for the banks of one run
+def _studied(accesses: tuple[BankAccess, ...], unit: str) -> BankStudy:
     narrow = [a for a in accesses if a.word_bytes == BANK_WORD_BYTES and a.items <= MAX_SUB_GROUP_WORK_ITEMS]
     fitted = [a for a in narrow if a.stride > 0]
     evidence = tuple(a.evidence for a in fitted)
