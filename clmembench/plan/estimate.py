@@ -43,8 +43,8 @@ COSTS = {
 # measured over estimated time of the benchmarks for which it is over 1.3 or under 1 / 1.3 in full runs in reports/: some
 # build a program for each point
 TIME_RATIOS = {
-    "cpu": {"l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "reduction": 0.55, "spmv": 1.4, "transfer": 1.5,
-            "transfer_latency": 0.5},
+    "cpu": {"dgemm": 1.7, "l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "reduction": 0.55, "spmv": 1.4, "stream": 1.5,
+            "transfer": 1.5, "transfer_latency": 0.5},
     "gpu": {"arithmetic": 3.0, "atomic": 0.75, "banks": 0.4, "barrier": 0.5, "barrier_exchange": 0.5, "cache_read": 0.7,
             "copy_grid": 0.55, "core_to_core": 9.5, "datatypes": 0.65, "dgemm": 5.3, "divergence": 0.5, "gemm": 3.6,
             "kernel_build": 1.5, "l2_map": 33.0, "launch_call": 1.8, "launch_method": 0.5, "loaded_latency": 1.75,
