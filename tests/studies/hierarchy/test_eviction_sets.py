@@ -43,7 +43,10 @@ def line_probe(device, level=0, noise=0.001):
     cycles = [*(cache.hit_cycles for cache in caches), device.paths["global"].memory_cycles]
     held = caches[0].size_bytes // caches[0].line_bytes * 4 // 5
     before = cycles[level - 1] if level else 0.0
-    return LineProbe(ProbeSession(), "global", cycles[level], cycles[level + 1], before, noise, 64, cycles[0], held)
+    line = caches[0].line_bytes if level else 0
+    return LineProbe(
+        ProbeSession(), "global", cycles[level], cycles[level + 1], before, noise, 64, cycles[0], held, nearer_line=line
+    )
 
 
 def hashed(sets, ways, low=6):
@@ -77,6 +80,21 @@ def test_a_second_level_of_pages_in_random_frames_is_found_behind_the_first():
     found = replay(find_eviction_sets(line_probe(device, 1), 4, 2048, 64 * MIB), answers(device))
     assert isinstance(found, EvictionSets), found
     assert (found.ways, found.line_bytes) == (8, 64)
+
+
+def test_a_moved_line_that_the_nearer_cache_serves_is_no_shorter_line():
+    """Eight lines of filler, moved, fit a set of the nearer cache, which then had the moved one: half a line was told."""
+    first, second = Cache(plain(32, 8, 32), 32, 4.0, "random"), Cache(hashed(32, 24), 64, 14.0)
+    device = machine(first, second, memory=42.0)
+    probe = line_probe(device, 1)
+    pool = [4096 * i for i in range(3000)]
+    device.answer(probe.lap([0, pool[-1]]))  # which allocates them
+    of_set = np.array(conflicting(device, pool, 1))
+    chosen = list(dict.fromkeys(of_set.tolist()))[:2]
+    sets = tuple(tuple(np.array(pool)[of_set == i][:25].tolist()) for i in chosen)
+    fillers = tuple(tuple(np.array(pool)[~np.isin(of_set, chosen)][:8].tolist()) for _ in chosen)
+    found = EvictionSets(probe, sets, fillers, 4096)
+    assert replay(find_line_of_sets(found), answers(device)) == 64
 
 
 @pytest.mark.parametrize(("ways", "line"), [(8, 128), (4, None)])

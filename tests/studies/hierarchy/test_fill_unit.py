@@ -65,3 +65,18 @@ def test_two_orders_of_pairs_that_were_both_disturbed_are_not_believed():
 
     probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(5.0, 12.0, 0.01))
     assert replay(find_fill_unit(probe, 9 << 10), lambda probes: [answer(one) for one in probes]).nbytes == 64
+
+
+def test_a_prefetcher_at_some_misses_is_not_taken_for_a_unit_where_more_pairs_miss_a_further_level():
+    """Half of the second accesses 64 B away miss: 9.5 beside 3 and 16, but 44.5 once pairs miss a further level too."""
+    few = dict(zip((*PAIR_DISTANCES_BYTES, 512), [3.0, 3.0, 3.0, 9.5, 9.5, 16.0, 16.0], strict=True))
+    many = dict(zip((*PAIR_DISTANCES_BYTES, 512), [3.0, 3.0, 3.0, 44.5, 44.5, 86.0, 86.0], strict=True))
+
+    def answer(probe):
+        first, second = (16.0, few) if probe.pattern.count < 500 else (86.0, many)
+        mean = (first + second[probe.pattern.block_bytes]) / 2
+        return Answer(probe, mean, mean, mean, evidence=("a",))
+
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(3.0, 16.0, 0.003))
+    told = replay(find_fill_unit(probe, 10752, 256), lambda probes: [answer(one) for one in probes])
+    assert (told.nbytes, told.least) == (None, 64)

@@ -42,7 +42,10 @@ def level_of(device, number, fits, node=64, entries=0, page=0):
     cycles = [*(cache.hit_cycles for cache in caches), device.paths["global"].memory_cycles]
     hit, miss, before = cycles[number], cycles[number + 1], cycles[number - 1] if number else 0.0
     held = caches[0].size_bytes // node * 4 // 5
-    lines = LineProbe(ProbeSession(), "global", hit, miss, before, 0.001, node, cycles[0], held, entries, page)
+    line = caches[0].line_bytes if number else 0
+    lines = LineProbe(
+        ProbeSession(), "global", hit, miss, before, 0.001, node, cycles[0], held, entries, page, nearer_line=line
+    )
     laps = LevelProbe(lines.asked, ChaseLayout(), HitMissModel(hit, miss, 0.001 * hit))
     step = CurveStep(hit, hit, miss, fits, 2 * fits, 3 * fits, True, 0.001)
     nearer = (caches[0].size_bytes, before) if number else (0.0, 0.0)

@@ -78,7 +78,28 @@ def test_the_same_sector_of_the_other_line_tells_line_and_sector(policy, pairs):
 
 def test_behind_a_level_that_brings_pairs_both_halves_are_seen_each_time():
     found = settled(second(64, 8, "LRU"), None, nearer=Paired(128, 64))
-    assert (found.line_bytes, found.filled.nbytes, found.doubted) == (0, None, (64, 128)) and "prefetcher" in found.doubt
+    assert (found.line_bytes, found.filled.nbytes, found.doubted) == (0, None, (64, 512)) and "prefetcher" in found.doubt
+
+
+def test_behind_a_level_that_brings_lines_at_some_misses_no_longer_line_is_believed():
+    """Its prefetcher brought the two lines behind every second miss: lines of 128 B, as found by strides, looked like 256 B."""
+    names = {"line_bytes": 256, "sector_bytes": 128, "sets": 64, "ways": 16, "policy": "LRU"}
+    findings = {name: measured_finding(name, value, "test", ("r",)) for name, value in names.items()}
+    found = without_doubted_line(findings, settled(second(128, 8, "LRU"), None, nearer=Paired(128, 64)))
+    assert [(found[n].status, found[n].low, found[n].high) for n in ("line_bytes", "sets")] == [
+        ("undetermined", None, 256),
+        ("undetermined", 64, None),
+    ]
+
+
+def test_units_of_which_only_one_half_fits_are_two_lines():
+    """36 places 256 B apart fit into 48 ways of 128 B whose victims are drawn, and a prefetcher brought the other halves."""
+    cache = Cache(plain(1, 48, 128), 128, 4.0, "random")
+    device = Machine("test", {"global": Path((cache,), 28.0, pairs=PairPrefetch(0))}, Noise(lap_relative=0.002), 3)
+    probe = LevelProbe(ProbeSession(), ChaseLayout(), HitMissModel(4.0, 28.0, 0.01))
+    experiment = settle_line_unit(probe, UnitSize(256), 36 * 256, 64 * MIB)
+    found = replay(experiment, lambda probes: [device.answer(probe) for probe in probes])
+    assert (found.filled.nbytes, found.doubted) == (None, (128, 256)) and found.doubt
 
 
 def test_under_fifo_two_lines_that_come_together_go_together():

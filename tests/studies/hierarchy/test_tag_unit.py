@@ -3,7 +3,7 @@
 import pytest
 
 from clmembench.studies.hierarchy.geometry.level_geometry import LevelGeometry
-from clmembench.studies.hierarchy.geometry.tag_unit import find_tag_unit
+from clmembench.studies.hierarchy.geometry.tag_unit import find_tag_unit, unit_of_share
 from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
@@ -57,3 +57,9 @@ def test_odd_strides_tell_a_line_where_sets_fill_evenly_or_a_miss_brings_as_much
     dense = CapacityBound(458_624 // 32, 458_656 // 32, 20.0)
     known = LevelGeometry(UnitSize(filled), dense, 32, gone, False, UnitSize(128))
     assert known.line(("r",)).value == line
+
+
+def test_more_tags_than_fit_side_by_side_are_of_shorter_lines():
+    """Twice as many places 192 B apart fit as there are lines of 128 B in what fits side by side."""
+    assert unit_of_share(64, 1.0).nbytes == unit_of_share(64, 0.8).nbytes == 128
+    assert unit_of_share(64, 2.0).nbytes is None

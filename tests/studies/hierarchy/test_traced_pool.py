@@ -30,7 +30,9 @@ def asked_by(device, restless=False, most_bytes=64 * MIB):
     replay(asked.one(ChaseLayout().lap(most_bytes // PAGE, PAGE)), lambda probes: [device.answer(one) for one in probes])
     if restless:
         asked.laps = asked.disturbed = 100_000
-    probe = LineProbe(asked, "global", 16.0, 90.0, 5.0, 0.002, LINE, 5.0, 400, 64, PAGE, reach_bytes=64 * PAGE)
+    probe = LineProbe(
+        asked, "global", 16.0, 90.0, 5.0, 0.002, LINE, 5.0, 400, 64, PAGE, reach_bytes=64 * PAGE, nearer_line=LINE
+    )
     found = replay(find_eviction_sets(probe, 8, PAGE, most_bytes), lambda probes: [device.answer(one) for one in probes])
     return found, len(asked.answers)
 

@@ -35,6 +35,7 @@ MAX_ROOM = 1 << 12  # places that are looked at
 MAX_PROBES, MAX_PROBES_OF_FIRST = 1000, 2000  # of one level; laps over the first cache of a GPU are fast
 LINE_BYTES = (32, 64, 128, 256, 512)  # that are tried
 RESTLESS = "other programs use the core, and take lines of every set"
+MAX_SERVED_GROWTH = 1.5  # of the share of a lap that a nearer cache serves, as where it draws victims: more is served again
 CANDIDATE_BATCH, MAX_BATCHES = 24, 40  # lines among which another one of a set is looked for
 
 
@@ -188,12 +189,14 @@ def find_line_of_sets(found: EvictionSets) -> Experiment[int | None]:
         probe, size = replace(found.probe, filler=filler), None
         for distance in LINE_BYTES:
             moved = lines[0] ^ distance
-            # a nearer cache may have it in another set, which lines as far from the filler empty
+            # a nearer cache may have it in another set, which lines as far from the filler empty, unless its lines are longer
             if filler and not found.fills_all:
-                more = replace(found.probe, filler=(*filler, *(line + distance for line in filler)))
-                misses = yield from more.misses(lines[1:], 0)
-                if misses is not None and misses > -MIN_MISSES:  # else they are lines of the filler, which that cache serves
-                    probe = more
+                probe = replace(found.probe, filler=filler)
+                if distance >= probe.nearer_line:
+                    emptied = yield from _with_moved_filler(probe, lines, distance)
+                    if emptied is None:
+                        break  # that cache may serve the moved place
+                    probe = emptied
                 if (yield from probe.overflows(lines[1:])):
                     break
             elif found.probe.nearer and not filler and not found.fills_all:
@@ -208,6 +211,24 @@ def find_line_of_sets(found: EvictionSets) -> Experiment[int | None]:
                 break
         sizes.append(size)
     return sizes[0] if len(set(sizes)) == 1 else None
+
+
+def _with_moved_filler(probe: LineProbe, lines: Sequence[int], distance: int) -> Experiment[LineProbe | None]:
+    """The probe with filler, and where that is too little other lines of the set, moved by so much besides: they empty that set
+    of a nearer cache which a line moved by as much is in. None: that cache serves more of these laps than of those without, as
+    where what was moved does not fill a set of it, or lies in the same of its lines."""
+    fitting = lines[1:]
+    usual = yield from probe.misses(fitting, 0)
+    for moved in (probe.filler, (*probe.filler, *lines[2:])):
+        more = replace(probe, filler=(*probe.filler, *(line + distance for line in moved)))
+        misses = yield from more.misses(fitting, 0)
+        if usual is None or misses is None:
+            continue
+        growth = (len(fitting) + len(more.filler)) / (len(fitting) + len(probe.filler))
+        served = MAX_SERVED_GROWTH * growth * min(0.0, usual) if probe.nearer_line else 0.0
+        if misses > served - MIN_MISSES:
+            return replace(more, hidden=max(0.0, -misses))
+    return None
 
 
 def find_another_line(found: EvictionSets, most_bytes: int) -> Experiment[EvictionSets]:

@@ -32,6 +32,7 @@ NOT_MEASURED = "whether a prefetcher pairs shorter lines was not measured"
 PAIRS = "a miss brings in {unit} B, which may be one line, or two of which a prefetcher brings the other"
 FILLED_SHARE = 0.57  # of what the cache holds, by the halves that a lap visits; by whole units they would be 1.14
 VISITS = 4  # of each half in a lap
+SURELY_FITTING_SHARE = 0.95  # of the units that fit: disturbances and the kernel's own lines take no more
 SCALES = (1.0, 1.25, 1.5, 1.8, 2.2)  # times what surely fits, which of a cache with a soft end is less than all
 MIN_HALF_BYTES = 32  # no device has shorter lines
 ORDERS = 2  # of each lap, of which the faster counts: disturbances only add
@@ -126,13 +127,15 @@ def settle_line_unit(
     why, paired = PAIRS.format(unit=unit), filled.is_prefetched or nearer.line_bytes < unit <= nearer.pair_bytes
     if nearer.pair_bytes and paired:
         why = why if unit else BROUGHT_SOONER
-        doubted = nearer.line_bytes, nearer.pair_bytes
+        doubted = nearer.line_bytes, max(OTHER_LINE_BYTES, nearer.pair_bytes)  # how far it brings lines at some misses is open
         return LineUnit(replace(filled, nbytes=None, reason=why), doubted=doubted, doubt=why, brought_bytes=unit)
     if filled.is_prefetched:
         return LineUnit(filled, pair_bytes=OTHER_LINE_BYTES)
     if unit < 2 * MIN_HALF_BYTES or not fitting_bytes:
         return LineUnit(filled)
     halves = yield from _halves(probe, unit, fitting_bytes, most_bytes)
+    if halves == "one" and not (yield from _both_halves_fit(probe, unit, fitting_bytes)):
+        halves = "open"
     if halves in ("open", "mixed") or (filled.beside and halves != "lines"):
         return LineUnit(UnitSize(None, why, unit // 2), doubted=(unit // 2, unit), doubt=why)
     if halves != "lines":
@@ -167,7 +170,7 @@ def without_doubted_line(findings: dict[str, Finding], unit: LineUnit, nearer_li
     may_be_fifo = unknown and nearer_line is not None and nearer_line != line
     is_asked = most > 2 * MIN_HALF_BYTES and unit.note != NOT_MEASURED
     if is_asked and (may_be_fifo or findings["policy"].value == "FIFO"):
-        why = f"{PAIRS.format(unit=most)}: under FIFO both come and go together"
+        why = f"{PAIRS.format(unit=unit.brought_bytes or most)}: under FIFO both come and go together"
     if not why or not isinstance(line, int) or not least < line <= most:
         return findings
     doubted = dict(findings)
@@ -213,6 +216,24 @@ def _halves(probe: LevelProbe, unit: int, fitting_bytes: int, most_bytes: int) -
             return "mixed" if fewer - {halves, "open"} else halves
         fewer.add(halves)
     return "open"
+
+
+def _both_halves_fit(probe: LevelProbe, unit: int, fitting_bytes: int) -> Experiment[bool]:
+    """True if both halves of nearly as many units hit as were found to fit by one place of each; True without an answer. Where
+    they do not, the halves are lines, of which those that nobody visits have left."""
+    contrast, count, values = probe.contrast, max(1, int(SURELY_FITTING_SHARE * fitting_bytes) // unit), list[float]()
+    for starts in ((0,), (0, unit // 2)):
+        segments = ";".join(f"{start}:{unit}:{count}:1" for start in starts)
+        probes = [
+            Probe(Pattern("random", len(starts) * count, segments=segments, seed=seed), probe.chase.space)
+            for seed in range(ORDERS)
+        ]
+        known = [answer.value for answer in (yield from probe.asked.all(probes)) if answer.value is not None]
+        if not known:
+            return True
+        values.append(min(known))
+    noise = 2 * LAP_NOISE_SIGMAS * contrast.noise * math.sqrt(2)
+    return values[1] - max(values[0], contrast.hit) < max(MIN_CONTRAST * (contrast.miss - contrast.hit), noise)
 
 
 def _laps(probe: LevelProbe, unit: int, count: int) -> Experiment[HalvesLaps | None]:

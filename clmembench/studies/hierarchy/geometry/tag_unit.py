@@ -45,7 +45,7 @@ def find_tag_unit(
         ratio = found.fits * stride / capacity
         if ratio > 1 + MAX_COUNT_RELATIVE_DIFFERENCE:
             if size > unit:
-                return UnitSize(2 * size), found
+                return unit_of_share(size, found.fits * 2 * size / capacity), found
             return (yield from _smallest_unit(probe, size, capacity, found.fits, odd)), found
         if ratio < 1 - MAX_COUNT_RELATIVE_DIFFERENCE / 2:
             return UnitSize(None, f"only {found.fits} places {stride} B apart fit: lines fall unevenly into sets"), found
@@ -58,6 +58,13 @@ def find_tag_unit(
     if odd == ODD_MULTIPLES[0] and size > unit and ODD_MULTIPLES[1] * capacity <= most_bytes:
         return (yield from find_tag_unit(probe, unit, dense, most_bytes, nearer, ODD_MULTIPLES[1]))
     return UnitSize(None, why), found
+
+
+def unit_of_share(size: int, share: float) -> UnitSize:
+    """Twice `size`, whose tags fill this share of what fits side by side, unless those are more tags than there would be."""
+    if share > 1 + MAX_DISTURBED_LINE_SHARE:
+        return UnitSize(None, f"{share:.3g} times as many tags of {2 * size} B fit at an odd stride as side by side")
+    return UnitSize(2 * size)
 
 
 def _smallest_unit(probe: LevelProbe, size: int, capacity: int, fits: int, odd: int) -> Experiment[UnitSize]:

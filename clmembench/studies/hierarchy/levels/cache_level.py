@@ -64,6 +64,7 @@ from clmembench.studies.hierarchy.replacement.set_lines import EXTRA_LINES, Near
 
 GEOMETRY_PROPERTIES = ("line_bytes", "sector_bytes", "ways", "sets", "policy")
 LINGERING = "the nearer cache, whose policy may keep lines for long, serves some accesses of so small working sets"
+HALVES_APART = "{tag} B suit the odd strides, but halves of these are evicted each by itself, as of lines of {line} B"
 TOO_LARGE = "laps over so large a level take too long to look for its lines one by one"
 # Thresholds
 MAX_PROBED_BYTES = 32 << 20  # of a level whose geometry is looked for: a lap of a larger one takes a third of a second
@@ -81,7 +82,8 @@ class LevelContext:
     costs at most; entries of the first TLB if it has one set (0: else); ways, and bytes of a way, of the levels before, as far
     as they are known; the set of the only nearer level, where its policy is known; the nearer level whose misses bring in
     several lines; whether the level before may keep lines for longer than one that holds what was used last; the
-    line of that level (0: not known; None: there is no such level); and what translation adds to laps."""
+    line of that level (0: not known; None: there is no such level); the shortest line known of the levels before (0: the first
+    one's is not); and what translation adds to laps."""
 
     number: int
     noise: float
@@ -96,6 +98,7 @@ class LevelContext:
     paired: Paired = UNPAIRED
     nearer_keeps: bool = False
     nearer_line: int | None = None
+    shortest_nearer_line: int = 0
     translation: LapTranslation = NO_TRANSLATION
 
 
@@ -227,10 +230,17 @@ def _geometry(
         tag, tags = UnitSize(of_line.line_bytes), UNKNOWN_CAPACITY
     else:
         tag, tags = yield from find_tag_unit(probe, begun.unit, begun.dense, limits.most_bytes, limits.nearer)
-        if tag.nbytes and begun.filled.is_prefetched:
+        if tag.nbytes and (begun.filled.is_prefetched or tag.nbytes > (begun.filled.nbytes or 0)):
             fitting = begun.dense.fits * begun.unit
             line = yield from shortest_line(probe, tag.nbytes, fitting, limits.most_bytes)
-            tag = UnitSize(line, "" if line else PAIRS.format(unit=tag.nbytes))
+            # no line is shorter than what a miss brings in, here or nearer: one of just that length is no pair of lines
+            is_least = line in (begun.filled.nbytes, around.nearer_line) and not around.paired.pair_bytes
+            if line is None:
+                tag = UnitSize(None, PAIRS.format(unit=tag.nbytes))
+            elif line != tag.nbytes and not (begun.filled.is_prefetched or is_least):
+                tag = UnitSize(None, HALVES_APART.format(tag=tag.nbytes, line=line))
+            else:
+                tag = UnitSize(line)
     tag_from = asked.cited()
     sets: SetGeometry | None = None
     if tag.nbytes is not None:
@@ -294,7 +304,7 @@ def _with_eviction_sets(
     lines = LineProbe(
         probe.asked, probe.chase.space, step.hit, miss, nearer, step.noise or around.noise, around.node_bytes, first.hit,
         int(HELD_LINES_SHARE * first.fits_bytes / around.node_bytes), around.entries, around.page_bytes,
-        reach_bytes=limits.reach_bytes,
+        reach_bytes=limits.reach_bytes, nearer_line=around.shortest_nearer_line,
     )  # fmt: skip
     held, most_bytes = _turning_limits(probe.chase, curve, around)
     way_bytes = around.nearer_way_bytes if nearer else 0

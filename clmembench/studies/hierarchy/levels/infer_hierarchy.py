@@ -295,6 +295,7 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
     policy = level.findings["policy"].value if "policy" in level.findings else None
     # nothing stands before the first level that is passed, so that its set sees all accesses
     alone = number == 0 or (number == 1 and level.space != "global")
+    shortest = around.shortest_nearer_line
     nearer_set = NearerSet.of(ways, str(policy)) if alone and ways and way_bytes and policy else None
     return replace(
         around,
@@ -304,6 +305,7 @@ def _behind(around: LevelContext, level: CacheLevel, number: int) -> LevelContex
         nearer_keeps=policy not in RECENCY_POLICIES,
         paired=_paired(level, around),
         nearer_line=line or 0,
+        shortest_nearer_line=min(line or shortest, shortest) if number else line or 0,
     )
 
 

@@ -129,15 +129,15 @@ def find_fill_unit(
     for line in dict.fromkeys((longest, USUAL_UNIT_BYTES)):
         large = int(LARGE_LEVEL_OVERFLOW * capacity) // USUAL_LINE_BYTES
         count = 2 * capacity // line if capacity < LARGE_LEVEL_BYTES else large
-        found = yield from _unit_of_pairs(probe, capacity, count, nearer)
+        found = yield from _unit_of_pairs(probe, capacity, count, nearer, least)
         if found.nbytes is not None or not found.is_answered:
             return found
         least = max(least, found.least)
     return replace(found, least=least)
 
 
-def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequence[float]) -> Experiment[UnitSize]:
-    """The unit that a miss brings in, from laps of `count` pairs."""
+def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequence[float], doubted: int) -> Experiment[UnitSize]:
+    """The unit that a miss brings in, from laps of `count` pairs. `doubted`: as of `_first_distance_that_misses`."""
     if count > MAX_PAIRS:
         return UnitSize(None, f"a cache of up to {capacity} B is not overflowed by {MAX_PAIRS} pairs of accesses")
     means, spread, missing = yield from _pair_latencies(probe.asked, probe.chase.space, max(MIN_PAIRS, count))
@@ -149,7 +149,7 @@ def _unit_of_pairs(probe: LevelProbe, capacity: int, count: int, nearer: Sequenc
     reason = _too_alike(means, probe.contrast, count, min(nearer, default=probe.contrast.hit))
     if reason:
         return UnitSize(None, reason, is_prefetched=reason == BROUGHT_SOONER)
-    return _first_distance_that_misses(means, probe.contrast, nearer, spread)
+    return _first_distance_that_misses(means, probe.contrast, nearer, spread, doubted)
 
 
 def _too_alike(means: Sequence[float], contrast: HitMissModel, count: int, nearest: float) -> str:
@@ -193,9 +193,11 @@ def _sector_beside_others(
 
 
 def _first_distance_that_misses(
-    means: Sequence[float], contrast: HitMissModel, nearer: Sequence[float] = (), spread: float = 0.0
+    means: Sequence[float], contrast: HitMissModel, nearer: Sequence[float] = (), spread: float = 0.0, doubted: int = 0
 ) -> UnitSize:
-    """The least distance at which the second access of a pair misses. `spread`: between two orders of a distance.
+    """The least distance at which the second access of a pair misses. `spread`: between two orders of a distance. `doubted`: a
+    distance at which the second accesses of fewer pairs neither hit nor missed (0: none). Where more pairs miss a further level
+    too, a part of its misses costs more than a miss of this one: neither is settled, unless all or none of them reach it.
 
     The first access of a pair costs as much at any distance, so a mean rises by half of what the second does. The rise is
     compared with a miss of this level, since the first access may have missed others too. Beyond the unit of a nearer level,
@@ -216,10 +218,12 @@ def _first_distance_that_misses(
     partial = min(MAX_END_SHARE, max(least_rise, LAP_NOISE_SIGMAS * 3 * noise / cost, 2 * spread / cost))
     served = [(level - min(nearer)) / cost for level in (*nearer, contrast.hit) if nearer]
     least_miss = 1 - MAX_END_SHARE + max(served, default=0.0)
+    most_miss = 1 + MAX_END_SHARE + max(served, default=0.0)
     odd = [
         d
         for d, rise in zip(PAIR_DISTANCES_BYTES, rises, strict=False)
-        if partial < rise < least_miss and not any(abs(rise - one) <= partial for one in served)
+        if (partial < rise < least_miss and not any(abs(rise - one) <= partial for one in served))
+        or (d == doubted and most_miss < rise < (1 - MAX_END_SHARE) * rises[-1])
     ]
     if odd:
         why = f"the second access of pairs {odd[0]} B apart neither hits nor misses: a prefetcher, or mixed levels"

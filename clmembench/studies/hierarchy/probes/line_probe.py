@@ -30,7 +30,8 @@ class LineProbe:
     noise of a lap; the least distance of lines; latency (`base`) of the nearest cache, and how many lines it surely holds,
     which a control needs; entries and pages of the first TLB, where it has one set (0: else). `filler`: lines that are visited
     in every lap, so that no nearer cache holds the others. `reach_bytes`: of the first TLB, or the largest working set where
-    there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit."""
+    there is none; `is_near`: all lines are within it, so that nothing but this level's misses costs more than a hit.
+    `nearer_line`: the shortest line of the nearer caches (0: not known); `hidden`: misses of a lap that their hits outweigh."""
 
     asked: ProbeSession
     space: Space
@@ -47,6 +48,8 @@ class LineProbe:
     stride_bytes: int = MIN_PAGE_BYTES
     reach_bytes: int = 0
     is_near: bool = False
+    nearer_line: int = 0
+    hidden: float = 0.0
 
     @property
     def free_lines(self) -> int:
@@ -84,7 +87,7 @@ class LineProbe:
             translated = yield from self._translated(self.spread(few), seed)
         if answer.value is None or translated is None:
             return None
-        return len(every) * (answer.value - self.hit - translated) / (self.miss - self.hit)
+        return len(every) * (answer.value - self.hit - translated) / (self.miss - self.hit) + self.hidden
 
     def _translated(self, control: Sequence[int], seed: int) -> Experiment[float | None]:
         """What translation adds to an access of such a control; None: no answer. A disturbed control would hide misses: one
