@@ -43,14 +43,15 @@ COSTS = {
 # measured over estimated time of the benchmarks for which it is over 1.3 or under 1 / 1.3 in full runs in reports/: some
 # build a program for each point
 TIME_RATIOS = {
-    "cpu": {"dgemm": 1.7, "l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "reduction": 0.55, "spmv": 1.4, "stream": 1.5,
-            "transfer": 1.5, "transfer_latency": 0.5},
-    "gpu": {"arithmetic": 3.0, "atomic": 0.75, "banks": 0.4, "barrier": 0.5, "barrier_exchange": 0.5, "cache_read": 0.7,
-            "copy_grid": 0.55, "core_to_core": 9.5, "datatypes": 0.65, "dgemm": 5.3, "divergence": 0.5, "gemm": 3.6,
-            "kernel_build": 1.5, "l2_map": 33.0, "launch_call": 1.8, "launch_method": 0.5, "loaded_latency": 1.75,
-            "local_read": 1.45, "private_array": 2.4, "spmv": 5.5, "step_latency": 0.55, "stream": 1.5,
-            "subgroup": 0.6, "transfer": 1.9, "transfer_latency": 0.35, "transfer_overlap": 6.2, "usm_bandwidth": 6.5,
-            "usm_first_touch": 2.9},
+    "cpu": {"dgemm": 1.7, "l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "pchase": 1.4, "reduction": 0.55, "spmv": 1.4,
+            "stream": 1.5, "transfer": 1.5, "transfer_latency": 0.5},
+    "gpu": {"arithmetic": 0.42, "atomic": 0.3, "banks": 0.2, "barrier": 0.19, "barrier_exchange": 0.2, "cache_read": 0.46,
+            "copy_grid": 0.33, "core_to_core": 9.0, "datatypes": 0.21, "device_barrier": 0.24, "dgemm": 2.0,
+            "divergence": 0.21, "gemm": 2.1, "instruction": 0.31, "kernel_build": 1.5, "l2_map": 7.1, "launch": 0.18,
+            "launch_call": 1.8, "launch_dispatch": 2.1, "launch_method": 0.16, "launch_wait": 0.16, "loaded_latency": 1.4,
+            "local_copy": 0.22, "local_read": 0.33, "pchase": 0.72, "private_array": 0.27, "reduction": 0.67, "spmv": 2.6,
+            "step_latency": 0.21, "stream": 0.42, "subgroup": 0.28, "transfer_latency": 0.16, "transfer_overlap": 5.6,
+            "transpose": 0.2, "usm_bandwidth": 4.0, "usm_first_touch": 0.66},
 }  # fmt: skip
 ENERGY_S = 2.1  # added to a point by an energy counter that is updated every 100 ms; on CPUs the samples suffice
 PEER_S = 1.5  # for a point of a host's library or program; it mostly sets up its problem
