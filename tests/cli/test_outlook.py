@@ -47,6 +47,18 @@ def test_measurements_that_take_as_long_as_estimated_leave_the_rest_of_the_estim
     assert (at.done, at.total) == (5, 20) and at.left_s == pytest.approx(35.0)
 
 
+def test_repeats_that_follow_other_benchmarks_are_counted():
+    launch = BenchmarkEstimate("launch", 1, {"first": Amount(1, 1.0), "further": Amount(5, 5.0)})
+    outlook = ProgressEstimate((launch, part("spmv", 1, 1.0)))
+    after(outlook, "launch", 1, 1.0)
+    after(outlook, "spmv", 1, 1.0, 1.0)
+    for process in range(1, 6):
+        at = outlook.add(record("launch", {"n": 1}, process=process), 2.0 + process)
+    assert not outlook.others and (at.done, at.total) == (7, 7)
+    ended = "measured 2 points, 5 repeats in further processes: 7 of 7 measurements planned"
+    assert progress.conclusion(outlook, False) == ended
+
+
 def test_measurements_that_take_longer_make_the_rest_longer_most_of_all_that_of_their_benchmark():
     slow = after(ProgressEstimate(TWO), "stream", 5, 4.0)
     assert 35.0 * 1.3 < slow.left_s < 35.0 * 4

@@ -147,10 +147,10 @@ class ProgressEstimate:
         return self._groups.get(record.benchmark, record.benchmark)
 
     def _count(self, record: Record, first: int) -> int | None:
-        """Count a measurement for its benchmark, the next one of that name from number `first` on: its number. Under a budget
-        benchmarks take turns."""
+        """Count a measurement for its benchmark, the next one of that name from number `first` on: its number. Benchmarks take
+        turns, under a budget point by point, else process by process."""
         name = self.group_of(record)
-        turns = (*range(first, len(self.parts)), *(range(first) if self._budget_s is not None else ()))
+        turns = (*range(first, len(self.parts)), *range(first))
         at = next((at for at in turns if self.parts[at].expected.name == name), None)
         if at is None:
             self.others.append(record)
