@@ -214,9 +214,9 @@ def find_line_of_sets(found: EvictionSets) -> Experiment[int | None]:
 
 
 def _with_moved_filler(probe: LineProbe, lines: Sequence[int], distance: int) -> Experiment[LineProbe | None]:
-    """The probe with filler, and where that is too little other lines of the set, moved by so much besides: they empty that set
-    of a nearer cache which a line moved by as much is in. None: that cache serves more of these laps than of those without, as
-    where what was moved does not fill a set of it, or lies in the same of its lines."""
+    """The probe whose laps also empty the nearer cache's set of a line that is moved by `distance`: its filler is moved, too.
+    Where the moved filler does not fill that set, other lines of this set are moved besides. None: the nearer cache serves
+    more of these laps than of laps without the moved lines, so that it may serve the moved line as well."""
     fitting = lines[1:]
     usual = yield from probe.misses(fitting, 0)
     for moved in (probe.filler, (*probe.filler, *lines[2:])):
