@@ -24,7 +24,7 @@ from clmembench.plan.selection import Selection
 from clmembench.plan.sweep import explore
 
 MIN_POINTS = 100  # of a run whose programs take longer to build than builders to start
-MIN_CPUS, MAX_BUILDERS = 4, 8
+MIN_CPUS, MAX_BUILDERS = 4, 15
 CONTEXT_BYTES = 1 << 30  # of the device's memory for each builder, several times what its context takes
 MAX_COLLECTING_S = 0.2  # for one benchmark: some make their data before their programs
 MAX_BUILD_S = 20.0  # of one program

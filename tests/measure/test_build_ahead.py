@@ -63,7 +63,7 @@ def test_a_preparation_that_needs_a_result_or_fails_ends_there():
 @pytest.mark.parametrize(
     ("info", "cpus", "wanted"),
     [
-        (NVIDIA, 16, 8),
+        (NVIDIA, 16, 15),
         (NVIDIA, 6, 5),
         (NVIDIA, 2, 0),
         (replace(NVIDIA, global_mem_bytes=1 << 31), 16, 2),

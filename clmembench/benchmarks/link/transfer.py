@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,9 +19,10 @@ DUPLEX = Metric("duplex_bandwidth", "GB/s", "nbytes", "rate", "higher", peak="li
 TRANSFER_LATENCY = Metric("transfer_latency", "us", "ops", "cost", "lower", scale=1e-3)
 ZERO_COPY = Metric("zero_copy_map", "ns", "ops", "cost", "lower")
 SEED = 0x2545F491
-BATCH_BYTES = 2 << 30  # back-to-back copies: start and wait, some 10 us, are under 0.1% of the time
+FACTOR = np.uint32(2654435761)  # of transfer.cl's pattern
+BATCH_BYTES = 512 * MIB  # back-to-back copies: start and wait, some 10 us, are 0.1% of the time
 MAX_COPIES = 256
-BLOCK_WORDS = 1 << 18  # 1 MiB, which fits in a cache
+BLOCK_WORDS = 1 << 16  # 256 KiB, which fit in a core's own cache with the block that they are compared with
 NOTE_SHARED_COPY = "host and device share memory: this is a copy within it, not a link"
 NOTE_ZERO_COPY = "zero-copy: host and device share this memory, so mapping moves nothing"
 NOTE_SHARED = "host and device share memory at different addresses: mapping moves an unknown number of bytes"
@@ -31,20 +32,29 @@ MEMORIES = ("pinned", "pageable", "mapped")
 
 def pattern(words: int, seed: int, first: int = 0) -> Array:
     """The words of transfer.cl's pattern from index `first` on, shape (words,), uint32."""
-    return np.arange(first, first + words, dtype=np.uint32) * np.uint32(2654435761) ^ np.uint32(seed)
+    return np.arange(first, first + words, dtype=np.uint32) * FACTOR ^ np.uint32(seed)
+
+
+def _pattern_blocks(words: int, seed: int, start: int = 0) -> Iterator[tuple[slice, Array]]:
+    """`words` words of the pattern from index `start` on, block by block: where it is, and its words, valid until the next."""
+    ramp = np.arange(start, start + min(words, BLOCK_WORDS), dtype=np.uint32) * FACTOR
+    block = np.empty_like(ramp)
+    for first in range(0, words, BLOCK_WORDS):
+        mine = block[: words - first]
+        np.add(ramp[: len(mine)], np.uint32(first * int(FACTOR) % 2**32), out=mine)
+        np.bitwise_xor(mine, np.uint32(seed), out=mine)
+        yield slice(first, first + len(mine)), mine
 
 
 def fill_pattern(view: Array, seed: int) -> None:
     """Fills an array of uint32 with the pattern."""
-    for first in range(0, len(view), BLOCK_WORDS):
-        block = view[first : first + BLOCK_WORDS]
-        block[:] = pattern(len(block), seed, first)
+    for where, block in _pattern_blocks(len(view), seed):
+        view[where] = block
 
 
-def is_pattern(view: Array, seed: int) -> bool:
-    """Whether an array of uint32 equals the pattern."""
-    blocks = ((view[first : first + BLOCK_WORDS], first) for first in range(0, len(view), BLOCK_WORDS))
-    return all(np.array_equal(block, pattern(len(block), seed, first)) for block, first in blocks)
+def is_pattern(view: Array, seed: int, start: int = 0) -> bool:
+    """Whether an array of uint32 equals the pattern from index `start` on."""
+    return all(np.array_equal(view[where], block) for where, block in _pattern_blocks(len(view), seed, start))
 
 
 def _copy_sizes(info: DeviceInfo) -> tuple[int, ...]:
@@ -91,7 +101,7 @@ def is_zero_copy(device: Device) -> bool:
     where=_where,
     figure_axis="array_bytes",
     version=3,  # versions 1 and 2 timed a single copy, including its start and the wait
-    min_time_s=0.4,  # other devices may use the host's links for tenths of a second
+    min_time_s=0.25,  # other devices may use the host's links for tenths of a second
     direction=axis(*DIRECTIONS),
     memory=axis(*MEMORIES),
     array_bytes=axis_of(_copy_sizes),
@@ -99,7 +109,7 @@ def is_zero_copy(device: Device) -> bool:
 def transfer(device: Device, direction: str, memory: str, array_bytes: int) -> Work:
     """Bandwidth between host and device: bytes of one direction over the host's time until all have arrived.
 
-    From pinned memory to a device with its own memory: as many back-to-back copies as make 2 GiB (at most 256), waited for
+    From pinned memory to a device with its own memory: as many back-to-back copies as make 512 MiB (at most 256), waited for
     once; transfer_latency measures a single one. Otherwise one copy. Both directions run on two queues, and the bytes of both
     count. Mapped memory is timed as map plus unmap; if host and device share memory, the result is the latency of this instead
     of a bandwidth. Whole words of 4 B are moved.

@@ -8,6 +8,7 @@ import numpy as np
 
 from clmembench.benchmarks import MEMORY_READS, MEMORY_WRITES, MIB, axis, axis_of, benchmark, headline_bytes
 from clmembench.benchmarks.copy_check import copy_array_bytes
+from clmembench.benchmarks.link.transfer import FACTOR, is_pattern
 from clmembench.benchmarks.stream import OPERATION_CODES, sum_items
 from clmembench.model import Buffer, Call, Device, DeviceInfo, Fill, Launch, MemoryKind, Metric, Quantity, Skip, Value, Work
 from clmembench.resources import kernel_source
@@ -15,7 +16,6 @@ from clmembench.resources import kernel_source
 USM_BANDWIDTH = Metric("usm_bandwidth", "GB/s", "nbytes", "rate", "higher")
 FIRST_TOUCH = Metric("first_touch", "ns", "ops", "cost", "lower")
 KINDS: Sequence[MemoryKind] = ("device", "shared", "host")
-FACTOR = 2654435761
 CORE_LANES, CORE_GROUP = 16, 64  # words of a vector, a cache line; vectors that a work-group writes
 GPU_LANES, GPU_GROUP, READING_GROUP = (
     4,
@@ -87,7 +87,7 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
     writing = device.build(kernel_source("usm"), LANES=lanes, **defines)["write_words"]
     defines |= {"T": "uint", "OP": OPERATION_CODES["read"], "BLOCKED": blocked, "LOOP": False}
     reading = device.build(kernel_source("stream"), **defines)
-    write = Launch(writing, (buffer, np.uint32(FACTOR)), (vectors,), (group,))
+    write = Launch(writing, (buffer, FACTOR), (vectors,), (group,))
     read = Launch(reading["reduce"], (buffer, buffer, sums, np.uint64(vectors)), (items,), (each,))
     device.run([write])
 
@@ -102,8 +102,7 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
         for first in range(0, words, CHECKED_WORDS):
             count = min(CHECKED_WORDS, words - first)
             held = device.download(buffer, np.uint32, count, 4 * first)
-            wanted_words = np.arange(first, first + count, dtype=np.uint64).astype(np.uint32) * np.uint32(FACTOR)
-            assert np.array_equal(held, wanted_words), "the words written are wrong"
+            assert is_pattern(held, 0, first), "the words written are wrong"
 
     return Work(
         commands=(read if op == "read" else write,),
@@ -118,7 +117,7 @@ def usm_bandwidth(device: Device, memory: MemoryKind, op: str, last_touch: str, 
 def assert_sums(device: Device, sums: Buffer, items: int, lanes: int, vectors: int) -> None:
     """Raises AssertionError unless the sums of each work-item and lane are those of all words written."""
     lane_sums = device.download(sums, np.uint32, lanes * items).reshape(items, lanes).sum(axis=0, dtype=np.uint64)
-    wanted = [FACTOR * (lanes * (vectors * (vectors - 1) // 2) + lane * vectors) for lane in range(lanes)]
+    wanted = [int(FACTOR) * (lanes * (vectors * (vectors - 1) // 2) + lane * vectors) for lane in range(lanes)]
     same = all((int(sum_) - of_lane) % 2**32 == 0 for sum_, of_lane in zip(lane_sums, wanted, strict=True))
     assert same, "the sum of the words read is wrong"
 
