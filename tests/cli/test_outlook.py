@@ -231,6 +231,8 @@ def test_a_point_is_shown_with_its_value_and_noise():
     assert few.endswith("(too few samples for an interval)")
     assert progress.point_text(record("stream", {"op": "triad"}, status="failed")) == "stream op=triad: failed"
     assert progress.point_text(record("own", {"op": "\x1b[31mred"}, status="ok")) == "own op=?[31mred: ok"
+    long = progress.point_text(record("chase", {"segments": "0:0:1:1;" * 99}, status="failed"))
+    assert len(long) < 140 and long.endswith("…: failed")
 
 
 class Clock:

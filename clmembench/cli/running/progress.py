@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LINE_PERIOD_S = 10.0  # between lines of progress where there is no terminal
 REFRESHES_PER_S = 1  # of a terminal: more would take CPU time from what is measured
 BAR_COLUMNS = 20
+MAX_POINT_CHARACTERS = 120  # of a point's name: the hierarchy's laps list up to hundreds of places
 MAX_EXACT_RATIO = 1.6  # of the ends of the range of the time left: a wider one is shown as a range
 Item = TypeVar("Item")
 
@@ -37,7 +38,7 @@ def point_text(record: Record) -> str:
     from clmembench.analysis import derive
     from clmembench.benchmarks import discovered
 
-    name = f"{record.benchmark} {units.format_params(dict(record.params))}".strip()
+    name = line(f"{record.benchmark} {units.format_params(dict(record.params))}".strip(), MAX_POINT_CHARACTERS)
     known = discovered().get(record.benchmark)
     metric = next((m for m in known.metrics if m.applies(record.params)), None) if known is not None else None
     found = derive.summarise([record], metric) if metric is not None and record.status in ("ok", "suspect") else None

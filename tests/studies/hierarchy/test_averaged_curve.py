@@ -127,6 +127,18 @@ def test_two_lower_bounds_that_agree_are_the_size(policy: str, sets: int, low: f
         assert found.value == pytest.approx(true, rel=0.01)
 
 
+def test_lines_that_others_take_from_both_bounds_are_within_the_interval() -> None:
+    """What fits and what reversed laps hold lack the same lines on a host that others use, as 10 of 512 on an EPYC's core."""
+    held = Machine("turning", {"global": Path((Cache(Sets((8,) * 63), 64, 10.0, "LRU"),), 100.0)}, Noise(), 5)
+    seen, true = 63 * 8 * 64, 64 * 8 * 64
+    step = CurveStep(10.0, 10.0, 100.0, 4 * seen // 5, 11 * seen // 10, 5 * seen // 4, noise=0.001)
+    size = undetermined_finding("size_bytes", "only a lower bound", low=seen)
+    for shared in (False, True):
+        asked = confirmed_size(ProbeSession(shared=shared), ChaseLayout(), step, 64, (0.0, 0.0), 8 * MIB, size)
+        found = replay(asked, lambda probes: [held.answer(probe) for probe in probes])
+        assert found.status == "ok" and (found.high >= true) is shared
+
+
 def test_no_line_is_shorter_than_what_a_miss_brings_in() -> None:
     def findings(line: int) -> dict:
         named = {"line_bytes": line, "sector_bytes": 128, "sets": 64, "ways": 32, "policy": "LRU"}

@@ -129,7 +129,8 @@ class LevelGeometry:
             return undetermined_finding("size_bytes", reason, SIZE_METHOD, evidence, low, most)
         if self.strides_agree():
             method = f"{SIZE_METHOD}; as many lines fit at four other strides"
-            return measured_finding("size_bytes", high, method, evidence, low, high)
+            fits = max((self.dense.over or 0) - 1, self.dense.fits) * self.unit
+            return measured_finding("size_bytes", fits, method, evidence, low, high)
         close = high - low <= max(CLOSE_RELATIVE_BOUNDS * high, CLOSE_BOUNDS_LINES * self.unit)
         if self.tags_agree() and close and (self.is_steep() or self.first):
             return measured_finding("size_bytes", high, ODD_METHOD, evidence, low, high)
@@ -264,9 +265,10 @@ def confirmed_size(
     Both are at most the capacity: fewer lines fit where they fall unevenly into sets; after a turn LRU, FIFO and tree-PLRU hold
     all of it, NRU the share (w - 1) / w of w ways, and random victims leave hits in plain laps, which exclude them. That both
     lack the same part of the capacity would be chance. What NRU holds is no power of two, unless there are two ways, of which
-    it holds all, or three or five, which no cache is known to have. `nearer`: bytes and latency of the level before;
-    `most_bytes`: the largest working set that does not reach the next level. `node_is_unit`: lines are known to be no shorter
-    than the distance of places; else laps may leave out every other line and hold twice the size, which what fits must exclude.
+    it holds all, or three or five, which no cache is known to have. Others that use the core take lines from both, so that the
+    size may be larger. `nearer`: bytes and latency of the level before; `most_bytes`: the largest working set that does not
+    reach the next level. `node_is_unit`: lines are known to be no shorter than the distance of places; else laps may leave out
+    every other line and hold twice the size, which what fits must exclude.
     """
     low = size.low or 0.0
     if size.status != "undetermined" or not low:
@@ -278,7 +280,8 @@ def confirmed_size(
     evidence = tuple(dict.fromkeys((*size.evidence, *turned.evidence)))
     steep = step.gone_bytes <= MAX_STEEP_GONE_RATIO * low
     if steep and abs(held - low) <= MAX_DIFFERENCE * max(held, low):
-        return measured_finding("size_bytes", max(low, held), AGREEING_METHOD, evidence, min(low, held), max(low, held))
+        taken = MAX_DISTURBED_LINE_SHARE * max(low, held) if asked.shared else 0.0
+        return measured_finding("size_bytes", max(low, held), AGREEING_METHOD, evidence, min(low, held), max(low, held) + taken)
     power = 2 ** round(math.log2(held / HELD_SHARE))
     if low <= power and (node_is_unit or 2 * low > power) and abs(held / HELD_SHARE - power) <= MAX_HELD_DIFFERENCE * power:
         return measured_finding("size_bytes", power, POWER_METHOD, evidence, min(power, held), max(power, held))
