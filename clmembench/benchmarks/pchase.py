@@ -38,12 +38,16 @@ ONE_UNIT = (
 
 
 def random_cycle(nodes: int, seed: int) -> tuple[Array, Array]:
-    """One cycle through all nodes in random order (uniform over cycles, by Sattolo's algorithm).
+    """One cycle through all nodes in random order.
 
     Returns the nodes in the cycle's order and each node's successor, both (nodes,), uint32. Prefetchers cannot predict the next
     address of a random order.
     """
-    order = np.random.default_rng(seed).permutation(nodes).astype(np.uint32)
+    # keys above numbers, sorted: a third of the time of a shuffle, whose accesses are all over memory
+    keys = np.random.default_rng(seed).integers(0, 1 << 32, nodes, dtype=np.uint64) << np.uint64(32)
+    keys |= np.arange(nodes, dtype=np.uint64)
+    keys.sort()
+    order = keys.astype(np.uint32)
     successor = np.empty(nodes, dtype=np.uint32)
     successor[order] = np.roll(order, -1)
     return order, successor

@@ -121,10 +121,11 @@ def blocks(a: Csr, work_group: int, per: int) -> ConvertedMatrix:
     of a block, given its longest row.
     """
     tile = work_group * per
-    ends, begins = a.indptr.astype(np.int64), [0]
+    ends, begins, row = a.indptr.astype(np.int64), [0], np.arange(a.rows)
+    fits = np.searchsorted(ends, ends[:-1] + tile, side="right") - 1
+    following = np.minimum(np.maximum(fits, row + 1), row + 4 * work_group).tolist()  # where a block that begins at a row ends
     while begins[-1] < a.rows:
-        fits = int(np.searchsorted(ends, ends[begins[-1]] + tile, side="right")) - 1
-        begins.append(min(max(fits, begins[-1] + 1), begins[-1] + 4 * work_group))
+        begins.append(following[begins[-1]])
     first, rows = np.array(begins[:-1]), np.diff(begins)
     entries, longest = ends[first + rows] - ends[first], np.maximum.reduceat(a.row_lengths, first)
     steps = []
