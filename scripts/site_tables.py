@@ -52,6 +52,7 @@ TITLES = {
     "causes": ("Causes of records that are not ok", "results files", "measuring"),
     "h200-hierarchy": ("Memory hierarchy of an H200", "clmembench topology", "results"),
     "h100-hierarchy": ("Memory hierarchy of an H100", "clmembench topology", "results"),
+    "epyc-hierarchy": ("Memory hierarchy of an EPYC 7003", "clmembench topology", "results"),
     "instructions": ("Instructions beside published tables", "instruction; LLVM's models of both cores", "access"),
     "h200-peers": ("H200 and the host's libraries", "clmembench peers", "results"),
     "h100-peers": ("H100 and the host's libraries", "clmembench peers", "results"),

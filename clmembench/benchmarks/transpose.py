@@ -38,7 +38,8 @@ def _matrix_sides(info: DeviceInfo) -> tuple[int, ...]:
 
 def _group_shape(info: DeviceInfo) -> tuple[int, int]:
     """Columns and rows of a work-group, as far as the device allows them."""
-    (items,) = work_group_sizes(info, TILE_WIDTH * GROUP_ROWS)
+    # PoCL compiles a work-item's loop over rows of a tile for 23 s on some cores: there it has one row
+    (items,) = work_group_sizes(info, TILE_WIDTH * (TILE_WIDTH if info.has_cpu_cores else GROUP_ROWS))
     width = min(TILE_WIDTH, items)
     return width, items // width
 

@@ -49,7 +49,7 @@ def comparison(page: Path, runs: Sequence[Path]) -> None:
 # a figure: its runs by their names in reports, or patterns, and what draws it
 FIGURES: dict[str, tuple[tuple[str, ...], Callable[[Path, Sequence[Path]], None]]] = {
     "docs/h200-inside.svg": (("h200-sxm-topology",), inside.draw),
-    "docs/latency.svg": (("h200-sxm-all", "xeon-2-cores-pocl-quick", "epyc-2-cores-pocl"), latency),
+    "docs/latency.svg": (("h200-sxm-all", "xeon-2-cores-pocl-quick", "epyc-2-cores-pocl-all"), latency),
     "docs/memory-divergence-h200.svg": (("h200-sxm-mdm",), memory_divergence),
     "reports/access.html": (
         ("h200-sxm-access", "h200-sxm-mnf", "xeon-2-cores-pocl-access", "xeon-2-cores-pocl-mnf"),

@@ -29,7 +29,7 @@ from tests.commands import ROOT, brief_points, cli
 
 RUNS = [ROOT / "reports" / f"{name}.jsonl.gz" for name in (
     "h200-sxm-quick", "h200-sxm-all", "xeon-16-cores-pocl-quick", "xeon-2-cores-pocl-quick", "xeon-2-cores-intel-quick",
-    "xeon-2-cores-pocl-sync", "h100-sxm-quick", "epyc-2-cores-pocl",
+    "xeon-2-cores-pocl-sync", "h100-sxm-quick", "epyc-2-cores-pocl-quick",
 )]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
-RUNS = ("h200-sxm-quick", "xeon-16-cores-pocl-quick", "epyc-2-cores-pocl")  # the last has points over compute units
+RUNS = ("h200-sxm-quick", "xeon-16-cores-pocl-quick", "epyc-2-cores-pocl-all")  # the last has points over compute units
 LISTINGS = {"extending.md": "a benchmark and a study, which test_example and test_study_package run"}
 
 
