@@ -48,6 +48,8 @@ MIN_SETTLED_OCTAVES = 2.0  # of constant latency up to the largest working set, 
 MIN_SETTLED_KNEE_RATIO = 4.0  # times the last size on the level before, which the largest working set must reach
 MAX_DISTURBANCE_RELATIVE_EXCESS = 0.5  # relative: disturbances made no point slower by more
 PLAUSIBLE_LINE_BYTES = (16, 1024)  # bytes: what a device may believably report as its line, a power of two
+SURELY_NEAREST_BYTES = 8 << 10  # no larger than any first data cache known
+MIN_NEAREST_POINTS, MAX_NEAREST_RATIO = 3, 1.25  # of such sets, and of their latencies; the next level is twice as slow or more
 NO_LATENCY = "this run has no latency: measure it by run -b pchase"
 POINTS_OF_NOISE = 16  # around a stretch, which tell the noise there: of fewer, more agree by chance
 MAX_CYCLES_NOISE_RATIO = 1.5  # times the noise of the curve in ns, which the curve in cycles may have to be preferred
@@ -146,6 +148,19 @@ def find_plateaus(samples: Sequence[CurvePoint]) -> list[Plateau]:
         for start, end in _flat_ranges(samples, used, tolerance, 0, len(samples))
         if min(noise, _noise_around(values, start, end)) <= MAX_PLATEAU_RELATIVE_SPREAD
     ]
+
+
+def nearest_cache(samples: Sequence[CurvePoint]) -> Plateau | None:
+    """The plateau of the nearest cache: the first one, where it begins at sets that every first cache holds. In a curve that is
+    too noisy for plateaus it is these sets themselves, where their latencies agree; None where they do not."""
+    found = next(iter(find_plateaus(samples)), None)
+    if found is not None and found.first_bytes <= SURELY_NEAREST_BYTES:
+        return found
+    small = [s for s in samples if s.array_bytes <= SURELY_NEAREST_BYTES]
+    values = [s.ns for s in small]
+    if len(small) < MIN_NEAREST_POINTS or max(values) > MAX_NEAREST_RATIO * min(values):
+        return None
+    return _plateau_of_range(samples, [s.ns for s in samples], 0.0, 0, len(small) - 1)
 
 
 def has_settled(samples: Sequence[CurvePoint], floor_bytes: int) -> bool:

@@ -5,7 +5,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from clmembench.analysis.plateaus import CurvePoint, curve_points, find_plateaus, has_settled, memory_floor_bytes
+from clmembench.analysis.plateaus import (
+    CurvePoint,
+    curve_points,
+    find_plateaus,
+    has_settled,
+    memory_floor_bytes,
+    nearest_cache,
+)
 from tests.builders import LATENCY, clock, device, slope
 from tests.cases import each
 
@@ -273,3 +280,18 @@ def test_a_stored_curve_gives_the_levels_it_was_made_from():
     records = [slope({"array_bytes": s}, list(ramp(s, H100) * (1 + 0.01 * rng.standard_normal(12)))) for s in sizes(4, 2 * GIB)]
     found = find_plateaus(curve_points(records, LATENCY, "array_bytes"))
     assert [p.ns for p in found] == pytest.approx([20.0, 150.0, 480.0], rel=0.05)
+
+
+def test_sets_that_every_first_cache_holds_tell_its_latency_where_the_curve_is_too_noisy_for_plateaus():
+    """A core of an EPYC that others use: 4 to 32 KiB in 1.33 to 1.65 ns, behind it whatever the others leave."""
+    ns = (1.60, 1.40, 1.39, 1.37, 1.33, 1.65, 1.49, 4.05, 4.01, 4.25, 4.30, 5.80, 6.53, 13.4, 16.8, 17.3, 276, 24.2, 150, 152)
+    kib = (4, 5, 8, 11, 16, 22, 32, 45, 64, 90, 128, 181, 256, 362, 512, 724, 1024, 1448, 2048, 2896)
+    busy = [CurvePoint(size * KIB, value, 0.97 * value, 1.03 * value) for size, value in zip(kib, ns, strict=True)]
+    assert find_plateaus(busy) == []
+    found = nearest_cache(busy)
+    assert found.ns == 1.40 and (found.low, found.high) == (0.97 * 1.39, 1.03 * 1.60) and found.last_bytes == 8 * KIB
+    assert nearest_cache(busy[1:]) is None  # two points
+    tiny = [replace(busy[0], ns=0.5), *busy[1:]]  # a first cache of 4 KiB
+    assert nearest_cache(tiny) is None
+    quiet = simulated(CPU, 4, 1)
+    assert nearest_cache(quiet) == find_plateaus(quiet)[0]

@@ -181,8 +181,8 @@ def test_the_end_of_a_run_counts_as_the_plan_before_it():
     assert progress.conclusion(adaptive, False) == "measured 2 points; the estimate was about 1"
 
 
-REPLAYED = ("epyc-2-cores-pocl-quick", "h100-sxm-all", "h200-sxm-all", "h200-sxm-quick", "h100-sxm-quick", "xeon-16-cores-pocl-quick",
-            "xeon-2-cores-intel-quick", "xeon-2-cores-intel-sync", "xeon-2-cores-pocl-quick",
+REPLAYED = ("epyc-2-cores-pocl-quick", "h100-sxm-all", "h200-sxm-all", "h200-sxm-quick", "h100-sxm-quick",
+            "xeon-16-cores-pocl-quick", "xeon-2-cores-intel-quick", "xeon-2-cores-intel-sync", "xeon-2-cores-pocl-quick",
             "xeon-2-cores-pocl-sync")  # fmt: skip
 
 

@@ -22,8 +22,6 @@ from tests.commands import ROOT
 
 GPU, CPU = (jsonl.read(ROOT / "reports" / f"{name}-quick.jsonl.gz") for name in ("h100-sxm", "xeon-2-cores-pocl"))
 
-OLD = jsonl.read(ROOT / "reports" / "epyc-2-cores-pocl.jsonl.gz")
-
 
 def ending(found, width=100):
     sheet = frame.sheet_of(found)
@@ -114,7 +112,10 @@ def test_a_pair_has_the_ratios_that_the_report_decides_and_why_others_are_not_co
     assert (rows["Launch, round trip"][3].split()[0], rows["Launch, round trip"][4].split()[0]) == ("3.311", "slower")
     assert rows["One atomic add"][3] == "" and rows["One atomic add"][4].startswith("–")  # another quantity on a CPU
     assert rows["SpMV reservoir"][4].split()[0] == "slower"
-    table = key_tables.pair_table(scorecard(GPU, OLD), ("first", "second"))
+    cards = CPU.header.benchmarks
+    older = replace(CPU.header, benchmarks={**cards, "spmv": replace(cards["spmv"], version=cards["spmv"].version - 1)})
+    records = tuple(replace(r, version=r.version - (r.benchmark == "spmv")) for r in CPU.records)
+    table = key_tables.pair_table(scorecard(GPU, replace(CPU, header=older, records=records)), ("first", "second"))
     rows = {str(row[0]): [str(cell) for cell in row] for row in table.rows}
     assert rows["SpMV reservoir"][3] == "" and rows["SpMV reservoir"][4].startswith("–")  # another version
     text = render.text(one_table(table), width=100)

@@ -15,7 +15,6 @@ from clmembench.model import Headline, Value
 from clmembench.model.metrics import more_is_better, score
 from clmembench.report.frame import LabelledRun, Row
 from clmembench.report.scorecard_cells import BOUND, BoundKind, Line, ScorecardCell
-from clmembench.report.sections.level_table import MAX_L1_START_BYTES
 from clmembench.report.views import interval
 from clmembench.sanitize import printable
 from clmembench.units import count, format_bytes, format_in, format_interval, format_params, format_value
@@ -144,16 +143,17 @@ def _why_in_a_cache(part: LabelledRun, row: Row, axis: str) -> str:
 def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
     """The first plateau of the run's latency curve, or memory where the curve has settled there."""
     curve, info = latency_curve(part.run), part.run.header.device
-    found = plateaus.find_plateaus(curve) if curve else []
     finding = memory_latency(part.run)
     if extreme == "largest" and finding.status != "ok" and curve:
         return _memory_bound(curve, finding.reason, plateaus.memory_floor_bytes(info))
     if not curve or (extreme == "largest" and finding.status != "ok"):
         return ScorecardCell("undetermined", detail=finding.reason, status="undetermined")
-    if not found or (extreme == "smallest" and found[0].first_bytes > MAX_L1_START_BYTES):
-        why = f"no plateau begins at or below {format_bytes(MAX_L1_START_BYTES)}"
+    plateau = plateaus.find_plateaus(curve)[-1] if extreme == "largest" else plateaus.nearest_cache(curve)
+    if plateau is None:
+        why = (
+            f"no plateau begins at or below {format_bytes(plateaus.SURELY_NEAREST_BYTES)}, and so small sets differ in latency"
+        )
         return ScorecardCell("undetermined", detail=why, status="undetermined")
-    plateau = found[-1] if extreme == "largest" else found[0]
     ends = f"{format_bytes(plateau.first_bytes)} to {format_bytes(plateau.last_bytes)}"
     kind = noise.kind_of(info, part.run.header.host)
     return ScorecardCell(

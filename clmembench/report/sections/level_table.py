@@ -11,8 +11,6 @@ from clmembench.report.frame import Row
 from clmembench.report.table import Table, columns
 from clmembench.units import count, format_bytes, format_params, format_value
 
-MAX_L1_START_BYTES = 8 << 10  # bytes: a sweep that begins above may have left the first level out
-
 WITH_TRANSLATION = "beyond a TLB's reach these latencies include address translation, which topology takes out"
 
 
@@ -58,7 +56,7 @@ def _named(found: Sequence[plateaus.Plateau], settled: bool) -> list[tuple[str, 
     names = [f"plateau {index + 1}" for index in range(len(found))]
     if found and settled:
         names[-1] = "memory"
-    if found and found[0].first_bytes <= MAX_L1_START_BYTES:
+    if found and found[0].first_bytes <= plateaus.SURELY_NEAREST_BYTES:  # else a sweep may have left the first level out
         names[0] = "L1"
     return list(zip(names, found, strict=True))
 
