@@ -43,15 +43,18 @@ COSTS = {
 # measured over estimated time of the benchmarks for which it is over 1.3 or under 1 / 1.3 in full runs in reports/: some
 # build a program for each point
 TIME_RATIOS = {
-    "cpu": {"dgemm": 1.7, "l2_map": 5.0, "launch": 0.45, "launch_wait": 0.45, "pchase": 1.4, "reduction": 0.55, "spmv": 1.4,
-            "stream": 1.5, "transfer": 1.5, "transfer_latency": 0.5},
-    "gpu": {"arithmetic": 0.42, "atomic": 0.3, "banks": 0.2, "barrier": 0.19, "barrier_exchange": 0.2, "cache_read": 0.46,
-            "copy_grid": 0.33, "core_to_core": 9.0, "datatypes": 0.21, "device_barrier": 0.24, "dgemm": 2.0,
-            "divergence": 0.21, "gemm": 2.1, "instruction": 0.31, "kernel_build": 1.5, "l2_map": 7.1, "launch": 0.18,
-            "launch_call": 1.8, "launch_dispatch": 2.1, "launch_method": 0.16, "launch_wait": 0.16, "loaded_latency": 1.4,
-            "local_copy": 0.22, "local_read": 0.33, "pchase": 0.72, "private_array": 0.27, "reduction": 0.67, "spmv": 2.6,
-            "step_latency": 0.21, "stream": 0.42, "subgroup": 0.28, "transfer_latency": 0.16, "transfer_overlap": 5.6,
-            "transpose": 0.2, "usm_bandwidth": 4.0, "usm_first_touch": 0.66},
+    "cpu": {"arithmetic": 0.37, "copy_grid": 1.5, "datatypes": 1.9, "device_barrier": 0.57, "dgemm": 1.5, "divergence": 0.66,
+            "kernel_build": 3.8, "l2_map": 2.5, "launch": 0.28, "launch_call": 0.5, "launch_method": 0.4,
+            "launch_wait": 0.39, "loaded_latency": 1.3, "local_read": 0.43, "pchase": 1.2, "reduction": 0.7, "spmv": 2.2,
+            "stream": 1.6, "transfer": 2, "transfer_latency": 0.36, "transfer_overlap": 4.3, "transpose": 2.4,
+            "usm_bandwidth": 1.9},
+    "gpu": {"arithmetic": 0.59, "atomic": 0.38, "banks": 0.25, "barrier": 0.23, "barrier_exchange": 0.23, "cache_read": 0.54,
+            "copy_grid": 0.4, "core_to_core": 11, "datatypes": 0.27, "device_barrier": 0.44, "dgemm": 2.4,
+            "divergence": 0.25, "gemm": 2.9, "instruction": 0.39, "kernel_build": 1.5, "l2_map": 30, "launch": 0.26,
+            "launch_call": 0.43, "launch_dispatch": 1.5, "launch_method": 0.22, "launch_wait": 0.21, "loaded_latency": 1.7,
+            "local_copy": 0.27, "local_read": 0.45, "pchase": 0.67, "private_array": 0.35, "spmv": 2.5, "step_latency": 0.26,
+            "stream": 0.48, "subgroup": 0.34, "transfer_latency": 0.23, "transfer_overlap": 6.2, "transpose": 0.27,
+            "usm_bandwidth": 1.7},
 }  # fmt: skip
 ENERGY_S = 2.1  # added to a point by an energy counter that is updated every 100 ms; on CPUs the samples suffice
 PEER_S = 1.5  # for a point of a host's library or program; it mostly sets up its problem

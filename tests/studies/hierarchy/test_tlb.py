@@ -16,7 +16,13 @@ from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLi
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
 from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
-from clmembench.studies.hierarchy.replacement.set_miss_rates import cyclic_misses, sampled_miss_rates
+from clmembench.studies.hierarchy.replacement.cache_set import policy_forms
+from clmembench.studies.hierarchy.replacement.set_miss_rates import (
+    SIMULATED_LAPS,
+    cyclic_misses,
+    sampled_miss_rates,
+    steady_miss_rate,
+)
 from clmembench.studies.hierarchy.tlb import tlb
 from clmembench.studies.hierarchy.tlb.tlb import measure_tlbs, measure_translation
 from clmembench.studies.hierarchy.tlb.tlb_confirmation import APART_BYTES, shorter_page
@@ -115,6 +121,15 @@ def test_misses_beyond_the_pages_that_fit_tell_sets_and_ways(sets, text):
 def test_misses_of_drawn_victims_in_turns_are_those_of_a_simulation(ways, lines):
     rates = sampled_miss_rates(np.full((500, ways), 1 / ways), range(lines), 48, np.random.default_rng(1))
     assert cyclic_misses("random", 0, ways, lines) == pytest.approx(lines * rates.mean(), abs=0.004 * lines)
+
+
+@each("policy", ["tree-PLRU", "NRU"])
+def test_of_twice_as_many_lines_as_ways_all_miss(policy: str) -> None:
+    for ways in (3, 4, 5, 7, 8, 11, 16, 24, 33, 64):
+        for form, maker in enumerate(policy_forms(policy, ways)):
+            for lines in (2 * ways, 2 * ways + 1, 3 * ways + 2):
+                assert steady_miss_rate(maker, ways, range(lines), SIMULATED_LAPS) == 1.0
+                assert cyclic_misses(policy, form, ways, lines) == lines
 
 
 def test_random_victims_are_not_taken_for_small_sets():

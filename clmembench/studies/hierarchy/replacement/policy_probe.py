@@ -30,7 +30,7 @@ from clmembench.studies.hierarchy.replacement.set_walks import SetWalks
 # Thresholds and limits, each with its reason
 FIRST_WALKS, MORE_WALKS, MAX_WALKS = 6, 4, 18  # random walks that are asked first, each time that more are, and in all
 MORE_OF_AGES = 12  # walks more, where none of the usual policies explains them, to tell variants of age-based ones apart
-CONFIRMING_WALKS = 8  # walks more, chosen by nobody, that an age-based policy has to explain too
+CONFIRMING_WALKS = 8  # walks more, chosen by nobody, that an age-based policy, or any on a shared core, has to explain too
 USUAL_WALKS = 16  # that runs stored before have, over EXTRA_LINES more than the ways
 USUAL_EXCESS_OF_HITS = 0.015  # of what a miss adds, besides noise: where hits cost more, translation is measured
 MAX_EXCESS_OF_HITS = 0.03  # of the same: beyond, something else than this level's hits and misses costs
@@ -113,14 +113,15 @@ def _policy_by_laps(walks: SetWalks) -> Experiment[tuple[Finding, Sequence[str] 
         path = walks.path(path.costs.miss_is_known, all_ages=True)
         aged, most = fit_candidates(path, walks.laps), MAX_WALKS + (0 if names in IMITATED else MORE_OF_AGES)
         fits = (yield from _ask_until_decided(walks, path, aged, most)) or aged
-        named = likely_names(rank_policies(path, fits))
-        if named and all(is_age_based(name) for name in named):
-            # of hundreds of variants some explain the laps that were chosen among them by chance
-            answered = yield from walks.ask(walks.pool(len(path.candidates()))[:CONFIRMING_WALKS])
-            fits = fit_candidates(path, walks.laps)
-            if 2 * answered < CONFIRMING_WALKS:
-                why = UNCONFIRMED.format(" or ".join(named[:MAX_NAMED]), len(walks.laps))
-                return undetermined_finding("policy", why, evidence=walks.probe.asked.cited()), named
+    named = likely_names(rank_policies(path, fits))
+    # of hundreds of variants some explain the laps that were chosen among them by chance; and where others use the core, or a
+    # real core has a policy that nobody knows, one of the six does
+    if named and (all(is_age_based(name) for name in named) or (walks.probe.asked.shared and len(named) == 1)):
+        answered = yield from walks.ask(walks.pool(len(path.candidates()))[:CONFIRMING_WALKS])
+        fits = fit_candidates(path, walks.laps)
+        if 2 * answered < CONFIRMING_WALKS:
+            why = UNCONFIRMED.format(" or ".join(named[:MAX_NAMED]), len(walks.laps))
+            return undetermined_finding("policy", why, evidence=walks.probe.asked.cited()), named
     ranked = rank_policies(path, fits)
     return policy_of_ranking(ranked, len(walks.laps), ways, walks.probe.asked.cited()), likely_names(ranked)
 

@@ -103,11 +103,13 @@ class _Victims:
 
 @lru_cache(maxsize=CACHED)
 def cyclic_misses(policy: str, form: int, ways: int, lines: int) -> float:
-    """Misses of a lap over so many lines of a set of so many ways: all under LRU and FIFO; of one line more than ways drawn
-    victims let two in ways + 1 miss on average. `form`: of a policy with several, see `forms_of`."""
+    """Misses of a lap over so many lines of a set of so many ways: all under LRU and FIFO, and of twice as many lines as ways
+    under tree-PLRU and NRU; of one line more than ways drawn victims let two in ways + 1 miss on average. `form`: of a policy
+    with several, see `forms_of`."""
     if lines <= ways:
         return 0.0
-    if policy == "LRU or FIFO":
+    # where all miss, each used way of NRU goes within two rounds of clearing, and each leaf of a tree within 2 ** its depth
+    if policy == "LRU or FIFO" or (policy != "random" and lines >= 2 * ways):
         return float(lines)
     if policy == "random":
         if lines == ways + 1:
