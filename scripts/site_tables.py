@@ -61,6 +61,7 @@ TITLES = {
     "kernel-predictions": ("Kernels: predicted and measured", "scripts/validate_kernels.py", "kernel"),
     "gemm-steps": ("What bounds dense products on an H200", "trials of November 2026", "results"),
     "h200-access-patterns": ("H200: guidelines for kernels", "clmembench advise", "results"),
+    "epyc-2-cores-peers": ("2-core EPYC and the host's libraries", "clmembench peers", "results"),
     "xeon-2-cores-peers": ("2-core Xeon and the host's libraries", "clmembench peers", "results"),
     "hierarchy-methods": ("How each property of the hierarchy is found", "clmembench/studies/hierarchy", "topology"),
     "undetermined": ("What stays undetermined of a hierarchy", "clmembench/studies/hierarchy", "topology"),

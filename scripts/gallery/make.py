@@ -25,7 +25,7 @@ PAGES = Path(__file__).with_name("pages")
 MADE, KEPT = ("\ue000", "\ue001"), ("\ue002", "\ue003")  # marks around what an expression made, and around kept parts
 CODE = re.compile(r"```(?!console).*?^```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)  # what a command prints is measured
 MEASURED = re.compile(r"\b\d[\d.,]*(?:x\b|%(?! interval)|\s?(?:[GT]B/s|[GT]FLOP/s|[GT]op/s|cycles|[num]?s\b|times\b))")
-DEVICE = re.compile(r"\b(?:H[12]00s?|EPYC|Xeons?|Zen 4|Sapphire Rapids|Emerald Rapids|(?:\d+|two)[- ]cores?)\b")
+DEVICE = re.compile(r"\b(?:H[12]00s?|EPYC|Xeons?|Zen [34]|Sapphire Rapids|Emerald Rapids|(?:\d+|two)[- ]cores?)\b")
 SENTENCE = re.compile(r"(?<=[.:;])\s+(?=[A-Z*`|-])|\n\n|\n(?=[-|])")
 # parts of pages without a template that have measured numbers of a device, and the command that prints them
 FROM_COMMANDS = {

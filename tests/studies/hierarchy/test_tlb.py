@@ -14,9 +14,9 @@ from clmembench.studies.hierarchy.plan import replay
 from clmembench.studies.hierarchy.probes.fill_unit import UnitSize
 from clmembench.studies.hierarchy.probes.page_probe import PageCost, PageCountLimits, PageMean, PageProbe, mean_of_orders
 from clmembench.studies.hierarchy.probes.probing import CapacityBound, ChaseLayout, HitMissModel, LevelProbe, ProbeSession
+from clmembench.studies.hierarchy.replacement.cache_set import policy_forms
 from clmembench.studies.hierarchy.replacement.policy_probe import probe_policy
 from clmembench.studies.hierarchy.replacement.set_lines import SetLines, SetOfLevel
-from clmembench.studies.hierarchy.replacement.cache_set import policy_forms
 from clmembench.studies.hierarchy.replacement.set_miss_rates import (
     SIMULATED_LAPS,
     cyclic_misses,
