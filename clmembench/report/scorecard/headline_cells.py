@@ -150,9 +150,8 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
         return ScorecardCell("undetermined", detail=finding.reason, status="undetermined")
     plateau = plateaus.find_plateaus(curve)[-1] if extreme == "largest" else plateaus.nearest_cache(curve)
     if plateau is None:
-        why = (
-            f"no plateau begins at or below {format_bytes(plateaus.SURELY_NEAREST_BYTES)}, and so small sets differ in latency"
-        )
+        least = format_bytes(plateaus.SURELY_NEAREST_BYTES)
+        why = f"no plateau begins at or below {least}, and the points there are too few or differ"
         return ScorecardCell("undetermined", detail=why, status="undetermined")
     ends = f"{format_bytes(plateau.first_bytes)} to {format_bytes(plateau.last_bytes)}"
     kind = noise.kind_of(info, part.run.header.host)

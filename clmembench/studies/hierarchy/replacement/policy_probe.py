@@ -39,7 +39,7 @@ NOISE_SIGMAS = 3.0  # of a lap's noise
 POSSIBLE_LOG_LIKELIHOOD = 16.0  # behind the likeliest candidate: from there on a candidate needs no more evidence
 IMITATED = (["NRU"], ["tree-PLRU"])  # policies that some age-based one resembles
 MAX_WAYS = 128  # sets of more ways are not probed
-UNCONFIRMED = "{} explain {} laps that were chosen to tell policies apart, and no further ones confirm it"
+UNCONFIRMED = "{1} laps that were chosen to tell policies apart suit {0}, and no further ones confirm it"
 NEARER_CACHE_ANSWERS = (
     "a nearer cache serves some accesses of a lap: only latencies of single accesses would decide, which need a clock in the "
     "kernel"
