@@ -7,8 +7,8 @@ from contextlib import nullcontext
 import numpy as np
 
 from clmembench.benchmarks import LATENCY, MIB, axis, axis_of, benchmark, headline_bytes, line_bytes, telling_count
-from clmembench.benchmarks.link.transfer import BATCH_BYTES, MAX_COPIES, interleave_copies, is_zero_copy, prepare_copy
-from clmembench.benchmarks.link.usm import CORE_GROUP, CORE_LANES, FACTOR, assert_sums
+from clmembench.benchmarks.link.transfer import BATCH_BYTES, FACTOR, MAX_COPIES, interleave_copies, is_zero_copy, prepare_copy
+from clmembench.benchmarks.link.usm import CORE_GROUP, CORE_LANES, assert_sums
 from clmembench.benchmarks.pchase import PARTIAL_LAP_STEPS, SEED, STEPS_PER_BLOCK, Chase
 from clmembench.benchmarks.stream import OPERATION_CODES, sum_items
 from clmembench.host import memory_nodes
@@ -92,7 +92,7 @@ def numa_bandwidth(device: Device, policy: str, memory_node: int) -> Work:
     buffer, sums = _placed_buffer(device, 4 * words, policy, memory_node), device.alloc(4 * CORE_LANES * items)
     defines: dict[str, Value] = {"V": f"uint{CORE_LANES}", "NONTEMPORAL": False}
     writing = device.build(kernel_source("usm"), LANES=CORE_LANES, **defines)["write_words"]
-    device.run([Launch(writing, (buffer, np.uint32(FACTOR)), (vectors,), (group,))])
+    device.run([Launch(writing, (buffer, FACTOR), (vectors,), (group,))])
     defines |= {"T": "uint", "OP": OPERATION_CODES["read"], "BLOCKED": True, "LOOP": False}
     reading = device.build(kernel_source("stream"), **defines)["reduce"]
 
