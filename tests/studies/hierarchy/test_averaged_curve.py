@@ -84,6 +84,25 @@ def test_a_prefetcher_shows_in_blocks_of_other_sizes(cycles: Callable[[int, int]
     assert replay(asked, blocks_answer(cycles)) is free
 
 
+@each(
+    ("size", "rise", "small", "free"),
+    [
+        (BLOCK, 0.01, 60.0, True),
+        (BLOCK, 0.1, 60.0, False),  # of half as many lines twice as many were fetched in time
+        (BLOCK, -0.1, 60.0, False),
+        (BLOCK, None, 60.0, False),
+        (BLOCK, 0.0, 130.0, False),  # laps in small blocks are slower: that is no prefetcher
+        (2 * BLOCK, 0.0, 60.0, False),  # of twice as many lines in blocks as many are fetched in time
+    ],
+)
+def test_laps_in_one_cycle_are_free_of_a_prefetcher_that_small_blocks_show(
+    size: int, rise: float | None, small: float, free: bool
+) -> None:
+    point = PlateauPoint(size, 64, rise=rise)
+    asked = free_of_prefetching(ProbeSession(), ChaseLayout(block_bytes=BLOCK), point)
+    assert replay(asked, blocks_answer(lambda block, seed: small if 0 < block < BLOCK else 100.0)) is free
+
+
 @pytest.mark.parametrize(
     ("sparse", "shared", "free"), [(100.0, False, True), (150.0, False, False), (150.0, True, True), (None, False, True)]
 )

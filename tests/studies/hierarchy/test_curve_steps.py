@@ -43,6 +43,27 @@ def test_a_few_even_points_on_a_ramp_are_no_plateau_to_rely_on():
     ]
 
 
+# two virtual cores of an EPYC 7003, from 29.8 KiB on: neighbours load L3 and memory, L1 and L2 are quiet
+BUSY_EPYC = {
+    29.8: 4.01, 35.4: 11.07, 42.1: 11.85, 50.1: 12.08, 59.6: 12.18, 70.9: 12.25, 84.2: 12.24, 100.2: 12.21, 119.2: 12.25,
+    141.8: 12.24, 168.6: 12.58, 200.5: 12.96, 238.4: 14.6, 283.5: 20.65, 337.2: 21.03, 401.0: 30.71, 476.8: 37.66, 567.1: 41.1,
+    674.4: 41.88, 802.0: 128.5, 953.7: 146.4, 1134.2: 308.3, 1348.8: 258.9, 1604.0: 334.7, 1907.4: 369.5, 2268.4: 362.6,
+    2697.6: 382.7, 3208.0: 386.4, 3814.9: 388.0, 4536.8: 387.4, 5395.2: 403.8, 6416.0: 386.3, 7629.9: 392.2, 9073.6: 395.5,
+}  # fmt: skip
+
+
+def test_noise_of_memory_does_not_hide_where_a_quiet_cache_ends():
+    quiet = [KIB * size for size in (1.0, 1.4, 1.9, 2.7, 3.8, 5.3, 7.5, 10.6, 14.9, 21.1)]
+    sizes = [int(size) for size in [*quiet, *(KIB * size for size in BUSY_EPYC)]]
+    values = [4.03, 4.01, 4.05, 4.04, 4.01, 4.01, 4.01, 4.01, 3.99, 4.0, *BUSY_EPYC.values()]
+    noises = [0.003 if size < 200 * KIB else 0.026 for size in sizes]
+    first, second, *_ = find_steps(sizes, values, values, 0.026, may_wander=True, noises=noises)
+    assert (first.hit, first.flat) == (pytest.approx(4.01, rel=0.01), True)
+    assert (second.hit, second.flat) == (pytest.approx(12.24, rel=0.005), True)
+    assert 119 * KIB <= second.fits_bytes <= 169 * KIB
+    assert not find_steps(sizes, values, values, 0.026, may_wander=True)[1].flat  # by the noise of the whole curve
+
+
 # an H200: the near partition of the L2, the far one, memory; MiB
 H200_SIZES = [
     0.13, 0.22, 0.31, 0.5, 1.1, 2.2, 4.4, 8.9, 12.5, 17.7, 21.1, 25.1, 27.3, 29.8, 32.5, 35.4, 38.7, 42.1, 46.0, 50.1, 54.7,

@@ -80,9 +80,11 @@ def find_steps(
     spreads: Sequence[float] = (),
     large_noise: float = 0.0,
     may_wander: bool = False,
+    noises: Sequence[float] = (),
 ) -> tuple[CurveStep, ...]:
-    """The levels that a curve rises through; `values` and `ns` are latencies at `sizes` bytes, `noise` is relative, of one lap.
-    `spreads`: by how much, relative, latency depends on which page frames a working set has; 0 on a plateau.
+    """The levels that a curve rises through; `values` and `ns` are latencies at `sizes` bytes, `noise` is relative, of one lap,
+    and `noises` that of laps around each size (none: the same everywhere). `spreads`: by how much, relative, latency depends on
+    which page frames a working set has; 0 on a plateau.
     `large_noise`: that of laps over sets of at least 24 MiB. `may_wander`: others use the caches too, so that latencies
     wander on plateaus where page frames matter.
 
@@ -90,10 +92,11 @@ def find_steps(
     two humps between them, there is a level.
     """
     rising = pooled_rising(values)
-    dim = max(MIN_SLOPE_SIGMAS * noise, MIN_SLOPE)
+    noises = noises or [noise] * len(sizes)
+    of_large = min(MIN_LARGE_SLOPE_SIGMAS * large_noise, MAX_LARGE_SLOPE)
     dims = [
-        dim if size < LARGE_SET_BYTES else max(dim, min(MIN_LARGE_SLOPE_SIGMAS * large_noise, MAX_LARGE_SLOPE))
-        for size in sizes
+        max(MIN_SLOPE_SIGMAS * own, MIN_SLOPE, of_large if size >= LARGE_SET_BYTES else 0.0)
+        for size, own in zip(sizes, noises, strict=True)
     ]
     spreads = spreads or [0.0] * len(sizes)
     humps = _rise_ranges(_slopes(sizes, rising, dims), [min(pair) > MAX_VALLEY_SPREAD for pair in pairwise(spreads)])
@@ -126,8 +129,8 @@ def find_steps(
         scatter = relative_noise(values[before : start + 1])
         flat = is_long or _is_flat(values, rising, before, start)
         flat = flat and statistics.median(spreads[before : start + 1]) == 0
-        flat = flat and not _falls(values[before : start + 1], noise)
-        if math.isfinite(scatter) and scatter > max(MAX_PLATEAU_SCATTER, MIN_SLOPE_SIGMAS * noise):
+        flat = flat and not _falls(values[before : start + 1], noises[start])
+        if math.isfinite(scatter) and scatter > max(MAX_PLATEAU_SCATTER, MIN_SLOPE_SIGMAS * noises[start]):
             flat = False  # laps in other orders take other times: some of their lines are prefetched
         wander = None if flat or not found or not may_wander else _wander(sizes, rising, spreads, before, start)
         flat = flat or wander is not None
@@ -148,7 +151,7 @@ def find_steps(
             own = max(own, (approached / rising[start] - 1) / LAP_NOISE_SIGMAS)  # laps take that much less than hits
             hit, flat, found[-1] = approached, True, replace(found[-1], miss=approached)
         middle = start // 2 if before == 0 else start - (start - before) // 3 // 2
-        over = next(i for i in range(start + 1, len(rising)) if rising[i] > hit * (1 + max(dim, LEFT_RELATIVE_EXCESS)))
+        over = next(i for i in range(start + 1, len(rising)) if rising[i] > hit * (1 + max(dims[start], LEFT_RELATIVE_EXCESS)))
         gone = _gone(rising, over, hit, miss)
         found.append(
             CurveStep(

@@ -73,6 +73,16 @@ def _compared_sizes(curve: LatencyCurve, number: int) -> list[int]:
     return [half, end] if half >= begun or begun >= end else [math.isqrt(begun * end), end, half]
 
 
+def _rise_of_twice_as_many(curve: LatencyCurve, number: int, block_bytes: int) -> float | None:
+    """By how much, relative, laps take longer than those over half as many lines, both on a plateau and within one block."""
+    most = curve.size_below(min(curve.steps[number].fits_bytes, block_bytes))
+    half = curve.size_below(most / 2)
+    if half > most / 2 or (number and half < curve.steps[number - 1].gone_bytes):
+        return None
+    values = dict(zip(curve.sizes, curve.values, strict=True))
+    return values[most] / values[half] - 1
+
+
 def _free_of_prefetching(
     asked: ProbeSession, chase: ChaseLayout, curve: LatencyCurve, number: int, node_bytes: int, translation: BlockTranslation
 ) -> Experiment[tuple[bool | None, str]]:
@@ -82,7 +92,8 @@ def _free_of_prefetching(
     step = curve.steps[number]
     for path in dict.fromkeys((chase, replace(chase, space="global"))):
         for size in _compared_sizes(curve, number):
-            point = PlateauPoint(curve.size_below(size), node_bytes, step.noise, step.hit)
+            rise = _rise_of_twice_as_many(curve, number, chase.block_bytes)
+            point = PlateauPoint(curve.size_below(size), node_bytes, step.noise, step.hit, rise)
             free = yield from free_of_prefetching(asked, path, point, translation)
             if free is not None:
                 usual = yield from asked.one(chase.lap(point.array_bytes // point.stride_bytes, point.stride_bytes))

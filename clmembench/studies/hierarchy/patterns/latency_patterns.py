@@ -298,7 +298,7 @@ def pattern_latency(found: TypicalLatency, name: str, answer: Answer, method: st
 
     def ends(scale: float) -> tuple[float | None, float | None]:
         low, high = (scale * v if np.isfinite(v) else None for v in (found.low, found.high))
-        return low, high
+        return low if low is None or low > 0 else None, high  # a clock that steps coarsely gives negative latencies
 
     def finding(unit: str) -> Finding:
         own, label = answer.unit == unit, f"latency_{name}" + ("_ns" if unit == "ns" else "")

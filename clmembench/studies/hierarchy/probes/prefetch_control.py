@@ -20,12 +20,14 @@ MAX_COMPARED_ORDERS = 3  # of each size of blocks: a disturbance lengthens one l
 @dataclass(frozen=True, slots=True)
 class PlateauPoint:
     """A working set on a plateau, its nodes `stride_bytes` apart, the relative noise of a lap over it, and the latency there
-    (0: not known), which counts where a run stored before has no lap in usual blocks along the path in question."""
+    (0: not known), which counts where a run stored before has no lap in usual blocks along the path in question. `rise`: by how
+    much, relative, laps in one random cycle on the plateau take longer than laps over half as many lines (None: not known)."""
 
     array_bytes: int
     stride_bytes: int
     noise: float = 0.0
     latency: float = 0.0
+    rise: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ def free_of_prefetching(
     In larger blocks, or in none at all where a TLB's reach allows it, a prefetcher that looks at neighbours finds fewer lines
     to fetch. Where those laps are slower by no more than a missing translation, sparser lines of the same blocks must not be:
     as many translations serve them. Then smaller blocks decide, in which a prefetcher finds more and no more translations miss;
-    so they do where there are no larger ones.
+    so they do where there are no larger ones. Where a prefetcher helps in these, laps in one random cycle may still be free of
+    it: of twice as many lines half as many are asked for before what was fetched is gone, so that these laps would differ.
     """
     size, known = point.array_bytes, translation or BlockTranslation()
     if not chase.block_bytes:
@@ -67,6 +70,8 @@ def free_of_prefetching(
     if size < BLOCK_SIZE_FACTOR * smaller:
         return True
     slower = yield from _excess(asked, chase, point, smaller)
+    if slower is not None and slower < 0 and size <= chase.block_bytes and point.rise is not None:
+        return abs(point.rise) <= max(MAX_BLOCK_RELATIVE_DIFFERENCE, 2 * point.noise)
     return None if slower is None else slower == 0.0
 
 
