@@ -10,6 +10,9 @@ def main() -> None:
     a host that has no more memory, files or processes, whenever that is."""
     try:
         _leave_current_folder()
+        from clmembench.host import processes
+
+        sys.unraisablehook = processes.interrupt_again
         from clmembench.cli import program
         from clmembench.host import failures
 

@@ -18,7 +18,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 ROOT = str(Path(__file__).resolve().parent.parent.parent)  # what the package lies in
 # this very package, whichever else is installed; and nothing else of what may lie beside it
@@ -32,6 +35,7 @@ runpy.run_module(sys.argv.pop(1), None, "__main__", True)
 """
 
 ASKER = 0  # the descriptor of the socket
+INTERRUPT_AGAIN_S = 0.01  # after which the callback that lost an interrupt has returned
 
 
 def python_command(module: str) -> list[str]:
@@ -48,6 +52,17 @@ def python_environment(given: Mapping[str, str]) -> dict[str, str]:
     named = [str(Path(entry).absolute()) for entry in given.get("PYTHONPATH", "").split(os.pathsep) if entry]
     kept = {name: value for name, value in given.items() if name != "PYTHONPATH"}
     return {**kept, "PYTHONSAFEPATH": "1", **({"PYTHONPATH": os.pathsep.join(named)} if named else {})}
+
+
+def interrupt_again(lost: UnraisableHookArgs) -> None:
+    """As `sys.unraisablehook`: Ctrl-C once more where CPython has lost one. What a callback of a weak reference raises ends
+    there, and each import of a module runs such a callback."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    again = threading.Timer(INTERRUPT_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+    again.daemon = True
+    again.start()
 
 
 def die_with_parent() -> None:

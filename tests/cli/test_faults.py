@@ -389,6 +389,17 @@ def test_ctrl_c_before_the_command_line_is_loaded(fake, tmp_path):
     assert (done.returncode, done.stderr) == (130, "clmembench: interrupted\n")
 
 
+def test_ctrl_c_during_a_callback_of_a_weak_reference_is_not_lost(fake):
+    # which is what runs while a module is imported; CPython ignores what such a callback raises
+    late = "import signal, time, weakref\nimport clmembench.__main__ as entry\nfrom clmembench.cli import program\n"
+    late += "class Owner: pass\n"
+    late += "def measuring():\n owner = Owner()\n"
+    late += " callback = weakref.ref(owner, lambda dead: signal.raise_signal(signal.SIGINT))\n del owner\n time.sleep(30)\n"
+    late += "program.main = measuring\nentry.main()\n"
+    done = subprocess.run([sys.executable, "-c", late], capture_output=True, text=True, timeout=LIMIT_S, cwd=fake)
+    assert (done.returncode, done.stderr) == (130, "clmembench: interrupted\n")
+
+
 def test_a_second_ctrl_c_does_not_wait(fake, tmp_path):
     # the child ignores TERM, so that to end it takes a while
     environment = {"FAULTY_DEVICE": "deaf:2", "FAULTY_AT": str(tmp_path / "at")}
