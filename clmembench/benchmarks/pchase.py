@@ -32,7 +32,7 @@ WARMING_ITEMS = 1024  # they share the warm-up lap of a large set, for which one
 MAX_SINGLE_ITEM_LAP_BYTES = 128 * MIB  # or twice the claimed cache: warmed up by one work-item
 SEED = 20160131
 ONE_UNIT = (
-    "the end of a sweep by one compute unit, including address translation: other units may be nearer to the memory. The row "
+    "the end of a sweep by one compute unit: other units may be nearer to the memory. The row "
     "'load from DRAM, by topology' excludes translation and prefetched lines, and on GPUs covers all units"
 )
 

@@ -254,6 +254,11 @@ def test_memory_is_what_the_latency_curve_settled_at_and_the_nearest_cache_its_f
     assert [(c.text, c.value) for c in far] == [("300 ns", 300.0), ("at least 20.0 ns", None), ("300 ns", 300.0)]
     assert "over working sets of 4 KiB to 64 KiB" in near[0].detail
     assert "the latency curve has not settled at memory" in far[1].detail
+    assert "random loads with address translation over 32 MiB to 64 MiB, no bound of DRAM alone" in far[1].detail
+    assert {c.meaning for c in far} == {"random loads with address translation"}
+    rising = latencies("E", sizes, lambda size: 2.0 if size <= 1 << 16 else 300.0 * (size / (1 << 30)) ** 0.5)
+    (cell,) = line(compared(rising), "memory").cells  # the least of the last octave holds for all larger sets
+    assert (cell.side, cell.limit) == ("at least", 300.0)
     short = latencies("D", sizes[:10], lambda size: 2.0 if size <= 1 << 16 else 20.0)  # a budget ended it in a cache
     (cell,) = line(compared(short), "memory").cells
     assert (cell.text, cell.value) == ("undetermined", None) and cell.detail.endswith("it ends at 2 MiB, which caches hold")
@@ -500,7 +505,7 @@ def test_latencies_of_memory_by_topology_and_by_a_sweep_say_how_they_differ():
         parts([of("gpu", triad(1.0, 1 << 20)), of("cpu", triad(1.0, 1 << 20))], findings=found_of(None, dram_of(100.0)))
     )
     by_topology = line(found, "load from DRAM, by topology").note
-    assert "including address translation" in sweep.note and "load from DRAM, by topology" in sweep.note
+    assert "excludes translation" in sweep.note and "load from DRAM, by topology" in sweep.note
     assert "without address translation" in by_topology and "row memory" in by_topology
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ PEAK_NAMES = {  # those of one quantity with several peaks; others are that of t
     "fp32_vector_gflop_s": "vector peak",
 }
 MIN_BOUND_SHARE = 1 / 16  # of the working set that memory's latency needs: smaller ones lie in caches and bound nothing
+RANDOM_LOADS = "random loads with address translation"
 MIN_ARRAY_TO_CACHE_RATIO = 4  # STREAM's rule for an array and the last cache (McCalpin)
 
 
@@ -164,19 +164,22 @@ def _plateau_cell(part: LabelledRun, extreme: str) -> ScorecardCell:
         low=plateau.low,
         high=plateau.high,
         noisy=decision.inferred(plateau.ns, plateau.low, plateau.high, noise.calibrated().of_slopes(kind, "pchase")),
+        meaning=RANDOM_LOADS if extreme == "largest" else "",
     )
 
 
 def _memory_bound(curve: Sequence[plateaus.CurvePoint], reason: str, floor_bytes: int) -> ScorecardCell:
-    """The latency of memory from below: that of the last octave of working sets, which caches may still serve in part; none
-    where these are far smaller than `floor_bytes`."""
+    """The latency of random loads over still larger sets from below: the least of the last octave of working sets, which caches
+    may still serve in part. It contains address translation, so that it bounds no load from DRAM. None where these sets are far
+    smaller than `floor_bytes`."""
     largest = curve[-1].array_bytes
     if largest < MIN_BOUND_SHARE * floor_bytes:
         why = f"{reason}: it ends at {format_bytes(largest, 1)}, which caches hold"
         return ScorecardCell("undetermined", detail=why, status="undetermined")
-    least = statistics.median(point.ns for point in curve if point.array_bytes >= largest / 2)
-    why = f"{reason}: this is of the largest working sets, {format_bytes(largest / 2, 1)} to {format_bytes(largest, 1)}"
-    return _bound("at least", least, "ns", why)
+    least = min(point.ns for point in curve if point.array_bytes >= largest / 2)
+    sets = f"{format_bytes(largest / 2, 1)} to {format_bytes(largest, 1)}"
+    why = f"{RANDOM_LOADS} over {sets}, no bound of DRAM alone, which `clmembench topology` measures: {reason}"
+    return replace(_bound("at least", least, "ns", why), meaning=RANDOM_LOADS)
 
 
 def _measured(part: LabelledRun, row: Row, headline: Headline, instead: Mapping[str, Value]) -> ScorecardCell:
