@@ -130,9 +130,11 @@ def _parse_spaces(text: str | None) -> tuple[str, ...]:
 
 
 def _has_evidence(run: Run) -> bool:
-    from clmembench.studies.hierarchy import from_runs
+    """Whether a run has records from which a hierarchy is inferred. The summary of any run asks, for which nothing of the
+    inference need be imported."""
+    from clmembench.model import CHASE_BENCHMARK
 
-    return from_runs.has_chases(run)
+    return any(record.benchmark == CHASE_BENCHMARK for record in run.records)
 
 
 def show_after_summary(run: Run) -> None:

@@ -24,7 +24,7 @@ REMEASURE_RELATIVE_EXCESS = 0.02  # a point this much slower than a larger worki
 LARGE_SET_REMEASURE_RELATIVE_EXCESS = 0.1  # the same for large sets
 MAX_REMEASUREMENTS = 3  # of one point, each in another order
 POINTS_BETWEEN = 3  # more working sets between two of a short plateau: enough to tell a plateau from a chance
-POINTS_OF_NOISE = 12  # that tell the noise of a lap: three octaves
+POINTS_OF_LAP_NOISE = 12  # that tell the noise of a lap: three octaves
 MAX_TAIL_RELATIVE_RISE = 0.06  # of the octaves that end a curve, which still count as flat
 
 
@@ -123,7 +123,7 @@ def curve_noise(sizes: Sequence[int], best: Mapping[int, Answer]) -> float:
 def noises_around(sizes: Sequence[int], best: Mapping[int, Answer]) -> list[float]:
     """The relative noise of a lap at each size: of the laps over it and the next smaller sets, and no more than the curve's.
     Where others load memory laps of large sets scatter, which says nothing of those that a cache holds."""
-    count = min(POINTS_OF_NOISE, len(sizes))
+    count = min(POINTS_OF_LAP_NOISE, len(sizes))
     ends = (max(count, number) for number in range(1, 1 + len(sizes)))
     whole = curve_noise(sizes, best)
     return [min(whole, curve_noise(sizes[end - count : end], best)) for end in ends]

@@ -89,10 +89,9 @@ def _free_of_prefetching(
     """True if no prefetcher lowers the plateau: compared well before its end, which is soft in a cache that pages
     fall into by chance; at its end where there is no answer. None: no answer at all, not along the curve's own path either. And
     a note where a run stored before has no lap in usual blocks along this path, so that the curve's latency stood for it."""
-    step = curve.steps[number]
+    step, rise = curve.steps[number], _rise_of_twice_as_many(curve, number, chase.block_bytes)
     for path in dict.fromkeys((chase, replace(chase, space="global"))):
         for size in _compared_sizes(curve, number):
-            rise = _rise_of_twice_as_many(curve, number, chase.block_bytes)
             point = PlateauPoint(curve.size_below(size), node_bytes, step.noise, step.hit, rise)
             free = yield from free_of_prefetching(asked, path, point, translation)
             if free is not None:
