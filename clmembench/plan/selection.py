@@ -24,6 +24,7 @@ FURTHER_PROCESS_BUDGET_DIVISOR = 4  # divides a point's budget in every process 
 QUICK_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.02, slope_ns=3e5)
 # what scatters by over 1% for 0.3 s does so for longer, too: its time differs, or the clock moves
 FULL_BUDGET = Budget(min_time_s=0.03, max_time_s=0.3, max_noise=0.01, slope_ns=1e6)
+CURVE_POINT_S = 0.15  # of a growing axis: a plateau of its curve has several points
 # on GPUs, whose times scatter by 0.1%: 16 samples of a slope whose ends are so far apart take 15 ms
 GPU_MIN_TIME_S, GPU_SLOPE_NS = 0.012, 5e5
 # an adaptive plan has hundreds of points; a few of them are slow
@@ -104,7 +105,8 @@ class Selection:
         if is_gpu:
             budget = replace(budget, min_time_s=GPU_MIN_TIME_S, slope_ns=min(GPU_SLOPE_NS, budget.slope_ns))
         least_s = max(budget.min_time_s, benchmark.min_time_s)
-        most_s = max(budget.max_time_s, least_s)
+        is_curve = any(axis.per_octave for axis in benchmark.axes.values())
+        most_s = max(CURVE_POINT_S if is_curve else budget.max_time_s, least_s)
         patience = max(budget.patience, benchmark.max_time_s / most_s)
         return replace(budget, min_time_s=least_s, max_time_s=most_s, patience=patience, energy=self.energy)
 

@@ -293,6 +293,14 @@ def test_a_benchmark_may_ask_for_longer_sampling_but_never_for_less():
     assert Selection().budget_of(replace(known, min_time_s=0.01)) == FULL_BUDGET
 
 
+def test_a_point_of_a_curve_samples_for_less_since_a_plateau_has_several():
+    curve, point = discovered()["pchase"], discovered()["launch"]
+    for suite in ("quick", "all"):
+        selection = Selection(suite=suite)
+        assert 0 < selection.budget_of(curve).max_time_s < selection.budget_of(point).max_time_s
+    assert Selection().budget_of(replace(curve, min_time_s=0.5)).max_time_s == 0.5
+
+
 def test_slopes_are_shorter_on_gpus_and_a_benchmarks_own_time_is_kept():
     known, selection = discovered()["launch"], Selection()
     shorter = selection.budget_in(known, 0, is_gpu=True)
