@@ -62,19 +62,20 @@ FIGURES: dict[str, tuple[tuple[str, ...], Callable[[Path, Sequence[Path]], None]
 def stale() -> Iterator[str]:
     """The figures whose runs are not those that they were drawn from."""
     kept = json.loads(HASHES.read_text(encoding="utf-8")) if HASHES.exists() else {}
-    return (name for name in FIGURES if kept.get(name) != _hash(_runs(name)) or not (ROOT / name).exists())
+    return (name for name in FIGURES if kept.get(name) != _hash(runs_of(name)) or not (ROOT / name).exists())
 
 
 def draw(names: Sequence[str]) -> None:
     """Draw these figures anew."""
     kept = json.loads(HASHES.read_text(encoding="utf-8")) if HASHES.exists() else {}
     for name in names:
-        FIGURES[name][1](ROOT / name, _runs(name))
-        kept[name] = _hash(_runs(name))
+        FIGURES[name][1](ROOT / name, runs_of(name))
+        kept[name] = _hash(runs_of(name))
         HASHES.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _runs(name: str) -> list[Path]:
+def runs_of(name: str) -> list[Path]:
+    """The stored runs that a figure shows."""
     return [path for pattern in FIGURES[name][0] for path in sorted(RUNS.glob(f"{pattern}.jsonl.gz"))]
 
 

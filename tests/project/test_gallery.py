@@ -8,13 +8,14 @@ import re
 import tomllib
 from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 from clmembench.model.record import Trace
-from scripts.gallery import inside, make, measure, run_numbers
+from scripts.gallery import figures, inside, make, measure, run_numbers
 from scripts.site_tables import TITLES
 from tests.commands import ROOT
 from tests.project.test_docs_commands import parse
@@ -63,6 +64,14 @@ def test_pages_are_fresh_and_a_changed_number_is_found(tmp_path, monkeypatch, ca
 @pytest.mark.slow
 def test_pages_of_slow_inference_are_fresh(capsys):
     assert make.main(["--check"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in figures.FIGURES if name != "reports/comparison.html"])  # of a browser
+def test_a_figure_drawn_by_todays_code_has_the_same_bytes(name, tmp_path):
+    drawn = tmp_path / Path(name).name
+    figures.FIGURES[name][1](drawn, figures.runs_of(name))
+    assert drawn.read_bytes() == (ROOT / name).read_bytes()
 
 
 @pytest.mark.parametrize(

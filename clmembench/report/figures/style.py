@@ -29,6 +29,8 @@ MARKERS = "osD^vPX*<>hp"
 STYLE = "seaborn-v0_8-whitegrid"
 CHANGES: dict[str, Any] = {
     "axes.labelsize": 10, "axes.titlesize": 11, "font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "clmembench",
+    # the first is matplotlib's own, so that a figure has the same layout on every host
+    "font.sans-serif": ["DejaVu Sans", "Arial", "Liberation Sans", "sans-serif"],
 }  # fmt: skip
 # seaborn's "colorblind" (after Wong 2011) without yellow and pink, too pale on white; neighbours differ most
 COLOURS = ("#0173b2", "#d55e00", "#029e73", "#cc78bc", "#de8f05", "#56b4e9", "#222222", "#949494")

@@ -178,7 +178,7 @@ def _memory_bound(curve: Sequence[plateaus.CurvePoint], reason: str, floor_bytes
         return ScorecardCell("undetermined", detail=why, status="undetermined")
     least = min(point.ns for point in curve if point.array_bytes >= largest / 2)
     sets = f"{format_bytes(largest / 2, 1)} to {format_bytes(largest, 1)}"
-    why = f"{RANDOM_LOADS} over {sets}, no bound of DRAM alone, which `clmembench topology` measures: {reason}"
+    why = f"{RANDOM_LOADS} over {sets}, no bound of DRAM alone, which topology measures: {reason}"
     return replace(_bound("at least", least, "ns", why), meaning=RANDOM_LOADS)
 
 
