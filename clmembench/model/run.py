@@ -98,3 +98,7 @@ class Run:
     records: tuple[Record, ...]
     notes: tuple[str, ...] = ()
     judged: bool = False  # whether the gates were applied: records that fail one are suspect
+
+    def has(self, benchmark: str) -> bool:
+        """Whether any record is of this benchmark."""
+        return any(record.benchmark == benchmark for record in self.records)

@@ -134,7 +134,7 @@ def _has_evidence(run: Run) -> bool:
     inference need be imported."""
     from clmembench.model import CHASE_BENCHMARK
 
-    return any(record.benchmark == CHASE_BENCHMARK for record in run.records)
+    return run.has(CHASE_BENCHMARK)
 
 
 def show_after_summary(run: Run) -> None:

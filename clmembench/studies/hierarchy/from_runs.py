@@ -13,11 +13,6 @@ from clmembench.studies.hierarchy import plan as hierarchy
 from clmembench.studies.hierarchy.views.section import HierarchyFindings
 
 
-def has_chases(run: Run) -> bool:
-    """Whether a run has records from which a hierarchy is inferred."""
-    return any(record.benchmark == CHASE_BENCHMARK for record in run.records)
-
-
 def infer_hierarchy(run: Run) -> Hierarchy:
     """The hierarchy inferred from a run's chases, checked against the run's other measurements."""
     (found,) = consistency.across([run], [hierarchy.infer_stored(run).hierarchy])[1]
@@ -27,7 +22,7 @@ def infer_hierarchy(run: Run) -> Hierarchy:
 
 def hierarchy_of(run: Run) -> HierarchyFindings | None:
     """The findings on a run's memory hierarchy for a report; None for a run without chases."""
-    if not has_chases(run):
+    if not run.has(CHASE_BENCHMARK):
         return None
     found = hierarchy.infer_stored(run)
     return HierarchyFindings(found.hierarchy, found.regions, hierarchy.stored_classic(run))

@@ -8,7 +8,7 @@ from clmembench.analysis import plateaus
 from clmembench.analysis.derive import derive
 from clmembench.cli.program import app
 from clmembench.gates.whole import judged_run
-from clmembench.model import BenchmarkInfo, CacheLevel, Hierarchy, Metric, TlbLevel
+from clmembench.model import CHASE_BENCHMARK, BenchmarkInfo, CacheLevel, Hierarchy, Metric, TlbLevel
 from clmembench.model.findings import measured_finding
 from clmembench.results import jsonl
 from clmembench.studies.hierarchy import from_runs
@@ -175,7 +175,7 @@ def test_a_report_holds_its_runs_against_each_other(tmp_path, capsys, monkeypatc
     points = chased(stepped(210.0))
     write_run(second, points.records, points.header)
     seen = HierarchyFindings(hierarchy(62.0, 3.0))
-    monkeypatch.setattr(from_runs, "hierarchy_of", lambda found: seen if from_runs.has_chases(found) else None)
+    monkeypatch.setattr(from_runs, "hierarchy_of", lambda found: seen if found.has(CHASE_BENCHMARK) else None)
     assert not app(["report", str(first), str(second), "-f", "md"], standalone_mode=False)
     page = capsys.readouterr().out
     assert "inconsistent" in page and "pchase takes 210" in page and "suspect: consistency" in page

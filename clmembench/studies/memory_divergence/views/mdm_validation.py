@@ -59,7 +59,7 @@ def inputs_of(runs: Sequence[Run], sheet: SpecSheet | None) -> MeasuredInputs:
     for run in runs:
         own = replace(run, records=tuple(r for r in run.records if r.benchmark != mdm.VALIDATED))
         values += judged_values(own, sheet)[1]
-        if any(record.benchmark == CHASE_BENCHMARK for record in own.records):
+        if own.has(CHASE_BENCHMARK):
             hierarchies.append(hierarchy.infer_stored(own).hierarchy)
         cycles += [r.core_clock.cycles_per_op for r in own.records if r.core_clock is not None and r.core_clock.cycles_per_op]
     source = "dependent-ALU chain, calibrated by the in-kernel counter"
@@ -78,7 +78,7 @@ def inputs_of(runs: Sequence[Run], sheet: SpecSheet | None) -> MeasuredInputs:
 
 def has_evidence(run: Run) -> bool:
     """Whether a run has measurements of kernels that the model predicts."""
-    return any(record.benchmark == mdm.VALIDATED for record in run.records)
+    return run.has(mdm.VALIDATED)
 
 
 def text_beside(run: Run) -> str | None:
