@@ -87,8 +87,7 @@ CONSTANTS: Mapping[str, tuple[float, float, float, float]] = {
 }
 REAL_CONSTANTS = (2, 0, 0.5, 0)
 INTEGERS = ("int", "long", "short", "char")  # how the names of integer types begin
-OWN_CONSTANTS = ("short",)  # types whose constants are each work-item's, and whose second step adds the first factor, too
-# pairs of steps after which numbers of few bits return
+# integers that are smaller than a register, and the pairs of steps after which they return
 PERIODS = {"short": 1 << 15, "char": 1 << 7}
 MATRIX_PAIR_SUM = 16 * (1 * 1 + 1 * 2)
 
@@ -243,9 +242,7 @@ def _after(start: Array, dtype: str, pairs: int) -> Array:
     """The result of so many pairs of steps on whole numbers; shape of `start`."""
     if dtype in INTEGERS:
         (factor, _, back, _), bits = (int(constant) for constant in CONSTANTS[dtype]), 8 * np.dtype(NUMPY_TYPES[dtype]).itemsize
-        return iterate_multiply_add(
-            start, factor * back, factor * back + (factor if dtype in OWN_CONSTANTS else back), pairs, bits
-        )
+        return iterate_multiply_add(start, factor * back, factor * back + back, pairs, bits)
     return np.asarray(start + pairs * (MATRIX_PAIR_SUM if dtype == MATRIX_TYPE else REAL_PAIR_SUM))
 
 
@@ -287,7 +284,8 @@ def _low_precision_chains(
 def _build_kernel(device: Device, dtype: str, matrix: bool, width: int, chains: int) -> Kernel:
     """The kernel of one variant. Raises Skip if the compiler lacks the matrix instruction."""
     scalar = "double" if matrix else f"u{dtype}" if dtype in INTEGERS else dtype
-    defines: dict[str, Value] = {"T": scalar, "CHAINS": chains, "MATRIX": matrix, "OWN_CONSTANTS": dtype in OWN_CONSTANTS}
+    defines: dict[str, Value] = {"T": scalar, "CHAINS": chains, "MATRIX": matrix}
+    defines["OWN_CONSTANTS"] = dtype in PERIODS and width == 1
     defines |= {"FP64": 1} if scalar == "double" else {}
     if matrix:
         try:
