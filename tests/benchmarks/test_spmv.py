@@ -369,9 +369,16 @@ def test_the_rule_chooses_by_statistics_of_rows_and_columns():
     names = ("reservoir", "banded", "uniform", "arrow", "wide", "near_band", "few_dense")
     made = {name: matrices.generate(name, 1, 1_000_000) for name in names}
     cpu = ("sell", "csr_shares", "sell", "csr_shares", "slab", "sell", "slab")
-    gpu = ("ell", "ell", "ell", "csr_adaptive", "csr_adaptive", "slab", "csr_adaptive")
+    gpu = ("ell", "ell", "ell", "csr_adaptive", "slab", "slab", "csr_adaptive")
     assert [*chosen_formats(CPU, 1 << 20, **made).values()] == [*cpu]
     assert [*chosen_formats(replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=16), 1 << 20, **made).values()] == [*gpu]
+
+
+def test_a_few_long_rows_are_slabs_if_each_unit_gets_some():
+    gpu = replace(FAKE_DEVICE_INFO, kind="gpu", compute_units=1)
+    for info, other in ((replace(CPU, compute_units=2), "csr_shares"), (gpu, "csr_adaptive")):  # of two slabs each
+        made = {str(rows): whole([2000] * rows, 1_000_000) for rows in (7, 8)}
+        assert chosen_formats(info, 1 << 14, **made) == {"7": other, "8": "slab"}
 
 
 def test_short_rows_of_unequal_lengths_are_sorted_unless_their_columns_are_consecutive_or_few_are_long():
