@@ -39,7 +39,7 @@ TITLES = {
         "peers",
     ),
     "h200-spmv-structures": (
-        "SpMV by structure on an H200: by rule, best found, best of cuSPARSE's",
+        "SpMV by structure on an H200: by rule (`wide` now gets slabs), best found, best of cuSPARSE's",
         "scripts/spmv_structures.py name~NVIDIA --seconds 235",
         "peers",
     ),
