@@ -1,4 +1,4 @@
-"""The two detectors of levels: each is the right one for its kind of curves, and neither could take the other's place."""
+"""The two detectors of levels: plateaus for curves with disturbed points, steps where fewest capacities may be wrong."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_disturbed_points_that_nobody_measures_again_are_for_plateaus():
 def test_soft_ends_of_levels_are_for_steps():
     right, wrong, count = rates(by_steps, random_replacement, disturbed=False)
     assert right > 0.65 * count and wrong <= 0.01 * count
-    worse, misplaced, _ = rates(by_plateaus, random_replacement, disturbed=False)
-    assert worse < right and misplaced > 0.1 * count
+    _, misplaced, _ = rates(by_plateaus, random_replacement, disturbed=False)
+    assert wrong < misplaced < 0.04 * count
 
 
 def test_both_find_every_level_of_a_curve_without_either():
