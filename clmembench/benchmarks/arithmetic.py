@@ -285,7 +285,7 @@ def _build_kernel(device: Device, dtype: str, matrix: bool, width: int, chains: 
     """The kernel of one variant. Raises Skip if the compiler lacks the matrix instruction."""
     scalar = "double" if matrix else f"u{dtype}" if dtype in INTEGERS else dtype
     defines: dict[str, Value] = {"T": scalar, "CHAINS": chains, "MATRIX": matrix}
-    defines["OWN_CONSTANTS"] = dtype in PERIODS and width == 1
+    defines["OWN_CONSTANTS"] = dtype in PERIODS and "nvidia" in device.info.features  # others may have narrower registers
     defines |= {"FP64": 1} if scalar == "double" else {}
     if matrix:
         try:

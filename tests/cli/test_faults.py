@@ -242,16 +242,15 @@ def test_a_disk_that_fills_up_keeps_what_was_written(fake, tmp_path):
 
 
 def test_a_limit_on_the_files_size_is_met_and_later_gone_on_from(fake, tmp_path):
-    groups = [*range(1, 13)]  # many, since records have few samples on a busy host
-    args = launches(tmp_path, ",".join(map(str, groups)))
+    args = launches(tmp_path, "1,2,3,4,5")
     # in blocks of 512 bytes
     code, said = ended(fake, tmp_path, *args, before=("sh", "-c", 'ulimit -f 80; exec "$@"', "sh"))
     kept = whole_lines(tmp_path / "r.jsonl")
     assert code == 1 and "File too large: records before this one are kept" in said
-    assert 1 < kept.count(b"\n") <= len(groups) and len(kept) <= 80 * 512
+    assert 1 < kept.count(b"\n") < 6 and len(kept) <= 80 * 512
     assert ended(fake, tmp_path, *resumed(tmp_path))[0] == 0
     assert (tmp_path / "r.jsonl").read_bytes().startswith(kept)
-    assert sorted(r.params["groups"] for r in jsonl.read(tmp_path / "r.jsonl").records) == groups
+    assert [r.params["groups"] for r in jsonl.read(tmp_path / "r.jsonl").records] == [1, 2, 3, 4, 5]
 
 
 def test_a_place_where_nobody_may_write(fake, tmp_path):
