@@ -16,8 +16,8 @@
 #else
 // Contraction gives one instruction where the device has one; mad() would be a call that some runtimes do not inline. The
 // factor is the addend, too, so that a step reads two registers. With an addend of its own, each change of the constants cost
-// an H200 a cycle, and float stayed at 89% of the peak. NVIDIA's compiler extends constants of 8 or 16 bits to a register before
-// each use, unless they are of 32 bits and a work-item's own: short was at 73% of int there.
+// an H200 a cycle, and float stayed at 89% of the peak. NVIDIA's compiler extends constants of 8 or 16 bits to registers
+// before each use, unless they are of 32 bits and a work-item's own: short was at 73% of int there.
 #pragma OPENCL FP_CONTRACT ON
 #define MULTIPLY_ADD(x, factor, addend) x = x * factor + addend;
 #endif
